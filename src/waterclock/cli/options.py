@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from waterclock.cli.completion import environments_from, tables_from
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.json import set_project_folder, want_json
+
+if TYPE_CHECKING:
+    from waterclock.http.server_certificate import Certificate
 
 
 def _set_json(value: bool) -> bool:  # noqa: FBT001 - signature of Typer
@@ -80,5 +83,23 @@ LabelRange = Annotated[
     str | None,
     typer.Option("--labels", "-l", metavar="A..B", help="Only these labels: 2013-01-05, 2013-01..2013-02, 20130105.."),
 ]
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option("--certificate", metavar="FILE", help="Serve by HTTPS with this certificate.", show_default=False),
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="The private key of --certificate.", show_default=False)
+]
 
 HERE = Path()
+
+
+def certificate_of(file: Path | None, key: Path | None) -> Certificate | None:
+    """Return the certificate of the two options, or None for HTTP. Raises BadParameter for one without the other."""
+    if file is None and key is None:
+        return None
+    if file is None or key is None:
+        raise typer.BadParameter("--certificate and --key belong together")
+    from waterclock.http.server_certificate import Certificate
+
+    return Certificate(file, key)

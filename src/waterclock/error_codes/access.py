@@ -25,8 +25,8 @@ ACCESS: Mapping[str, Code] = {
     "E943": Code("unknown access token", "There is no such token, or it was revoked before."),
     "E944": Code(
         "unusable certificate",
-        "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
-        "together, or the key has a password.",
+        "Pages, events or metrics cannot be served by HTTPS. The certificate or its private key cannot be read, the "
+        "two do not belong together, the key has a password, or the certificate has expired.",
     ),
     "E945": Code(
         "sign-in at a provider",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from waterclock.errors import WaterclockError
 
@@ -15,6 +16,19 @@ UNIX = "unix:"
 """The prefix of a host that is the path of a Unix socket."""
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 128
+
+
+class Listener(socket.socket):
+    """A listening socket. `on_accept`, if set, is called with each connection before anything is read from it."""
+
+    on_accept: Callable[[socket.socket], None] | None = None
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        accepted, address = super().accept()
+        if self.on_accept is not None:
+            self.on_accept(accepted)
+        return accepted, address
 
 
 def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
@@ -34,15 +48,15 @@ def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
     return host.strip("[]") or _LOOPBACK, int(port)
 
 
-def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Bind a TCP port and listen at it. Raises E909 if that fails.
+def bind_port(host: str, port: int, *, is_shared: bool = False) -> Listener:
+    """Bind a TCP port and listen at it. Raises E909.
 
     With `is_shared`, several processes can bind the port, so that one can start before the other ends. The socket does
     not listen yet then.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with _close_on_failure(bound, f"{host}:{port}", "another port, or stop the process that uses this one"):
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
@@ -53,12 +67,9 @@ def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket
     return bound
 
 
-def bind_unix_socket(path: str) -> socket.socket:
-    """Listen at a Unix socket for this user alone. Raises E909 if that fails.
-
-    A socket that a killed server left is replaced.
-    """
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def bind_unix_socket(path: str) -> Listener:
+    """Listen at a Unix socket for this user alone. A socket that a killed server left is replaced. Raises E909."""
+    bound = Listener(socket.AF_UNIX, socket.SOCK_STREAM)
     with _close_on_failure(bound, path, "another path"):
         _remove_left_socket(path)
         bound.bind(path)

@@ -29,6 +29,7 @@ class Right(StrEnum):
 
 
 ALL_RIGHTS = frozenset(Right)
+AttributeValue = str | int | float | bool
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+|:-]{0,79}")
 
 
@@ -71,12 +72,29 @@ class Person:
         return right in self.rights
 
 
+class ClaimType(StrEnum):
+    """The type that the value of a claim must have to be an attribute."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeClaim:
+    """A claim of the ID token that is an attribute of the person, and the type that its value must have."""
+
+    claim: str
+    type: ClaimType = ClaimType.TEXT
+
+
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
     """The OpenID Connect provider at which people sign in, and the meaning of its claims.
 
     `client_secret` is the name of a secret, or None for a public client. `user_claim` names the person, `group_claim`
-    the person's groups. `group_rights` and `group_roles` are the rights and the roles that a group gives.
+    the person's groups. `group_rights` and `group_roles` are the rights and the roles that a group gives. `attributes`
+    are the claims that are attributes of the person, by the attribute's name; no other claim is one.
     """
 
     issuer: str
@@ -87,6 +105,7 @@ class OidcSettings:
     group_claim: str = "groups"
     group_rights: Mapping[str, frozenset[Right]] = field(default_factory=dict)
     group_roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeClaim] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +135,17 @@ class AccessRules:
             return None
         return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token, user.roles)
 
-    def person_of_provider(self, issuer: str, name: str, groups: Collection[str]) -> Person | None:
-        """Return a person who signed in at the provider `issuer`, with rights and roles of the user and of all groups.
+    def person_of_provider(
+        self,
+        issuer: str,
+        name: str,
+        groups: Collection[str],
+        claims: Collection[tuple[AttributeClaim, AttributeValue]] = (),
+    ) -> Person | None:
+        """Return a person who signed in at the provider of `issuer`, with rights and roles of the user and all groups.
 
-        None if the project uses another provider now, or if neither the user nor one of the groups is declared.
+        `claims` are attributes if they are still declared. An attribute of the declared user replaces that of a claim.
+        None if that is not the provider any more, or neither the user nor one of the groups is declared.
         """
         user = self.users.get(name)
         if self.oidc is None or self.oidc.issuer != issuer:
@@ -130,7 +156,9 @@ class AccessRules:
         own = User(name) if user is None else user
         rights = own.rights.union(*(self.oidc.group_rights[group] for group in known))
         roles = own.roles.union(*(self.oidc.group_roles.get(group, ()) for group in known))
-        return Person(name, expand_rights(rights), SignIn.OIDC, own.attributes, roles=roles)
+        values = dict(claims)
+        claimed = {key: values[claim] for key, claim in self.oidc.attributes.items() if claim in values}
+        return Person(name, expand_rights(rights), SignIn.OIDC, {**claimed, **own.attributes}, roles=roles)
 
     def administrators(self) -> tuple[str, ...]:
         """Return the names of the users that may administer, sorted."""

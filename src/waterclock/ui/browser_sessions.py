@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from waterclock.permissions.users_and_roles import SignIn
+from waterclock.permissions.users_and_roles import AttributeClaim, AttributeValue, SignIn
 
 SECONDS = 7 * 24 * 3600  # without a request, after which a session ends
 LONGEST_SECONDS = 30 * 24 * 3600
@@ -25,7 +25,7 @@ MOST = 1000
 class Credential:
     """How a browser signed in: as the owner, with an access token (`digest`), or at a provider.
 
-    `issuer` names the provider, `user` and `groups` are from its claims at that time.
+    `issuer` names the provider, `user`, `groups` and `claims` are from its ID token at that time.
     """
 
     sign_in: SignIn = SignIn.OWNER
@@ -33,6 +33,7 @@ class Credential:
     issuer: str = ""
     user: str = ""
     groups: tuple[str, ...] = ()
+    claims: tuple[tuple[AttributeClaim, AttributeValue], ...] = field(default=(), repr=False)
 
 
 @dataclass(slots=True)

@@ -127,7 +127,7 @@ class People:
             return self.owner
         if credential.sign_in is SignIn.OIDC:
             rules = await run_in_threadpool(self.rules)
-            return rules.person_of_provider(credential.issuer, credential.user, credential.groups)
+            return rules.person_of_provider(credential.issuer, credential.user, credential.groups, credential.claims)
         return await run_in_threadpool(self._find_by_token, credential.digest)
 
     def _find_by_token(self, digest: str) -> Person | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import token_of_environment
 from waterclock.http.listening import UNIX, bind_port, bind_unix_socket
 from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
+from waterclock.http.server_certificate import Certificate
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live_project import LiveProject
@@ -28,31 +28,6 @@ from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """The files of a server's certificate, with its chain, and of its private key, both as PEM."""
-
-    file: Path
-    key: Path
-
-    def require_usable(self) -> None:
-        """Raise E944 if the files cannot be read, or do not belong together."""
-        try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.file, self.key, _no_password)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise WaterclockError(
-                "E944",
-                "the pages cannot be served with this certificate",
-                where=str(self.file),
-                why=getattr(error, "strerror", None) or str(error),
-                fix="give the certificate with --certificate, and its private key without a password with --key",
-            ) from error
-
-
-def _no_password() -> str:
-    raise ValueError("the private key has a password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +115,7 @@ def serve_pages(
         limit_concurrency=2 * MOST,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=32 * 1024,
-        http=build_limited_protocol(patience),
+        http=build_limited_protocol(patience, tls=None if certificate is None else listener),
         ws="none",
         ssl_certfile=None if certificate is None else certificate.file,
         ssl_keyfile=None if certificate is None else certificate.key,

@@ -1,20 +1,59 @@
 """Ends the connections of slow clients. If there are too many connections, it ends the longest-waiting one.
 
-uvicorn itself only limits the idle time between two requests. If it limits the number of connections, it rejects new
-ones. Here the connection that has waited longest for its client is ended instead.
+uvicorn limits only how long a connection may rest between two requests. If it limits the number of connections, it
+rejects the next one. Here the connection that has waited longest for its client ends instead.
+
+With TLS, a connection reaches uvicorn only after its handshake, for which asyncio waits a minute. The same limits apply
+to that time, at the listening socket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from waterclock.http.listening import Listener
+
 SECONDS = 10.0
 MOST = 200  # connections
 _IS_SENDING = frozenset({h11.IDLE, h11.SEND_BODY})
+
+
+@dataclass(slots=True)
+class _Handshakes:
+    """The accepted connections whose TLS handshake is not complete, by file descriptor, the oldest first.
+
+    Each is shut down after some seconds, and the oldest of them if there are more than `most`.
+    """
+
+    seconds: float
+    most: int
+    _pending: dict[int, socket.socket] = field(default_factory=dict)
+
+    def begin(self, accepted: socket.socket) -> None:
+        """Wait for the handshake of a connection that the running event loop has accepted."""
+        descriptor = accepted.fileno()
+        self._pending.pop(descriptor, None)  # of a connection that has ended
+        if len(self._pending) >= self.most:
+            self._end(*next(iter(self._pending.items())))
+        self._pending[descriptor] = accepted
+        asyncio.get_running_loop().call_later(self.seconds, self._end, descriptor, accepted)
+
+    def complete(self, descriptor: int) -> None:
+        """Wait no longer: the connection is counted and timed by its protocol from now on."""
+        self._pending.pop(descriptor, None)
+
+    def _end(self, descriptor: int, accepted: socket.socket) -> None:
+        if self._pending.get(descriptor) is accepted:
+            del self._pending[descriptor]
+            with suppress(OSError):  # it has ended already
+                accepted.shutdown(socket.SHUT_RDWR)
 
 
 class _LimitedConnection(H11Protocol):
@@ -28,6 +67,7 @@ class _LimitedConnection(H11Protocol):
     most = MOST
     new: dict[_LimitedConnection, None]
     resting: dict[_LimitedConnection, None]
+    handshakes: _Handshakes
     _request: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
 
@@ -38,6 +78,7 @@ class _LimitedConnection(H11Protocol):
             del most[oldest]
             oldest.transport.abort()
         super().connection_made(transport)
+        self.handshakes.complete(transport.get_extra_info("socket").fileno())
         self.new[self] = None
         # so that all unread data counts as waiting; with 0, asyncio would never resume a transport of TLS
         transport.set_write_buffer_limits(high=1, low=0)
@@ -97,11 +138,16 @@ def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def build_limited_protocol(seconds: float, most: int = MOST) -> type[asyncio.Protocol]:
+def build_limited_protocol(seconds: float, most: int = MOST, *, tls: Listener | None = None) -> type[asyncio.Protocol]:
     """Return a protocol class for at most `most` connections, each ended after `seconds` of waiting for the client.
 
-    The number is also limited to half of the files that this process may open.
+    The number is also limited to half of the files that this process may open. `tls` is the listener of a server with
+    TLS: half as many handshakes as connections can be incomplete there, for as many seconds.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    bounds = {"seconds": seconds, "most": min(most, max(files // 2, 1)), "new": {}, "resting": {}}
+    most = min(most, max(files // 2, 1))
+    handshakes = _Handshakes(seconds, max(most // 2, 1))
+    if tls is not None:
+        tls.on_accept = handshakes.begin
+    bounds = {"seconds": seconds, "most": most, "new": {}, "resting": {}, "handshakes": handshakes}
     return type("Bounded", (_LimitedConnection,), bounds)

@@ -13,24 +13,31 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from httpx2 import Response
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
+from sqlglot.tokens import TokenType
 from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.oidc_provider import CLIENT, EC_KEY, KEY, OTHER_KEY, SECRET, Claims, OidcProvider, running_provider, signed
 from tests.pages import TOKEN
 from waterclock.batches.access import Access
+from waterclock.dpl.query.granted_select import granted_select
+from waterclock.dpl.resolve.literals import literal
+from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
+from waterclock.flow.grants import Grant
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.permissions.users_and_roles import Right
+from waterclock.permissions.users_and_roles import AttributeClaim, OidcSettings, Person, Right, SignIn
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
+from waterclock.ui.oidc.id_tokens import identity_of
 from waterclock.ui.oidc.provider import Provider
 from waterclock.ui.people import People
 from waterclock.ui.serving import serve_pages
@@ -221,6 +228,138 @@ def test_an_address_names_a_user_only_if_the_provider_has_verified_it(pages: Pag
         pages.provider.who["email_verified"] = said
         assert pages.sign_in(pages.browser()).status_code == 403
     assert "verified" in pages.reason()
+
+
+ATTRIBUTES = f"""{CONFIDENTIAL}
+[sign_in.oidc.attributes]
+land = "country"
+level = {{ claim = "clearance", type = "number" }}
+is_staff = {{ claim = "staff", type = "boolean" }}
+mail = "email"
+"""
+VALUES: Claims = {"country": "FR", "clearance": 3, "staff": False, "email": "c@example.com", "email_verified": True}
+
+
+def person_in(pages: Pages) -> Person:
+    """Return the person of the newest session, as each of its requests finds them."""
+    found = anyio.run(pages.people.find, pages.guard.sessions.current()[-1].credential)
+    assert found is not None
+    return found
+
+
+def test_declared_claims_are_attributes_and_no_others(pages: Pages) -> None:
+    pages.declare(ATTRIBUTES)
+    undeclared = {"land": "DE", "level": 9, "region": "EU", "attributes": {"land": "DE"}, "mail": "x@example.com"}
+    pages.provider.who = {"sub": "cleo", "groups": ["runners"], **VALUES, **undeclared}
+    assert pages.sign_in(pages.browser()).status_code == 200
+    found = person_in(pages)
+    assert found.attributes == {"land": "FR", "level": 3, "is_staff": False, "mail": "c@example.com"}
+    assert (found.name, *found.roles) == ("cleo", "operator")
+    assert found.rights == {Right.LOOK, Right.RUN}
+    pages.declare(CONFIDENTIAL)
+    assert person_in(pages).attributes == {}
+
+
+def test_claims_that_are_missing_null_or_not_verified_are_no_attributes(pages: Pages) -> None:
+    pages.declare(ATTRIBUTES)
+    for missing in (
+        {"email": "a@example.com"},
+        {"email": "a@example.com", "email_verified": "true"},
+        {"country": None},
+    ):
+        pages.provider.who = {"sub": "cleo", "groups": ["runners"], "clearance": 1.5, **missing}
+        assert pages.sign_in(pages.browser()).status_code == 200
+        assert person_in(pages).attributes == {"level": 1.5}
+
+
+def test_an_attribute_of_the_declared_user_replaces_that_of_a_claim(pages: Pages) -> None:
+    pages.declare(ATTRIBUTES)
+    pages.provider.who = {"sub": "anna", "country": "FR", "clearance": 3}
+    assert pages.sign_in(pages.browser()).status_code == 200
+    assert person_in(pages).attributes == {"land": "DE", "level": 3}
+    # with a token of her own, anna has no claims
+    by_token = pages.people.rules().person("anna", SignIn.TOKEN)
+    assert by_token is not None
+    assert by_token.attributes == {"land": "DE"}
+
+
+def test_a_changed_declaration_of_an_attribute_takes_effect_in_running_sessions(pages: Pages) -> None:
+    pages.declare(ATTRIBUTES)
+    pages.provider.who = {"sub": "cleo", "groups": ["runners"], "country": "FR", "nation": "GB", "clearance": 3}
+    browser = pages.browser()
+    pages.sign_in(browser)
+    other_name = ATTRIBUTES.replace("land = ", "region = ").replace('type = "number"', 'type = "text"')
+    pages.declare(other_name)
+    assert person_in(pages).attributes == {"region": "FR"}
+    pages.declare(ATTRIBUTES.replace('"country"', '"nation"'))
+    assert person_in(pages).attributes == {"level": 3}  # the claim nation was not declared at the sign-in
+    pages.sign_in(browser)
+    assert person_in(pages).attributes == {"land": "GB", "level": 3}
+
+
+WRONG_VALUES: dict[str, Claims] = {
+    "number for a text": {"country": 7},
+    "boolean for a text": {"country": True},
+    "list for a text": {"country": ["FR", "DE"]},
+    "object for a text": {"country": {"code": "FR"}},
+    "nested objects": {"country": {"a": {"b": [{"c": "FR"}]}}},
+    "huge text": {"country": "F" * 1001},
+    "control character": {"country": "FR\x00"},
+    "line end": {"country": "FR\n"},
+    "half of a surrogate pair": {"country": "\ud800"},
+    "text for a number": {"clearance": "9"},
+    "boolean for a number": {"clearance": True},
+    "huge number": {"clearance": 10**30},
+    "infinite number": {"clearance": float("inf")},
+    "no number": {"clearance": float("nan")},
+    "list of a number": {"clearance": [9]},
+    "text for a boolean": {"staff": "true"},
+    "number for a boolean": {"staff": 1},
+    "empty list": {"staff": []},
+}
+
+
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_a_claim_of_another_type_than_its_attribute_ends_the_sign_in(pages: Pages, name: str) -> None:
+    pages.declare(ATTRIBUTES)
+    pages.provider.who = {"sub": "cleo", "groups": ["runners"], **VALUES, **WRONG_VALUES[name]}
+    pages.provider.sign = lambda claims: signed_by_hand(json.dumps(claims))
+    answer = pages.sign_in(pages.browser())
+    assert answer.status_code == 403
+    assert answer.text.startswith("the sign-in failed: start again")
+    [claim] = WRONG_VALUES[name]
+    assert f"the claim {claim} is not " in pages.reason()
+    assert pages.guard.sessions.current() == ()
+
+
+def test_claims_and_attributes_that_are_named_like_roles_and_rights_give_none(pages: Pages) -> None:
+    names = ("auditor", "administer", "roles", "groups", "rights", "chiefs", "anna")
+    attributes = "\n".join(f'{name} = "{name}_claim"' for name in names)
+    pages.declare(f'{CONFIDENTIAL}\n[sign_in.oidc.attributes]\n{attributes}\nrole = "auditor"')
+    claims = {f"{name}_claim": "auditor" for name in names}
+    more: Claims = {"administer": True, "roles": ["auditor"], "rights": ["administer"], "auditor": "administer"}
+    pages.provider.who = {"sub": "cleo", "groups": ["runners"], **claims, **more}
+    browser = pages.browser()
+    assert pages.sign_in(browser).status_code == 200
+    found = person_in(pages)
+    assert (found.name, *found.roles) == ("cleo", "operator")
+    assert found.rights == {Right.LOOK, Right.RUN}
+    assert found.attributes["role"] == "administer"
+    assert browser.get("/access.json").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "text", ["DE' OR TRUE OR '", "\\' OR TRUE --", "\\", "') OR (1=1", "USER('land')", "${x}", "\u2028'"]
+)
+def test_the_text_of_a_claim_stays_one_literal_in_the_condition_of_a_grant(text: str) -> None:
+    settings = OidcSettings("https://login.example", CLIENT, attributes={"land": AttributeClaim("country")})
+    [(_, value)] = identity_of({"sub": "cleo", "country": text}, settings).claims
+    grant = Grant(("a.b",), frozenset({"x"}), where="land = USER('land') AND id = 1")
+    where = granted_select([grant], ["id", "land"], {"land": literal(value)}).where
+    tokens = dialect().tokenize(where or "")
+    names = ["(", "land", "=", text, "AND", "id", "=", "1", ")"]
+    assert [token.text for token in tokens] == names
+    assert tokens[3].token_type is TokenType.STRING
 
 
 def test_a_public_client_has_no_secret_and_a_secret_can_be_sent_in_the_form(pages: Pages) -> None:

@@ -6,7 +6,8 @@ import http.client
 import json
 import socket
 import ssl
-from contextlib import closing, suppress
+import time
+from contextlib import ExitStack, closing, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from tests.certificates import Authority
 from waterclock.cli.actions.ui_links import store_token
 from waterclock.cli.app import app as command_line
 from waterclock.errors import WaterclockError
+from waterclock.http.server_certificate import Certificate
 from waterclock.ui.live_project import LiveProject
-from waterclock.ui.serving import Certificate, RunningServer, serve_pages
+from waterclock.ui.serving import RunningServer, serve_pages
+from waterclock.ui.slow_clients import MOST
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +107,24 @@ def test_headers_about_the_client_are_believed_from_named_proxies_alone(
         with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
             connection.request("GET", "/grid.json", headers={"X-Forwarded-For": "127.0.0.1", "X-Forwarded-User": "ops"})
             assert connection.getresponse().status == 401
+
+
+def test_connections_without_a_handshake_end_in_time_and_the_oldest_make_room(folder: Path, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "keys")
+    pair, context = authority.pair("pages"), ssl.create_default_context(cafile=str(authority.certificate))
+    certificate = Certificate(pair.certificate, pair.key)
+    with (
+        serve_pages(LiveProject(folder), "127.0.0.1", 0, certificate=certificate, patience=5) as served,
+        ExitStack() as stack,
+    ):
+        begun = time.monotonic()
+        stalled = [
+            stack.enter_context(closing(socket.create_connection(("127.0.0.1", served.port), timeout=30)))
+            for _ in range(MOST // 2 + 20)
+        ]
+        assert [each.recv(1) for each in stalled[:20]] == [b""] * 20  # asyncio would wait for a minute
+        with closing(http.client.HTTPSConnection("127.0.0.1", served.port, context=context, timeout=30)) as connection:
+            connection.request("GET", "/livez", headers={"Authorization": f"Bearer {served.guard.token}"})
+            assert connection.getresponse().status == 200
+        assert [each.recv(1) for each in stalled[20:]] == [b""] * (MOST // 2)
+        assert time.monotonic() - begun < 50

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,8 @@ from waterclock.errors import WaterclockError
 from waterclock.permissions.users_and_roles import (
     ALL_RIGHTS,
     AccessRules,
+    AttributeClaim,
+    ClaimType,
     OidcSettings,
     Person,
     Right,
@@ -73,6 +76,18 @@ def test_a_person_of_the_provider_has_the_roles_of_the_user_and_of_the_groups(
     assert person is not None
     assert person.roles == roles
     assert person.attributes == ({"land": "DE"} if name == "anna" else {})
+
+
+def test_only_claims_that_are_declared_now_are_attributes_and_those_of_the_user_replace_them() -> None:
+    land, level = AttributeClaim("country"), AttributeClaim("clearance", ClaimType.NUMBER)
+    sent = ((land, "FR"), (level, 3), (AttributeClaim("nation"), "GB"), (AttributeClaim("clearance"), "9"))
+    oidc = replace(OIDC, attributes={"land": land, "level": level, "missing": AttributeClaim("other")})
+    rules = AccessRules({"anna": User("anna", frozenset({Right.LOOK}), {"land": "DE"})}, oidc=oidc)
+    for name, attributes in (("anna", {"land": "DE", "level": 3}), ("cleo", {"land": "FR", "level": 3})):
+        person = rules.person_of_provider(OIDC.issuer, name, ("team",), sent)
+        assert person is not None
+        assert person.attributes == attributes
+    assert rules.person_of_provider(OIDC.issuer, "cleo", (), sent) is None  # claims make nobody a person
 
 
 def test_the_owner_has_every_right() -> None:

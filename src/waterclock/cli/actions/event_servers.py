@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
     from waterclock.connectors.receiver.endpoint import Endpoint
+    from waterclock.http.listening import Listener
+    from waterclock.http.server_certificate import Certificate
 
 _PATIENCE = 60.0  # seconds within which a request must arrive completely
 _SECONDS_TO_END = 30
@@ -54,15 +56,16 @@ class EventServer(Protocol):
         ...
 
 
-def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
+def server_of(endpoint: Endpoint, address: Listener, certificate: Certificate | None = None) -> EventServer:
     """Return the server of an event endpoint. `address` is bound, and no server listens there yet.
 
+    With a certificate, which was checked, it serves by HTTPS.
     Granian's embedded server is new, so it is used only on request. Raises E909 for a server that is unknown or not
     installed.
     """
     name = os.environ.get(_SERVER_VARIABLE, "uvicorn")
     if name == "granian" and find_spec("granian") is not None:
-        return _GranianServer(endpoint, address)
+        return _GranianServer(endpoint, address, certificate)
     if name != "uvicorn":
         raise WaterclockError(
             "E909",
@@ -72,13 +75,13 @@ def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
             if name == "granian"
             else f"unset {_SERVER_VARIABLE}, or set it to one of these",
         )
-    return _UvicornServer(endpoint, address)
+    return _UvicornServer(endpoint, address, certificate)
 
 
 class _UvicornServer:
     leaves_threads = False
 
-    def __init__(self, endpoint: Endpoint, address: socket.socket) -> None:
+    def __init__(self, endpoint: Endpoint, address: Listener, certificate: Certificate | None) -> None:
         import uvicorn
 
         from waterclock.ui.slow_clients import build_limited_protocol
@@ -92,8 +95,10 @@ class _UvicornServer:
             timeout_keep_alive=75,
             limit_concurrency=2 * _MOST_CONNECTIONS,
             timeout_graceful_shutdown=_SECONDS_TO_END,
-            http=build_limited_protocol(_PATIENCE, _MOST_CONNECTIONS),
+            http=build_limited_protocol(_PATIENCE, _MOST_CONNECTIONS, tls=None if certificate is None else address),
             ws="none",
+            ssl_certfile=None if certificate is None else certificate.file,
+            ssl_keyfile=None if certificate is None else certificate.key,
             lifespan="off",
         )
         self._server = uvicorn.Server(config)
@@ -110,8 +115,8 @@ class _UvicornServer:
 class _GranianServer:
     leaves_threads = True  # Rust threads: one that calls Python during its shutdown aborts the process
 
-    def __init__(self, endpoint: Endpoint, address: socket.socket) -> None:
-        from granian.constants import HTTPModes, Interfaces
+    def __init__(self, endpoint: Endpoint, address: socket.socket, certificate: Certificate | None) -> None:
+        from granian.constants import HTTPModes, Interfaces, SSLProtocols
         from granian.server.embed import Server
 
         host, port, *_ = address.getsockname()
@@ -125,6 +130,9 @@ class _GranianServer:
             backlog=_BACKLOG,
             backpressure=_MOST_CONNECTIONS,
             log_enabled=False,
+            ssl_cert=None if certificate is None else certificate.file,
+            ssl_key=None if certificate is None else certificate.key,
+            ssl_protocol_min=SSLProtocols.tls12,  # as uvicorn
         )
 
     async def serve(self) -> None:

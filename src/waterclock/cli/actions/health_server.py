@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from waterclock.engine.run_context import RunContext
+    from waterclock.http.server_certificate import Certificate
 
 _TEXT = "text/plain; charset=utf-8"
 _PATIENCE = 10.0  # seconds within which a request must arrive completely
@@ -33,17 +34,22 @@ _SECONDS_TO_END = 3
 
 
 @contextmanager
-def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
+def serve_health_endpoints(
+    work: RunContext, address: tuple[str, int], *, certificate: Certificate | None = None
+) -> Iterator[tuple[str, int]]:
     """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
     The metrics, and the reasons why the run is not ready, contain names of tables. They require the token from
-    WATERCLOCK_METRICS_TOKEN. Raises E909 if the address cannot be bound, E923 for a short token.
+    WATERCLOCK_METRICS_TOKEN. With a certificate they are served by HTTPS. Raises E909 if the address cannot be bound,
+    E923 for a short token, E944 for an unusable certificate.
     """
     import uvicorn
 
     from waterclock.ui.slow_clients import build_limited_protocol
 
     token = token_of_environment(METRICS_TOKEN)
+    if certificate is not None:
+        certificate.require_usable()
     listener = bind_port(*address)
     config = uvicorn.Config(
         _application(work, address[0], token),
@@ -53,8 +59,10 @@ def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterat
         timeout_keep_alive=15,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=16 * 1024,
-        http=build_limited_protocol(_PATIENCE),
+        http=build_limited_protocol(_PATIENCE, tls=None if certificate is None else listener),
         ws="none",
+        ssl_certfile=None if certificate is None else certificate.file,
+        ssl_keyfile=None if certificate is None else certificate.key,
         lifespan="off",
     )
     server = uvicorn.Server(config)

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.cli.actions.event_servers import server_of, wait_until_reachable
+from waterclock.cli.actions.event_servers import EventServer, server_of, wait_until_reachable
 from waterclock.cli.actions.senders import Senders, has_senders
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stop_signals import end_at_once, stoppable
@@ -29,6 +29,7 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import METRICS_TOKEN, require_length, token_of_environment
 from waterclock.http.listening import address_of, bind_port
 from waterclock.http.served_hosts import LOOPBACK, hosts_of
+from waterclock.http.server_certificate import Certificate
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.ownership import make_private_folder
 from waterclock.secrets.reader import Secrets
@@ -39,9 +40,16 @@ if TYPE_CHECKING:
     from waterclock.timelabel.cadence import Cadence
 
 
-def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
-    """Receive events until stopped, and return the exit code. Raises E870, E872 to E874, E909, E923."""
+def take_events(
+    folder: Path, env: str | None, listen: str, *, is_json: bool, certificate: Certificate | None = None
+) -> int:
+    """Receive events until stopped, and return the exit code. Raises E870, E872 to E874, E909, E923, E944.
+
+    With a certificate, they are received by HTTPS.
+    """
     project = open_project(folder, env)
+    if certificate is not None:
+        certificate.require_usable()
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
     senders = Senders(project)
@@ -49,19 +57,20 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
     address = bind_port(host, port, is_shared=True)
     stop = threading.Event()
-    server = _ServerThread(endpoint, address, stop.set)
+    server = _ServerThread(endpoint, server_of(endpoint, address, certificate), address, stop.set)
     to = console()
     with stoppable(stop.set, output=to.file):
         server.start()
-        shown_address = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
+        scheme = "http" if certificate is None else "https"
+        shown_address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}/"
         if is_json:
             from waterclock.json_models.setup import ReceiveAnswer
 
-            print_answer(ReceiveAnswer(address=f"http://{shown_address}/", streams=sorted(endpoint.streams)))
+            print_answer(ReceiveAnswer(address=shown_address, streams=sorted(endpoint.streams)))
             sys.stdout.flush()
         else:
             for name in sorted(endpoint.streams):
-                to.print(f"events are received at http://{shown_address}/{name}", soft_wrap=True)
+                to.print(f"events are received at {shown_address}{name}", soft_wrap=True)
             to.print("(Ctrl-C stops it)")
         stop.wait()
         code = ExitCode.FAILED  # if `end` raises
@@ -120,12 +129,14 @@ def ends_of(cadences: Sequence[Cadence]) -> Callable[[datetime], datetime]:
 class _ServerThread:
     """Runs an event server in a separate thread. `on_end` is called when the server has ended."""
 
-    def __init__(self, endpoint: Endpoint, address: socket.socket, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, server: EventServer, address: socket.socket, on_end: Callable[[], None]
+    ) -> None:
         self._endpoint = endpoint
         self._address = address
         self._name = address.getsockname()[:2]
         self._on_end = on_end
-        self._server = server_of(endpoint, address)
+        self._server = server
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_up = threading.Event()
         self._failure: BaseException | None = None

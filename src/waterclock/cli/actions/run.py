@@ -6,14 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.batches.log_retention import is_followed
-from waterclock.cli.actions.health_server import serve_health_endpoints
+from waterclock.cli.actions.run_servers import RunServers, serve_next_to_run
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stop_signals import stoppable
@@ -50,8 +50,8 @@ _COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_beside` is true if the run makes batches for a query, so that it prints to stderr. `listen` is the address of
-    the endpoints for health and metrics, `pages` that of the web pages. `is_logged` prints events as lines of JSON.
+    `is_beside` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events as
+    lines of JSON.
     """
 
     command: str
@@ -64,8 +64,7 @@ class RunOptions:
     threads: int | None = None
     is_json: bool = False
     is_beside: bool = False
-    listen: tuple[str, int] | None = None
-    pages: tuple[str, int] | None = None
+    servers: RunServers = field(default_factory=RunServers)
     is_logged: bool = False
 
 
@@ -123,8 +122,7 @@ def execute_run(
                 Heartbeat(work, f"{asked.command} --watch" if is_watch and asked.command == "run" else asked.command),
                 _send_lineage_at_end(work),
                 _record_run(work, asked, now) as outcomes,
-                nullcontext() if asked.listen is None else serve_health_endpoints(work, asked.listen),
-                nullcontext() if asked.pages is None else _serve_project_pages(project, asked.pages, progress),
+                serve_next_to_run(work, asked.servers, progress),
                 _stop_on_signals(stop, progress, is_own_process=sessions is None),
             ):
                 try:
@@ -173,21 +171,6 @@ def _finish_killed_rebuild(work: RunContext, progress: Progress) -> None:
     except (WaterclockError, OSError) as raised:
         message = raised.what if isinstance(raised, WaterclockError) else str(raised)
         work.report_once(f"a killed `rebuild --all` cannot be finished: {message}")
-
-
-@contextmanager
-def _serve_project_pages(project: Project, address: tuple[str, int], progress: Progress) -> Iterator[None]:
-    """Serve the project's pages next to the run, and print their address."""
-    from waterclock.cli.actions.ui_links import store_token
-    from waterclock.engine.spark.confined_jvm import why_unconfined
-    from waterclock.ui.live_project import LiveProject
-    from waterclock.ui.serving import serve_pages
-
-    with serve_pages(LiveProject(project.root, project.env), *address) as served, store_token(served):
-        why = why_unconfined(project.spark)
-        missing = "" if why is None else f"; queries run without a sandbox: {why}"
-        progress.note(f"open the pages with {served.new_link()} (it works for one browser, within an hour){missing}")
-        yield
 
 
 def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:

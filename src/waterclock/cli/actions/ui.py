@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.actions.run_servers import RunServers
 from waterclock.cli.actions.ui_links import print_link, store_page, store_token
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stop_signals import end_at_once, stoppable
@@ -19,11 +20,12 @@ from waterclock.dpl.config.file_name import FILE
 from waterclock.engine.spark.confined_jvm import why_unconfined
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.http.listening import address_of
+from waterclock.http.server_certificate import Certificate
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live_project import LiveProject
-from waterclock.ui.serving import Certificate, serve_pages
+from waterclock.ui.serving import serve_pages
 
 
 def show_pages(  # noqa: PLR0913 - the options of a command
@@ -35,15 +37,16 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     is_run: bool,
     is_opened: bool,
     is_json: bool,
-    tls: tuple[Path, Path] | None = None,
+    certificate: Certificate | None = None,
 ) -> int:
     """Serve the pages, also of a project with errors, and return the exit code. Raises E244, E909, E930, E944.
 
-    `tls` has the paths of a certificate and its private key, or is None for HTTP.
+    Without a certificate they are served by HTTP.
     """
     if is_run:
         project, address = open_project(folder, env), address_of(listen, may_be_socket=True)
-        return carry_out(project, RunOptions(command="ui --run", watch_seconds=30, pages=address))
+        servers = RunServers(pages=address, certificate=certificate)
+        return carry_out(project, RunOptions(command="ui --run", watch_seconds=30, servers=servers))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())
@@ -52,9 +55,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
     with (
-        serve_pages(
-            live, *address_of(listen, may_be_socket=True), certificate=None if tls is None else Certificate(*tls)
-        ) as served,
+        serve_pages(live, *address_of(listen, may_be_socket=True), certificate=certificate) as served,
         store_token(served) as has_kept,
         stoppable(stop.set, output=to.file, is_own_process=True),
         ExitStack() as opened,

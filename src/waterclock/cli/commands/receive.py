@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
+from waterclock.cli.options import HERE, AsJson, CertificateFile, Env, KeyFile, ProjectDir, certificate_of
 
 Listen = Annotated[
     str,
@@ -14,8 +14,17 @@ Listen = Annotated[
 ]
 
 
-def receive(*, listen: Listen = "8877", project: ProjectDir = HERE, env: Env = None, json: AsJson = False) -> None:
+def receive(
+    *,
+    listen: Listen = "8877",
+    project: ProjectDir = HERE,
+    env: Env = None,
+    certificate: CertificateFile = None,
+    key: KeyFile = None,
+    json: AsJson = False,
+) -> None:
     """Receive events over HTTP for the streams that tables collect from. Each is acknowledged once it is on disk."""
     from waterclock.cli.actions.receive import take_events
 
-    raise typer.Exit(take_events(project, env, listen, is_json=json))
+    https = certificate_of(certificate, key)
+    raise typer.Exit(take_events(project, env, listen, is_json=json, certificate=https))

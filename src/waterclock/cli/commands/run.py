@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, Selected
+from waterclock.cli.options import (
+    HERE,
+    AsJson,
+    CertificateFile,
+    Env,
+    KeyFile,
+    LabelRange,
+    Now,
+    ProjectDir,
+    Selected,
+    certificate_of,
+)
 
 Until = Annotated[
     str | None,
@@ -51,11 +62,14 @@ def run(  # noqa: PLR0913 - each is an option
     threads: Threads = None,
     listen: Listen = None,
     ui: Pages = None,
+    certificate: CertificateFile = None,
+    key: KeyFile = None,
     log: Log = None,
     json: AsJson = False,
 ) -> None:
     """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
     from waterclock.cli.actions.run import RunOptions, carry_out
+    from waterclock.cli.actions.run_servers import RunServers
     from waterclock.http.listening import address_of
     from waterclock.operations.project_opening import open_project, select_tables
 
@@ -65,6 +79,9 @@ def run(  # noqa: PLR0913 - each is an option
         raise typer.BadParameter("a run that ends cannot answer requests: add --watch", param_hint="--listen")
     if ui is not None and not watch:
         raise typer.BadParameter("a run that ends cannot serve pages: add --watch, or use `ui`", param_hint="--ui")
+    https = certificate_of(certificate, key)
+    if https is not None and listen is None and ui is None:
+        raise typer.BadParameter("nothing is served by HTTPS: add --listen or --ui", param_hint="--certificate")
     if log not in {None, "json"}:
         raise typer.BadParameter("the only log format is json; text is the default", param_hint="--log")
     opened = open_project(project, env)
@@ -77,8 +94,11 @@ def run(  # noqa: PLR0913 - each is an option
         until=until,
         watch_seconds=every if watch else None,
         threads=threads,
-        listen=None if listen is None else address_of(listen),
-        pages=None if ui is None else address_of(ui, may_be_socket=True),
+        servers=RunServers(
+            None if listen is None else address_of(listen),
+            None if ui is None else address_of(ui, may_be_socket=True),
+            https,
+        ),
         is_logged=log == "json",
         is_json=json,
     )

@@ -64,7 +64,7 @@ class LongLineError(EOFError):
 
 
 def lines_of(file: IO[str]) -> Iterator[str]:
-    """Yield the lines of a text with their line ends. Raises  LongLineError."""
+    """Yield the lines of a text with their line ends. Raises LongLineError."""
     while line := file.readline(MOST_OF_A_LINE):
         if len(line) == MOST_OF_A_LINE:
             raise LongLineError(f"it has a line of {MOST_OF_A_LINE} characters or more")

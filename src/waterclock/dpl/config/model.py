@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waterclock.dpl.config.file_name import FILE
-from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection
+from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection, section_at
 from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -491,9 +491,7 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(model.model_fields)
     if model is not _File:
         return []
-    sections: dict[str, type[BaseModel]] = {"sign_in": SignInSection, "oidc": OidcSection}
-    of_people = UserSection if path[-2:-1] == ("users",) else sections.get(path[-1])
-    if of_people is not None:
+    if (of_people := section_at(path)) is not None:
         return list(of_people.model_fields)
     env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSection, ("vault",): VaultSection}
     found = _ProjectSection if path[0] == "project" else env.get(path[2:]) if path[0] == "env" else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from waterclock.dpl.config.secret_setting import SecretSetting
 
@@ -19,6 +21,19 @@ class UserSection(BaseModel):
     attributes: dict[str, str | int | float | bool | dt.datetime | dt.date] = Field(default_factory=dict)
 
 
+class ClaimSection(BaseModel):
+    """An attribute in [sign_in.oidc]: the claim with its value, and its type. A string alone is a claim with a text."""
+
+    model_config = _STRICT
+    claim: str
+    type: Literal["text", "number", "boolean"] = "text"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_name(cls, said: Any) -> Any:
+        return {"claim": said} if isinstance(said, str) else said
+
+
 class OidcSection(BaseModel):
     """The section [sign_in.oidc]: the OpenID Connect provider, and the claims that contain a user's name and groups."""
 
@@ -30,6 +45,7 @@ class OidcSection(BaseModel):
     user_claim: str = "sub"
     group_claim: str = "groups"
     group_roles: dict[str, list[str]] = Field(default_factory=dict)
+    attributes: dict[str, ClaimSection] = Field(default_factory=dict)
 
 
 class SignInSection(BaseModel):
@@ -39,3 +55,13 @@ class SignInSection(BaseModel):
     proxies: list[str] = Field(default_factory=list)
     keep_accesses: str = "400 DAYS"
     oidc: OidcSection | None = None
+
+
+def section_at(path: tuple[str, ...]) -> type[BaseModel] | None:
+    """Return the section about people at a path of the file, or None if it is another section."""
+    if path[-2:-1] == ("users",):
+        return UserSection
+    if path[-3:-1] == ("oidc", "attributes"):
+        return ClaimSection
+    sections: Mapping[str, type[BaseModel]] = {"sign_in": SignInSection, "oidc": OidcSection}
+    return sections.get(path[-1])

@@ -198,7 +198,9 @@ class GrantResolver:
         # a group of the provider may give the role to any user
         by_group = not names.isdisjoint(self._roles_of_groups())
         users = [user for name, user in all_users.items() if by_group or not names.isdisjoint({name, *user.roles})]
-        known = sorted(set(chain.from_iterable(user.attributes for user in users)))
+        oidc = self.config.sign_in.oidc
+        claimed = oidc.attributes if oidc is not None else ()
+        known = sorted({*claimed, *chain.from_iterable(user.attributes for user in users)})
         self.errors.extend(
             expression.span.refuse(
                 "E382", f"no user has the attribute {attribute}",

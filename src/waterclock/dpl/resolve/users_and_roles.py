@@ -11,7 +11,16 @@ from urllib.parse import urlsplit
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.permissions.users_and_roles import AccessRules, OidcSettings, Right, User, expand_rights, is_user_name
+from waterclock.permissions.users_and_roles import (
+    AccessRules,
+    AttributeClaim,
+    ClaimType,
+    OidcSettings,
+    Right,
+    User,
+    expand_rights,
+    is_user_name,
+)
 from waterclock.timelabel.duration import parse_duration
 
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -43,12 +52,17 @@ def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[Wa
             refuse("scopes", f"{scope!r} is not a scope", fix='write each scope alone: ["email", "groups"]')
     for group, names in section.group_roles.items():
         _check_roles(config, (*path, "group_roles", group), names, roles, errors)
+    for name, attribute in section.attributes.items():
+        if not attribute.claim:
+            fix = f'name the claim of the ID token: attributes.{name} = "..."'
+            refuse("attributes", f"the attribute {name} has no claim", fix=fix)
     secret = section.client_secret.secret if isinstance(section.client_secret, SecretSetting) else None
     rights = {
         group: expand_rights([right for name in names for right in roles.get(name, ())])
         for group, names in section.group_roles.items()
     }
     given = {group: frozenset(names) for group, names in section.group_roles.items()}
+    attributes = {name: AttributeClaim(each.claim, ClaimType(each.type)) for name, each in section.attributes.items()}
     return OidcSettings(
         section.issuer,
         section.client_id,
@@ -58,6 +72,7 @@ def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[Wa
         section.group_claim,
         rights,
         given,
+        attributes,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.permissions.users_and_roles import OidcSettings, is_user_name
+from waterclock.permissions.users_and_roles import AttributeClaim, AttributeValue, ClaimType, OidcSettings, is_user_name
 
 if TYPE_CHECKING:
     from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -20,6 +22,9 @@ SKEW = 60
 """The seconds by which the provider's clock may differ from this machine's."""
 _ALGORITHM = "the ID token is signed by an algorithm that is not accepted, or not at all"
 _MOST_KEYS, _MOST_GROUPS = 100, 10_000
+_LONGEST_TEXT, _LARGEST_WHOLE = 1000, 2**63 - 1  # of an attribute: characters, and the largest BIGINT
+_VERIFIED = {"email": "email_verified", "phone_number": "phone_number_verified"}
+"""Claims that count only if another one is true: before, a person may have entered what belongs to another person."""
 _FEWEST_BITS = 2048  # of an RSA key
 _HEADER_BYTES, _PAYLOAD_BYTES = 4096, 256 * 1024
 _OF_KEY = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")  # never the private parts
@@ -36,10 +41,11 @@ class UnknownKey(RejectedToken):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person who signed in at the provider, and those of the person's groups that give rights."""
+    """A person who signed in at the provider, the groups that give rights, and the claims that are attributes."""
 
     name: str
     groups: tuple[str, ...] = ()
+    claims: tuple[tuple[AttributeClaim, AttributeValue], ...] = ()
 
 
 def keys_of(document: Mapping[str, Any]) -> tuple[RSAKey | ECKey | OKPKey, ...]:
@@ -105,19 +111,58 @@ def verify_id_token(
 
 
 def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
-    """Return the person that the claims of a verified token name. Raises RejectedToken if they name no user."""
+    """Return the person that the claims of a verified token name.
+
+    Raises RejectedToken if they name no user, or if a claim that is an attribute has a value of another type.
+    """
     claim = settings.user_claim
     name = claims.get(claim)
     if not isinstance(name, str):
         raise RejectedToken(f"the ID token has no text in the claim {claim}: check user_claim and scopes")
     if not is_user_name(name):
         raise RejectedToken(f"the claim {claim} is no name of a user: up to 80 letters, digits and _ . @ + | : -")
-    if claim == "email" and claims.get("email_verified") is not True:
-        raise RejectedToken("the provider does not state that the address in the claim email is verified")
+    if not _is_verified(claim, claims):
+        raise RejectedToken(f"the provider does not state that the value of the claim {claim} is verified")
     claimed = claims.get(settings.group_claim, [])
     groups = [claimed] if isinstance(claimed, str) else claimed if isinstance(claimed, list) else []
     named = {each for each in groups[:_MOST_GROUPS] if isinstance(each, str)}
-    return Identity(name, tuple(sorted(named & settings.group_rights.keys())))
+    values = tuple(
+        (each, _attribute_of(claims[each.claim], each))
+        for each in dict.fromkeys(settings.attributes.values())
+        if claims.get(each.claim) is not None and _is_verified(each.claim, claims)
+    )
+    return Identity(name, tuple(sorted(named & settings.group_rights.keys())), values)
+
+
+def _is_verified(claim: str, claims: Mapping[str, Any]) -> bool:
+    """Return whether a claim counts: if it is an address or a number, only if the provider has verified it."""
+    return claim not in _VERIFIED or claims.get(_VERIFIED[claim]) is True
+
+
+def _attribute_of(value: object, declared: AttributeClaim) -> AttributeValue:
+    """Return the value of a claim as an attribute. Raises RejectedToken if it does not have the declared type."""
+    match declared.type, value:
+        case ClaimType.BOOLEAN, bool():
+            return value
+        case ((ClaimType.TEXT | ClaimType.NUMBER), bool()):
+            pass
+        case ClaimType.NUMBER, int() if abs(value) <= _LARGEST_WHOLE:
+            return value
+        case ClaimType.NUMBER, float() if math.isfinite(value):
+            return value
+        case ClaimType.TEXT, str() if len(value) <= _LONGEST_TEXT and not _has_controls(value):
+            return value
+    limits = {
+        ClaimType.TEXT: f"a text of up to {_LONGEST_TEXT} characters without control characters",
+        ClaimType.NUMBER: "a number that fits BIGINT or DOUBLE",
+        ClaimType.BOOLEAN: "true or false",
+    }
+    raise RejectedToken(f"the claim {declared.claim[:40]} is not {limits[declared.type]}: check attributes")
+
+
+def _has_controls(text: str) -> bool:
+    """Return whether a text has control characters or halves of surrogate pairs."""
+    return any(unicodedata.category(each) in {"Cc", "Cs"} for each in text)
 
 
 def _find_key(keys: Sequence[RSAKey | ECKey | OKPKey], header: Mapping[str, Any]) -> RSAKey | ECKey | OKPKey:

@@ -121,7 +121,9 @@ class ProviderSignIn:
                 code, verifier=attempt.verifier, nonce=attempt.nonce, redirect=_redirect_of(request)
             )
         )
-        return Credential(SignIn.OIDC, issuer=provider.settings.issuer, user=found.name, groups=found.groups)
+        return Credential(
+            SignIn.OIDC, issuer=provider.settings.issuer, user=found.name, groups=found.groups, claims=found.claims
+        )
 
     async def _ask(self, request: Callable[[], T]) -> T:
         """Call a function that waits for the provider in a separate thread, so that a slow provider stops no page."""

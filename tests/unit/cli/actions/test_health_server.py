@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from tests.certificates import Authority
 from tests.tiny import CONNECTIONS, day
 from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.connectors.registry import capabilities
@@ -16,6 +19,7 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
+from waterclock.http.server_certificate import Certificate
 
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
 TOML = """
@@ -83,6 +87,28 @@ def test_a_ledger_that_is_away_is_told_at_once(work: RunContext, monkeypatch: py
     assert ask(work, "/livez")[0] == 200
     assert ask(work, "/readyz") == (503, "the ledger does not answer\n")
     assert ask(work, "/metrics")[0] == 503
+
+
+def test_with_a_certificate_it_answers_by_https_alone(work: RunContext, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "keys", is_strict=True)
+    pair, over = authority.pair("shop"), authority.pair("over", is_over=True)
+    trusted = ssl.create_default_context(cafile=str(authority.certificate))
+    certificate = Certificate(pair.certificate, pair.key)
+    with (
+        serve_health_endpoints(work, ("127.0.0.1", 0), certificate=certificate) as (host, port),
+        httpx2.Client(verify=trusted, trust_env=False, timeout=60) as client,
+    ):
+        asked = client.get(f"https://{host}:{port}/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert (asked.status_code, "waterclock_open_claims" in asked.text) == (200, True)
+        with pytest.raises(httpx2.TransportError):
+            client.get(f"http://{host}:{port}/livez")
+        with httpx2.Client(trust_env=False, timeout=60) as stranger, pytest.raises(httpx2.ConnectError, match="CERT"):
+            stranger.get(f"https://{host}:{port}/livez")
+    with (
+        pytest.raises(WaterclockError, match="nothing can be served by HTTPS"),
+        serve_health_endpoints(work, ("127.0.0.1", 0), certificate=Certificate(over.certificate, over.key)),
+    ):
+        pass
 
 
 def test_an_address_that_is_taken_is_told(work: RunContext) -> None:

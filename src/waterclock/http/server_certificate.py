@@ -1,0 +1,73 @@
+"""The certificate with which a server is reached by HTTPS, and its check before the server starts."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from waterclock.errors import WaterclockError
+
+_FIX = "give the certificate with --certificate, and its private key without a password with --key"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The files of a server's certificate, with its chain, and of its private key, both as PEM."""
+
+    file: Path
+    key: Path
+
+    def require_usable(self) -> None:
+        """Raise E944 if a file cannot be read, if the two do not belong together, or if clients would refuse it.
+
+        Clients refuse a certificate that has expired. Whether they trust its authority is not checked.
+        """
+        for file in (self.file, self.key):
+            try:
+                file.open("rb").close()
+            except OSError as error:
+                raise _unusable(file, error.strerror or str(error), _FIX) from error
+        server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            server.load_cert_chain(self.file, self.key, _refuse_password)
+        except ssl.SSLError as error:
+            is_other = error.reason == "KEY_VALUES_MISMATCH"
+            why = f"{self.key} is the key of another certificate" if is_other else f"it is not PEM: {error}"
+            raise _unusable(self.file, why, _FIX) from error
+        except (OSError, ValueError) as error:
+            raise _unusable(self.key, str(error), _FIX) from error
+        if why := self._why_refused(server):
+            raise _unusable(self.file, f"clients would refuse it: {why}", "renew it, then start again")
+
+    def _why_refused(self, server: ssl.SSLContext) -> str:
+        """Return why a client that trusts this certificate alone refuses it; "" if it does not.
+
+        It is checked in a TLS handshake within this process.
+        """
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.check_hostname = False
+        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        client.load_verify_locations(self.file)
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)
+        for end in ends * 2:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                return error.verify_message
+            except ssl.SSLError as error:
+                return str(error)
+        return ""
+
+
+def _refuse_password() -> str:
+    raise ValueError("the private key has a password")
+
+
+def _unusable(file: Path, why: str, fix: str) -> WaterclockError:
+    return WaterclockError(
+        "E944", "nothing can be served by HTTPS with this certificate", where=str(file), why=why, fix=fix
+    )
