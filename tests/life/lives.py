@@ -183,7 +183,7 @@ class Life(Deciding):
     def put_back(self) -> None:
         """Copy a table's log, or put a copy back, as from an older backup, and rebuild the table."""
         names = self._tables_there()
-        if copied := [name for name in self.copied if name in names]:
+        if copied := sorted(name for name in self.copied if name in names):
             name = self.pick(copied, "older log put back, rebuild")
             self.copied.discard(name)
             self._say(name, "older log put back, rebuild")
