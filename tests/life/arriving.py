@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of
+from tests.life.drawing import Flow, drawn_flow, pairs_of
+from tests.life.favour import OF_ALL, Met, Pair, operations
 from tests.life.oracle import Oracle
 from tests.life.parts import Retire
 from tests.life.rows import DAY, File, Row, instant
@@ -23,7 +25,7 @@ class Arriving:
     """A life's flow and its sources. `met`: pairs that other lives have met already, of which this one meets fewer."""
 
     random: Random
-    met: Collection[Pair] = ()
+    met: Met = field(default_factory=Met)
     world: World | None = None
     flow: Flow = field(init=False)
     oracle: Oracle = field(init=False)
@@ -33,6 +35,8 @@ class Arriving:
     story: list[str] = field(default_factory=list)
     changed: dict[str, dict[int, str]] = field(default_factory=dict)
     pairs: set[Pair] = field(default_factory=set)
+    happened: dict[str, set[str]] = field(default_factory=dict)
+    """By operation the declarations that it has met."""
     brings_old: dict[str, bool] = field(default_factory=dict)
 
     known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
@@ -117,7 +121,7 @@ class Arriving:
         self._say("", f"it is day {self.oracle.today}")
 
     def late(self) -> None:
-        name = self.random.choice(self.sources)
+        name = self.pick(self.sources, "late rows")
         number = max(1, self.oracle.today - self.random.choice((1, 2, 2, 3, 4)))
         if self.flow[name].is_by_file:
             self.land(name, number)
@@ -126,7 +130,7 @@ class Arriving:
         self._say(name, "late rows", number)
 
     def correct(self) -> None:
-        name = self.random.choice(self.sources)
+        name = self.pick(self.sources, "corrected", "vanished")
         if rows := self.oracle.source[name]:
             row = self.random.choice(rows)
             if self.flow[name].is_snapshot and self.random.random() < 0.5:
@@ -136,11 +140,41 @@ class Arriving:
                 self._put(name, row._replace(v=self.random.randint(1, 400)))
                 self._say(name, "corrected", row.day)
 
+    def pick(self, names: Iterable[str], *whats: str) -> str:
+        """Choose a table to which something happens: often one whose declarations it has not met yet."""
+        among = list(names)
+        if self.random.random() < 0.75:
+            gains = {name: sum(self.gain(what, name) for what in whats) for name in among}
+            among = [name for name in among if gains[name] == max(gains.values())]
+        return self.random.choice(among)
+
+    def gain(self, what: str, name: str) -> int:
+        """Return how much it is worth that something happens to a table, beside what has happened in this life."""
+        return self.met.gain_of(what, self.flow[name].words - self.happened.get(what, set()))
+
+    def most_gain(self, *whats: str) -> int:
+        """Return how much it is worth at most that one of some operations happens, as far as declarations tell."""
+        gains = [
+            self.gain(what, name)
+            for name, table in self.flow.items()
+            for what in {*whats} & {*OF_ALL, *operations(table)}
+        ]
+        return max(gains, default=0)
+
+    def is_new(self, what: str) -> bool:
+        """Return whether an operation would meet a declaration anew, as far as declarations tell."""
+        return self.most_gain(what) > 0
+
     def _say(self, name: str, what: str, label: int | None = None) -> None:
         self.story.append(f"{what} {name}{f'@{label}' if label else ''}")
         if name:
-            self.pairs |= {(f"op {what}", word) for word in self.flow[name].words}
+            self._meet(what, self.flow[name].words)
 
     def _say_of_all(self, what: str) -> None:
         self.story.append(what)
-        self.pairs |= {(f"op {what}", word) for table in self.flow.values() for word in table.words}
+        for table in self.flow.values():
+            self._meet(what, table.words)
+
+    def _meet(self, what: str, words: AbstractSet[str]) -> None:
+        self.happened.setdefault(what, set()).update(words)
+        self.pairs.update((f"op {what}", word) for word in words)

@@ -10,6 +10,8 @@ from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
 from tests.life.parts import Closes
 from waterclock.errors import WaterclockError
 
+VERBS = ("retry", "release", "skip")
+
 
 @dataclass
 class Deciding(Arriving):
@@ -20,12 +22,13 @@ class Deciding(Arriving):
     def decide(self) -> None:
         """Decide on a label that failed or is held."""
         if troubles := self.oracle.troubles():
-            self._decide(*self.random.choice(troubles))
+            name = self.pick([name for name, _, _ in troubles], *VERBS)
+            self._decide(*self.random.choice([it for it in troubles if it[0] == name]))
 
     def _decide(self, name: str, label: int, status: str) -> None:
         book = self.oracle.books[name]
         verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
-        verb = self.random.choice(verbs)
+        verb = self._verb(verbs, name)
         if self.flow[name].is_by_file:
             files = self.oracle.files_of(self.flow[name], label) if verb == "retry" else []
             for file in files if self.random.random() < 0.7 else ():
@@ -38,18 +41,15 @@ class Deciding(Arriving):
                 self._put(name, row._replace(v=row.v + 1))
         self._ask(verb, name, label)
 
+    def _verb(self, verbs: list[str], name: str) -> str:
+        """Choose what is asked for: sometimes what the table's declarations have not met yet."""
+        if self.random.random() < 0.85:
+            verbs = [verb for verb in verbs if self.gain(verb, name)] or verbs
+        return self.random.choice(verbs)
+
     def ask(self) -> None:
         """Ask for a label that is done or skipped."""
-        skipped = [
-            (name, label)
-            for name, book in self.oracle.books.items()
-            for label, status in book.status.items()
-            if status == SKIPPED and not self.oracle.is_gone(name, label)
-        ]
-        if skipped and self.random.random() < 0.5:
-            name, label = self.random.choice(sorted(skipped))
-            self._say(name, "skip taken back", label)
-            self._ask("retry", name, label)
+        if self.random.random() < 0.3 and self.take_back():
             return
         done = [
             (name, label)
@@ -58,12 +58,31 @@ class Deciding(Arriving):
             if status == DONE and self.flow[name].mode != "REPLACE" and not self.oracle.is_gone(name, label)
         ]
         if done:
-            name, label = self.random.choice(sorted(done))
-            if self.random.random() < 0.15:
+            name, label = self._label(done, "recompute", "recollect", "skip refused")
+            if self.random.random() < (0.4 if self.gain("skip refused", name) else 0.1):
                 self._skip_done(name, label)
                 return
             is_source = self.flow[name].is_by_data_time or self.flow[name].answers
-            self._ask(self.random.choice(("recompute", "recollect")) if is_source else "recompute", name, label)
+            self._ask(self._verb(["recompute", *["recollect"] * bool(is_source)], name), name, label)
+
+    def _label(self, found: list[tuple[str, int]], *whats: str) -> tuple[str, int]:
+        name = self.pick([name for name, _ in found], *whats)
+        return self.random.choice(sorted(it for it in found if it[0] == name))
+
+    def take_back(self, *, is_new: bool = False) -> bool:
+        """Take a skip back; return whether there was one. `is_new`: only of a table that has not met it yet."""
+        skipped = [
+            (name, label)
+            for name, book in self.oracle.books.items()
+            for label, status in book.status.items()
+            if status == SKIPPED and not self.oracle.is_gone(name, label)
+            if not is_new or self.gain("skip taken back", name)
+        ]
+        if skipped:
+            name, label = self._label(skipped, "skip taken back")
+            self._say(name, "skip taken back", label)
+            self._ask("retry", name, label)
+        return bool(skipped)
 
     def _skip_done(self, name: str, label: int) -> None:
         """Hold that a batch that is done is not skipped."""
@@ -108,20 +127,44 @@ class Deciding(Arriving):
             if self.oracle.books[name].option(label) == Option(DONE, made)
         ]
         if found:
-            name, label = self.random.choice(sorted(found))
-            self._say(name, "given up", label)
-            self.known.clear()  # what it held is lost
-            if self.world is not None:
-                self.world.declare()
-                self.world.give_up(name, label, self.oracle.today)
-            self.oracle.ask(name, label, "give up")
+            name, label = self._label(found, "given up")
+            self._damage(name, label)
+            self._give_up(name, label)
+
+    def damage_made(self) -> None:
+        """Damage the file of a label of a transform, and make it again, or give it up, although its inputs are there.
+
+        A run before it has made all that can be made, and one after it makes the label.
+        """
+        found = [(name, label) for name, it in self.flow.items() for label in self.oracle.remakable(it)]
+        if not found:
+            return
+        name, label = self._label(found, "damaged, recompute", "given up")
+        self._damage(name, label)
+        if self._verb(["damaged, recompute", "given up"], name) == "given up":
+            self._give_up(name, label)
+        else:
+            self._say(name, "damaged, recompute", label)
+            self._ask("recompute", name, label)
+
+    def _damage(self, name: str, label: int) -> None:
+        self.known.clear()  # what it held is lost
+        if self.world is not None:
+            self.world.declare()
+            self.world.damage(name, label)
+
+    def _give_up(self, name: str, label: int) -> None:
+        self._say(name, "given up", label)
+        if self.world is not None:
+            self.world.give_up(name, label, self.oracle.today)
+        self.oracle.ask(name, label, "give up")
 
     def close_books(self) -> None:
         """Close the books of a window by hand, or skip the window."""
         closing = [name for name, table in self.flow.items() if table.has(Closes) and name not in self.paused]
         if not closing:
             return
-        name = self.random.choice(closing)
+        name = self.pick(closing, "closed by hand")
         found = self.oracle.closable(name)
         if found is None:
             if (label := self.oracle.first_open(name)) and self.random.random() < 0.5:
@@ -142,13 +185,13 @@ class Deciding(Arriving):
         names = [name for name, table in self.flow.items() if table.kind == "TRANSFORM" and not table.answers]
         if not names:
             return
-        name = self.random.choice(names)
+        name = self.pick(names, "code changed")
         self.flow[name].code += 1
         self._say(name, "code changed")
 
     def pause(self) -> None:
         """Pause a table, or resume it."""
-        name = self.random.choice([*self.flow])
+        name = self.pick(self.flow, "pause", "resume")
         verb = "resume" if name in self.paused else "pause"
         self._say(name, verb)
         self.paused ^= {name}

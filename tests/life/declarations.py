@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tests.life.part import FOLDS, Part, Read
-from tests.life.parts import ByTime, Changed, Closes, Deletes, Demands, KeyPast, Lookback, Partial, Sequential
+from tests.life.parts import ByTime, Changed, Deletes, Demands, KeyPast, Lookback, Partial, Refers, Sequential
+from tests.life.people import published_value
 from tests.life.rows import DAY, Row, Rows, instant
 
 FOREIGN = 999
@@ -38,6 +41,8 @@ class Declared:
     origin: str = ""
     way: str = ""
     """How a PUBLISH delivers: as its table, or in another mode, or behind a view."""
+    decision: str = ""
+    """What a PUBLISH declares of the value: a mask, or that it is sent as it is although it is personal."""
     answers: tuple[Row, ...] = ()
     """What an API answers for each key that a COLLECT ... FOR EACH sends to it; it knows no other key."""
     odd: tuple[Read, ...] = ()
@@ -84,7 +89,7 @@ class Declared:
         own = any(read.table == self.name for read in self.all_reads)
         return own or self.is_by_file or self.mode in FOLDS or self.has(Sequential, KeyPast)
 
-    @property
+    @cached_property
     def words(self) -> frozenset[str]:
         """All that the table declares, for the count of pairs."""
         batched = "snapshot" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else "BY DATA TIME"
@@ -94,9 +99,8 @@ class Declared:
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
         vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
         cadence = ({"long windows"} if self.size > 1 else set()) | ({"other cadence"} if self.has_cadence else set())
-        closes = self.part(Closes)
-        cadence |= {"MAX LATENESS"} if isinstance(closes, Closes) and closes.lateness else set()
-        return frozenset(first | own | reads | vias | cadence | {part.word for part in self.parts})
+        decision = {f"PUBLISH {self.decision}"} if self.decision else set()
+        return frozenset(first | own | reads | vias | cadence | decision).union(*(it.words for it in self.parts))
 
     @property
     def all_reads(self) -> tuple[Read, ...]:
@@ -108,6 +112,14 @@ class Declared:
         demand = self.part(Demands)
         parents = {demand.parent} if isinstance(demand, Demands) else set()
         return frozenset(parents | {read.table for read in self.all_reads} - {self.name})
+
+    def value_inputs(self, flow: Mapping[str, Declared]) -> frozenset[str]:
+        """Return the tables of whose values its own value is computed; an API answers by the key alone."""
+        if self.kind != "TRANSFORM" or self.answers:
+            return frozenset()
+        flats = [flow[read.table].part(Refers) for read in self.all_reads if read.kind == "FLAT"]
+        parents = {part.parent for part in flats if isinstance(part, Refers)}
+        return frozenset(parents | {read.table for read in self.all_reads})
 
     def reads_at(self, label: int) -> tuple[Read, ...]:
         """Return what the query of a label reads."""
@@ -147,7 +159,8 @@ class Declared:
         if self.mode in FOLDS:
             key = f"KEY {key}"
         more = "".join(part.column for part in self.parts)
-        return f"(k BIGINT {key}, v BIGINT, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
+        value = " ".join(["v BIGINT", *filter(None, (part.of_value for part in self.parts))])
+        return f"(k BIGINT {key}, {value}, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
 
     def _mode(self) -> str:
         at = "" if self.is_snapshot else " AT at"
@@ -189,7 +202,7 @@ class Declared:
         how = "MERGE ON (k)" if self.way == "MERGE" else self.way
         how = how.replace("REPLACE WHERE", f"REPLACE WHERE k < {FOREIGN}").replace("behind a view", "")
         options = " OPTIONS (behind 'view')" if "behind" in self.way else ""
-        return f"PUBLISH {self.of} (k, v) TO {self.name}{options} {how};"
+        return f"PUBLISH {self.of} (k, {published_value(self.decision)}) TO {self.name}{options} {how};"
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""

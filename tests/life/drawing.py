@@ -2,52 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import combinations
 from random import Random
 
 from tests.life.declarations import Declared
+from tests.life.favour import Met, Pair, operated
 from tests.life.part import BY_LABEL, Read
-from tests.life.parts import MODES, PARTS, ByTime, Closes, Demands, Hold, KeyOnce, KeyPast, Refers, Retain, Retire
+from tests.life.parts import (
+    MODES,
+    PARTS,
+    ByTime,
+    Closes,
+    Demands,
+    Hold,
+    KeyOnce,
+    KeyPast,
+    Partial,
+    Refers,
+    Retain,
+    Retire,
+)
+from tests.life.people import MASKS, is_personal
 from tests.life.rows import Row
 
 CANDIDATES = 24
 LENGTHS = ((24, 1), (24, 1), (12, 2), (12, 2), (8, 3), (6, 2))
 """The hours of a life's shortest windows, and how many of them a long window has."""
-Pair = tuple[str, str]
 Flow = dict[str, Declared]
 
 
-def drawn_flow(random: Random, met: Collection[Pair] = ()) -> Flow:
-    """Draw a flow; of some candidates the one whose declarations meet most that have not met yet."""
-    flows = [_flow(random) for _ in range(CANDIDATES)]
-    return max(flows, key=lambda flow: len(pairs_of(flow) - set(met)))
+def drawn_flow(random: Random, met: Met | None = None, *, is_favoured: bool = True) -> Flow:
+    """Draw a flow; of some candidates the one whose declarations meet most that has not met yet.
+
+    Then its last transform and its publishes are drawn again, as long as more meets. Of the operations that may happen
+    to it a life has time for a part. `is_favoured`: otherwise the flow with most pairs.
+    """
+    flows = [_with_publishes(random, _tables(random)) for _ in range(CANDIDATES * (1 + is_favoured))]
+    if not is_favoured:
+        return max(flows, key=lambda flow: len(pairs_of(flow)))
+    known = met or Met()
+
+    def gain(flow: Flow) -> float:
+        happening = sum(known.gain_of(what, words) for what, words in operated(flow.values()).items())
+        return known.gain(pairs_of(flow)) + happening / 4
+
+    flow = max(flows, key=gain)
+    for draw_again in (_with_another_transform, _with_publishes):
+        flow = max((flow, *(draw_again(random, flow) for _ in range(CANDIDATES))), key=gain)
+    return flow
 
 
 def statements(flow: Flow) -> str:
     """Return the DPL of a flow, with the views that its tables read."""
     views = sorted({view for table in flow.values() for view in table.views})
     api = ["CREATE CONNECTION api TYPE rest;"] if any(table.answers for table in flow.values()) else []
-    return "\n".join([*api, *views, *(table.dpl for table in flow.values())])
+    own = [part.statement(table.name) for table in flow.values() for part in table.parts]
+    return "\n".join([*api, *views, *(table.dpl for table in flow.values()), *filter(None, own)])
 
 
 def pairs_of(flow: Flow) -> set[Pair]:
     """Return which two declarations meet: at one table, or at a table and one that it reads."""
     met: set[Pair] = set()
-    for table in flow.values():
-        met |= {_pair(one, other) for one, other in combinations(sorted(table.words), 2)}
-        for parent in {read.table for read in table.all_reads} - {table.name}:
-            met |= {(f"reads {one}", other) for one in flow[parent].words for other in table.words}
+    words = {name: sorted(table.words) for name, table in flow.items()}
+    for name, table in flow.items():
+        met.update(combinations(words[name], 2))
+        for parent in {read.table for read in table.all_reads} - {name}:
+            met |= {(f"reads {one}", other) for one in words[parent] for other in words[name]}
         if table.kind == "PUBLISH":
-            met |= {(f"publishes {one}", "PUBLISH") for one in flow[table.of].words}
+            met |= {
+                (f"publishes {one}", other)
+                for one in words[table.of]
+                for other in words[name]
+                if other.startswith("PUBLISH")
+            }
     return met
 
 
-def _pair(one: str, other: str) -> Pair:
-    return (one, other) if one < other else (other, one)
+def _with_another_transform(random: Random, flow: Flow) -> Flow:
+    """Draw the last transform again, which no other one reads, and the publishes."""
+    tables = {name: table for name, table in flow.items() if table.kind != "PUBLISH"}
+    name, last = tables.popitem()
+    table = _transform(random, name, tables, next(it for it in LENGTHS if it[0] == last.hours))
+    if any(_is_partial_state(tables[it]) for it in table.inputs):
+        return flow
+    return _with_publishes(random, tables | {name: table})
 
 
-def _flow(random: Random) -> Flow:
+def _is_partial_state(table: Declared) -> bool:
+    """Return whether no other table may read this one.
+
+    Which older states are made, and which of them without what was missing, is known of states that no table reads.
+    """
+    return table.mode == "REPLACE" and table.has(Partial)
+
+
+def _tables(random: Random) -> Flow:
     flow: Flow = {}
     lengths = random.choice(LENGTHS)
     for number in range(random.choice((2, 2, 3))):
@@ -56,12 +105,28 @@ def _flow(random: Random) -> Flow:
     for number in range(random.choice((2, 3, 3, 4))):
         table = _transform(random, f"made.t{number}", flow, lengths)
         flow[table.name] = table
-    for number in range(random.choice((0, 1, 1))):
-        of = random.choice([*flow.values()])
+    for table in flow.values():
+        if _is_partial_state(table) and any(table.name in it.inputs for it in flow.values()):
+            table.parts = [part for part in table.parts if not isinstance(part, Partial)]
+    return flow
+
+
+def _with_publishes(random: Random, flow: Flow) -> Flow:
+    flow = {name: table for name, table in flow.items() if table.kind != "PUBLISH"}
+    for number in range(random.choice((1, 1, 2))):
+        of = random.choice([it for it in flow.values() if it.kind != "PUBLISH"])
         table = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
         table.size, table.hours = of.size, of.hours
+        table.decision = _decision(random, is_personal=is_personal(flow, of.name))
         flow[table.name] = table
     return flow
+
+
+def _decision(random: Random, *, is_personal: bool) -> str:
+    """Draw how a PUBLISH sends the value: a personal one needs a mask or a tag."""
+    if not is_personal:
+        return random.choice(("", "", "", *MASKS))
+    return random.choice(("TAGS (pii)", "TAGS (no_pii)", *MASKS))
 
 
 def _way(random: Random, of: Declared) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.life.books import Seen, Unexpected
-from tests.life.deciding import Deciding
-from tests.life.drawing import Pair, statements
+from tests.life.deciding import VERBS, Deciding
+from tests.life.drawing import statements
+from tests.life.favour import LIVES, Met
 from tests.life.part import DONE
 from tests.life.parts import Closes, Demands, Refers, Report, Retain
+from tests.life.people import READER, STRANGER, Granted, Value
 from tests.life.world import LEASE, Strike, World, toml_of
 from tests.tiny import Tiny, described
 from waterclock.engine.run_settings import RunSettings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 9
+LOSSES = ("ledger lost, just exported", "ledger lost, never exported")
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Life(Deciding):
     """Whether the ledger was exported: by `maintain`, after a reset, after a new name."""
     copied: set[str] = field(default_factory=set)
     """Tables of whose logs an older copy is kept."""
-    delivered: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    delivered: dict[str, list[tuple[int, Value]]] = field(default_factory=dict)
     """What each publish had delivered before the last run."""
     is_past_whole: bool = True
     """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
@@ -56,19 +57,30 @@ class Life(Deciding):
 
     def step(self) -> None:
         happenings = (
-            self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
-            self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back, self.close_books,
-            self.damage,
+            (self.advance, 6), (self.late, 2, "late rows"), (self.correct, 2, "corrected", "vanished"),
+            (self.decide, 3, *VERBS), (self.ask, 2, "recompute", "recollect", "skip refused"),
+            (self.take_back, 1, "skip taken back"),
+            (self.code, 1, "code changed"), (self.begin_earlier, 2, "START moved back"),
+            (self.pause, 1, "pause", "resume"), (self.rename, 1, "renamed"), (self.reset, 1, "reset"),
+            (self.upkeep, 2, "maintain", "rebuild", "dropped windows before"), (self.lose_ledger, 1, *LOSSES),
+            (self.put_back, 2, "older log put back, rebuild"), (self.close_books, 2, "closed by hand"),
+            (self.damage, 1, "given up"), (self.damage_between_runs, 1, "damaged, recompute", "given up"),
         )  # fmt: skip
-        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1, 2, 1))[0]()
+        weights = [weight * (1 + min(self.most_gain(*whats), 10) / 5) for _, weight, *whats in happenings]
+        self.random.choices(happenings, weights)[0][0]()
         if self.random.random() < 0.8:
             self.run()
+
+    def damage_between_runs(self) -> None:
+        self.run()
+        self.damage_made()
+        self.run()
 
     def rename(self) -> None:
         """Give a table another name, in what reads it too."""
         if any(table.was for table in self.flow.values()) or self.paused:
             return
-        old = self.random.choice([name for name, table in self.flow.items() if table.kind != "PUBLISH"])
+        old = self.pick([name for name, table in self.flow.items() if table.kind != "PUBLISH"], "renamed")
         new = f"{old}x"
         self._say(old, "renamed")
         flow = {}
@@ -102,7 +114,7 @@ class Life(Deciding):
     def reset(self) -> None:
         """Start a table over."""
         names = [name for name, table in self.flow.items() if table.kind != "PUBLISH" and name not in self.paused]
-        name = self.random.choice(names)
+        name = self.pick(names, "reset")
         if not self.oracle.books[name].status:
             return
         self._say(name, "reset")
@@ -118,22 +130,26 @@ class Life(Deciding):
 
     def upkeep(self) -> None:
         """Tidy all tables, or make one anew from its stage: neither changes an answer."""
-        if self.random.random() < 0.5:
-            self._say_of_all("maintain")
-            self.exported = True
-            if self.world is not None:
-                self.world.declare()
-                self.world.maintain()
-            self.known.clear()  # versions that were replaced are removed
-            for name, table in self.flow.items():
-                if table.has(Retain):
-                    self._drop(name)
+        if self.random.random() < (0.8 if self.is_new("dropped windows before") else 0.5):
+            self.maintain()
         elif names := self._tables_there():
-            name = self.random.choice(names)
+            name = self.pick(names, "rebuild")
             self._say(name, "rebuild")
             if self.world is not None:
                 self.world.declare()
                 self.world.rebuild(name)
+
+    def maintain(self) -> None:
+        """Tidy all tables as if years had passed."""
+        self._say_of_all("maintain")
+        self.exported = True
+        if self.world is not None:
+            self.world.declare()
+            self.world.maintain()
+        self.known.clear()  # versions that were replaced are removed
+        for name, table in self.flow.items():
+            if table.has(Retain):
+                self._drop(name)
 
     def _drop(self, name: str) -> None:
         """Take over which windows `maintain` has dropped of a table with RETAIN."""
@@ -147,8 +163,11 @@ class Life(Deciding):
 
     def lose_ledger(self) -> None:
         """Lose the ledger, just after it was exported, or where it never was."""
-        is_exported = self.exported or self.random.random() < 0.4
-        self._say_of_all(f"ledger lost, {'just' if is_exported else 'never'} exported")
+        just, never = LOSSES
+        is_exported = self.exported or self.random.random() < (
+            0.7 if self.is_new(just) and not self.is_new(never) else 0.4
+        )
+        self._say_of_all(just if is_exported else never)
         self.exported = is_exported
         if not is_exported:  # what left no trace in tables is not known again
             self.paused.clear()
@@ -164,8 +183,8 @@ class Life(Deciding):
     def put_back(self) -> None:
         """Copy a table's log, or put a copy back, as from an older backup, and rebuild the table."""
         names = self._tables_there()
-        if copied := [name for name in self.copied if name in names]:
-            name = self.random.choice(copied)
+        if copied := sorted(name for name in self.copied if name in names):
+            name = self.pick(copied, "older log put back, rebuild")
             self.copied.discard(name)
             self._say(name, "older log put back, rebuild")
             if self.world is not None:
@@ -173,7 +192,7 @@ class Life(Deciding):
                 self.world.put_back(name)
                 self.world.rebuild(name)
         elif names:
-            name = self.random.choice(names)
+            name = self.pick(names, "older log put back, rebuild")
             self.copied.add(name)
             self.story.append(f"copied the log of {name}")
             if self.world is not None and not self.world.copy_log(name):
@@ -188,9 +207,8 @@ class Life(Deciding):
         names = [name for name in self.sources if self.flow[name].start > 1 and not self.flow[name].is_snapshot]
         names = [name for name in names if name not in self.oracle.dropped]
         if names:
-            name = self.random.choice(names)
-            self.flow[name].start -= self.flow[name].size
-            self.oracle.is_begun_earlier = True
+            name = self.pick(names, "START moved back")
+            self.oracle.begin_earlier(name)
             self.known.clear()  # labels that were not made by then are missing
             self._say(name, "START moved back")
 
@@ -198,9 +216,13 @@ class Life(Deciding):
 
     def disturb(self) -> tuple[Strike | None, int, int]:
         """Draw what disturbs a run: a strike, how many runners work at once, and at which step one is killed."""
-        strike = Strike(self.random.randint(1, 40)) if self.random.random() < 0.25 else None
-        runners = 2 if self.random.random() < 0.15 else 1
-        return strike, runners, self.random.randint(1, 60) if self.random.random() < 0.1 else 0
+        strike = Strike(self.random.randint(1, 40)) if self._happens("struck", 0.2) else None
+        runners = 2 if self._happens("two runners", 0.1) else 1
+        return strike, runners, self.random.randint(1, 60) if self._happens("killed", 0.06) else 0
+
+    def _happens(self, what: str, chance: float) -> bool:
+        """Draw whether a run is disturbed in some way: twice as often if declarations have not met it yet."""
+        return self.random.random() < chance * (2 if self.is_new(what) else 1)
 
     def run(self, *, is_last: bool = False) -> None:
         outcome, seen = self._run_world()
@@ -219,7 +241,7 @@ class Life(Deciding):
                 self.oracle.released(name, label)
         if outcome is not None:
             self._hold(outcome, is_last=is_last)
-        if self.random.random() < 0.4:
+        if self.random.random() < (0.8 if self.is_new("asked as known at") else 0.3):
             self.remember()
 
     def _run_world(self) -> tuple[Any, dict[str, Seen] | None]:
@@ -254,7 +276,7 @@ class Life(Deciding):
         A snapshot, and the tick of LATEST, are those of the moment of the run.
         """
         is_now = any(it.is_snapshot or any(read.kind == "LATEST" for read in it.all_reads) for it in self.flow.values())
-        if is_now or self.random.random() >= 0.15:
+        if is_now or not self._happens("clock set back", 0.1):
             return 0
         return max(2, self.oracle.today - self.random.choice((1, 2, 3)))
 
@@ -299,17 +321,42 @@ class Life(Deciding):
             troubles = self.oracle.troubles()
             for name, label, status in troubles:
                 self._decide(name, label, status)
-            if not troubles:
+            if not troubles and not self.take_back(is_new=True):
                 break
             self.run()
+        if self.copied and self.is_new("older log put back, rebuild"):
+            self.put_back()
+        if self.is_new("dropped windows before"):
+            self.maintain()
         self.advance()
         for name in (it for it in self.sources if self.flow[it].is_by_file):
             self.land(name, self.oracle.today - 1, is_last=True)  # no window waits for its source
         is_calm = not self.oracle.troubles()
         self.run(is_last=is_calm)
+        self.ask_as_reader()
         if not self.oracle.troubles() and is_calm:
             self.ask_the_past()
             self.rebuild_all()
+
+    def ask_as_reader(self) -> None:
+        """Query each table that has a GRANT as a user who has it, and as one who has none."""
+        for name, table in self.flow.items():
+            part = table.part(Granted)
+            if not isinstance(part, Granted) or not self.oracle.books[name].shown:
+                continue
+            self._say(name, "asked as a reader")
+            if self.world is None:
+                continue
+            if self.world.seen_by(STRANGER, name) is not None:
+                raise Unexpected(f"{name} is shown to {STRANGER}, who has no grant on it")
+            whole, seen = self.world.seen_by("", name), self.world.seen_by(READER, name)
+            assert whole is not None
+            if seen is None or list(seen.columns) != part.columns(whole.columns):
+                raise Unexpected(f"{name} shows {READER} {seen and seen.columns}, not {part.columns(whole.columns)}")
+            found = self.oracle.visible(name)
+            rows = [row for each in found.values() for row in each] if isinstance(found, dict) else found
+            if seen.values() != part.seen(rows):
+                raise Unexpected(f"{name} shows {READER} {seen.values()}, not {part.seen(rows)}")
 
     def ask_the_past(self) -> None:
         """Ask as of an earlier tick, where all tables agree with what they are made of; and as known before."""
@@ -380,12 +427,12 @@ class Life(Deciding):
         return "\n".join([statements(self.flow), *self.story])
 
 
-def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None, met: Collection[Pair] = ()) -> Life:
+def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None, met: Met | None = None) -> Life:
     """Live one life; without a session in the oracle alone.
 
     Raises  Unexpected with the flow and its story
     """
-    life = Life(Random(seed), met)
+    life = Life(Random(seed), met or Met())
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
         life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
@@ -403,7 +450,13 @@ def _rename(known: dict[str, Any], old: str, new: str) -> None:
     known.update(items)
 
 
-@cache
-def met_before(seed: int) -> frozenset[Pair]:
-    """Return the pairs that the lives of lesser seeds meet, by the oracle alone."""
-    return frozenset() if seed == 0 else met_before(seed - 1) | lived(seed - 1, met=met_before(seed - 1)).pairs
+_MET = [Met()]
+
+
+def met_before(seed: int) -> Met:
+    """Return the pairs that the lives of lesser seeds meet, by the oracle alone; each soak of lives begins anew."""
+    while len(_MET) <= seed:
+        number, met = len(_MET), _MET[-1]
+        met = met.with_pairs(lived(number - 1, met=met).pairs)
+        _MET.append(met if number % LIVES else met.next_soak())
+    return _MET[seed]

@@ -119,6 +119,7 @@ class Oracle(Transforms):
 
     def renamed(self, old: str, new: str) -> None:
         """Follow a table's new name in what others were made of."""
+        self.starts.clear()
         self.ticks = {
             (new if name == old else name, label): {new if of == old else of: tick for of, tick in picked.items()}
             for (name, label), picked in self.ticks.items()

@@ -1,31 +1,44 @@
-"""Counts the pairs of declarations, and of operations and declarations, that meet: `python -m tests.life.pairs 60`."""
+"""Counts the pairs of declarations, and of operations and declarations, that meet: `python -m tests.life.pairs 240`."""
 
 from __future__ import annotations
 
 import sys
 from random import Random
 
-from tests.life.drawing import Pair, drawn_flow, pairs_of
+from tests.life.drawing import drawn_flow, pairs_of
+from tests.life.favour import LIVES, Pair
 from tests.life.lives import lived, met_before
 
-FLOWS, LIVES = 2000, 300
+FLOWS, SINGLE_LIVES = 2000, 300
 
 
 def legal_pairs() -> set[Pair]:
     """Return the pairs that some flow or life has: many are drawn, in the oracle alone, without favour."""
     random = Random(0)
-    legal = {pair for _ in range(FLOWS) for pair in pairs_of(drawn_flow(random))}
-    return legal | {pair for seed in range(LIVES) for pair in lived(seed + 100_000).pairs}
+    legal = {pair for _ in range(FLOWS) for pair in pairs_of(drawn_flow(random, is_favoured=False))}
+    return legal | {pair for seed in range(SINGLE_LIVES) for pair in lived(seed + 100_000).pairs}
 
 
 def main(lives: int) -> None:
-    """Print the counts, and the pairs that do not meet."""
-    legal = legal_pairs()
-    met = met_before(lives) & legal
+    """Print the counts of each soak and of all, and the pairs that do not meet.
+
+    What a soak meets is legal, even if no other life has met it.
+    """
+    firsts = range(0, lives, LIVES)
+    ends = {first: min(first + LIVES, lives) for first in firsts}
+    met = {
+        first: met_before(end - 1).with_pairs(lived(end - 1, met=met_before(end - 1)).pairs)
+        for first, end in ends.items()
+    }
+    ever = met[firsts[-1]].ever
+    legal = legal_pairs() | ever
+    for first, end in ends.items():
+        count = len(met[first].soak)
+        sys.stdout.write(f"lives {first} to {end - 1}: {count} pairs met ({100 * count / len(legal):.1f} %)\n")
     sys.stdout.write(
-        f"{len(legal)} legal pairs, {len(met)} met in {lives} lives ({100 * len(met) / len(legal):.1f} %)\n"
+        f"{len(legal)} legal pairs, {len(ever)} met in {lives} lives ({100 * len(ever) / len(legal):.1f} %)\n"
     )
-    for pair in sorted(legal - met):
+    for pair in sorted(legal - ever):
         sys.stdout.write(f"not met: {' x '.join(pair)}\n")
 
 

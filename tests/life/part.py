@@ -93,6 +93,21 @@ class Part:
         return ""
 
     @property
+    def of_value(self) -> str:
+        """What stands behind the column of the value."""
+        return ""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """All that it declares, for the count of pairs."""
+        return frozenset({self.word})
+
+    def statement(self, name: str) -> str:
+        """Return a statement of its own that it adds to the flow, for the table of that name."""
+        del name
+        return ""
+
+    @property
     def lookback(self) -> str:
         """What stands behind BY DATA TIME."""
         return ""

@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.life.part import BY_LABEL, DONE, FAILED, FOLDS, HELD, Known, Part
+from tests.life.people import Granted, Impersonal, Personal, Subject
 from tests.life.rows import DAY, Row, Rows, Slices
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ class Partial(Part):
     def fits(cls, of: Declared) -> bool:
         # older states of REPLACE tables are made where they are read alone
         is_plain = not any(of.shapes[read.table] == "REPLACE" for read in of.all_reads)
-        return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain and not of.answers
+        return of.kind == "TRANSFORM" and is_plain and not of.answers
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -400,6 +401,10 @@ class Closes(Part):
         return cls(kind, kind == "nobody" or random.random() < 0.4, of.hours, random.choice((1, 3)) * is_reopened)
 
     @property
+    def words(self) -> frozenset[str]:
+        return frozenset({self.word, *["MAX LATENESS"] * bool(self.lateness)})
+
+    @property
     def has_time(self) -> bool:
         """Return whether the condition names the time by which late rows are known."""
         return self.kind in {"time", "key"}
@@ -429,7 +434,7 @@ class Closes(Part):
 
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, Groups, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes,
-    ByTime, Retire, Retain, Partial, Closes,
+    ByTime, Retire, Retain, Partial, Closes, Personal, Impersonal, Subject, Granted,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

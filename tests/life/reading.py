@@ -9,6 +9,7 @@ from tests.life.books import GONE, MAYBE, NO, YES, Book, Closed, Inputs, Made, O
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL, DONE, FAILED, HELD, SKIPPED, Known, Read
 from tests.life.parts import ByTime, Closes, Deletes, Demands, KeyPast, Refers, Report, Retain
+from tests.life.people import Value, masked
 from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
 
 
@@ -42,6 +43,9 @@ class Reading:
     begun: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
     """By table and label, for tables that close books, where each table that a batch read started then."""
 
+    starts: dict[str, int] = field(default_factory=dict)
+    """By table its first label, as far as it was asked for; START and names change it."""
+
     paused: set[str] = field(default_factory=set)
     is_begun_earlier: bool = False
     """Whether START of a source was moved back: what is done may then read labels that are not there yet."""
@@ -61,6 +65,18 @@ class Reading:
 
     def start(self, name: str) -> int:
         """Return the first label of a table."""
+        if name not in self.starts:
+            self.starts[name] = self._find_start(name)
+        return self.starts[name]
+
+    def begin_earlier(self, name: str) -> None:
+        """Move START of a source back by a window."""
+        table = self.tables[name]
+        table.start -= table.size
+        self.is_begun_earlier = True
+        self.starts.clear()
+
+    def _find_start(self, name: str) -> int:
         table = self.tables[name]
         if table.kind == "COLLECT":
             return table.start
@@ -99,8 +115,8 @@ class Reading:
         due = self.due(name)
         return due[-1] + due.step if due else due.start
 
-    def delivered(self, publish: Declared) -> list[list[tuple[int, int]]]:
-        """Return what a publish may have delivered, the likeliest first.
+    def delivered(self, publish: Declared) -> list[list[tuple[int, Value]]]:
+        """Return what a publish may have delivered, the likeliest first, behind its mask.
 
         Of a state that many labels make, a label is due when the inputs of all their queries are, whichever made it.
         What was delivered stays once it was dropped here; behind a view `maintain` drops it too, one time later.
@@ -111,13 +127,13 @@ class Reading:
         for late in sorted({*range(self._days_behind(of) + 1), max(self.today - open_, 0)}):
             state = self.visible(of, self.today - 1 - late, dropped=True)
             if not isinstance(state, dict):
-                found.append(sorted((row.k, row.v) for row in state))
+                found.append(sorted((row.k, masked(publish.decision, row.v)) for row in state))
                 continue
             for first in range(last + 1):
                 kept = {label: rows for label, rows in state.items() if label >= first}
                 by_key = winners(kept, self.today, by_time=False, deletes=False)
                 rows = by_key if publish.way == "MERGE" else [row for each in kept.values() for row in each]
-                found.append(sorted((row.k, row.v) for row in rows))
+                found.append(sorted((row.k, masked(publish.decision, row.v)) for row in rows))
         return found
 
     def is_newest_open(self, name: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Unexpected
 from tests.life.closing import Closing
 from tests.life.collects import Collects
 from tests.life.declarations import Declared
-from tests.life.part import DONE, HELD, SKIPPED
+from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
 from tests.life.parts import Closes, Partial, Report
 from tests.life.rows import Rows
 
@@ -33,6 +34,9 @@ class Transforms(Collects, Closing):
 
     def _label(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
         """Return what a label may have come to; of a LATEST whose tick is not known at each that it may have picked."""
+        if before.asked == "give up":
+            assert before.shown is not None
+            return [Option(DONE, replace(before.shown, stay=(), came=()))]
         of = next((it.table for it in table.reads_at(label) if it.kind == "LATEST"), "")
         key = table.name, label
         if not of or self.ticks.get(key):
@@ -94,6 +98,22 @@ class Transforms(Collects, Closing):
             return [made, *early, waits] if settled == MAYBE or is_behind else [made, *early]
         again = self._made_again(table, label, before, rows, inputs)
         return again if settled == YES and not is_behind else [*again, before]
+
+    def remakable(self, table: Declared) -> list[int]:
+        """Return the labels of a transform whose rows `recompute` surely makes again from what it reads."""
+        is_by_label = table.kind == "TRANSFORM" and table.mode in BY_LABEL and not table.answers
+        # a window that is asked for again takes in late rows, which the rules may refuse
+        if not is_by_label or table.name in self.paused or table.has(Closes):
+            return []
+        book, due = self.books[table.name], self.due(table.name)
+        whole = {label: made for label, made in book.shown.items() if made.stay and not made.is_partial}
+        asked = [label for label, made in whole.items() if label in due and book.option(label) == Option(DONE, made)]
+        for label in asked:
+            book.asked[label] = "recompute"
+        options = self._transform(table)
+        for label in asked:
+            del book.asked[label]
+        return [label for label in asked if all(it.status == DONE and it.asked is None for it in options[label])]
 
     def _partial(self, table: Declared, label: int, before: Option, settled: int, *, is_behind: bool) -> list[Option]:
         """Return what a label comes to that may go without some of what it reads, or went; nothing if it is whole."""
@@ -162,6 +182,23 @@ class Transforms(Collects, Closing):
         begun = self.begun.get((table.name, label), {}) if table.has(Closes) else {}
         return tuple(it for it in inputs if not it[1] or it[1] >= begun.get(it[0].split(" ")[1], 0))
 
+    def _partial_state(self, table: Declared, label: int, before: Option, settled: int) -> list[Option]:
+        """Return what the newest state comes to that may go without some of what it reads; nothing if it waits.
+
+        Older states are not completed, as nothing reads them.
+        """
+        part = table.part(Partial)
+        if not isinstance(part, Partial) or not part.is_over(label + table.size, self.today):
+            return []
+        if before.shown is not None:  # a whole state stays whole, a partial one follows nothing until all is there
+            return [before] if before.shown.is_partial and not before.asked else []
+        without = self._made_without(table, label, before)
+        if without is None:
+            return [before]
+        tried = self._made_whole(table, label, before) if settled == MAYBE else []
+        has_no_columns = any(not self.books[read.table].shown for read in self._reads(table, label))
+        return [without, *tried, *[before] * has_no_columns]
+
     def _replace(self, table: Declared) -> dict[int, list[Option]]:
         """Make the newest label; older ones are made where another table reads them."""
         book, due = self.books[table.name], list(self.due(table.name))
@@ -174,8 +211,11 @@ class Transforms(Collects, Closing):
                 found[label] = [before]
             elif label != due[-1]:
                 found[label] = [before, made] if settled else [before]
+            elif settled != YES and (partial := self._partial_state(table, label, before, settled)):
+                found[label] = partial
             elif settled == YES:
                 is_same = before.shown is not None and before.shown.inputs == inputs and not before.asked
+                is_same = is_same and before.shown is not None and not before.shown.is_partial
                 by_other_code = before.shown is not None and before.shown.code != table.code
                 found[label] = [before, *[made] * by_other_code] if is_same else [made]
             else:

@@ -26,6 +26,7 @@ from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
 from tests.life.parts import Closes, Retain, Retire
+from tests.life.people import PEOPLE, Shown, Value, is_masked
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
@@ -39,7 +40,9 @@ from waterclock.engine.runner_name import runner_name
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
+from waterclock.errors import ProjectErrors
 from waterclock.faults import inject_faults
+from waterclock.permissions.people import SignIn
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 
@@ -65,14 +68,14 @@ class Strike:
 
 
 def toml_of(flow: Flow) -> str:
-    """Return the project file of a flow; where a table asks an API, with one that knows the answers."""
+    """Return the project file of a flow, with users; where a table asks an API, with one that knows the answers."""
     answers = {row for table in flow.values() for row in table.answers}
     if not answers:
-        return TOML
+        return TOML + PEOPLE
     space = Space()
     hours = next(iter(flow.values())).hours
     space.set(rows=[{"id": row.k, "v": row.v, "at": f"{instant(row.at, hours):%FT%TZ}"} for row in sorted(answers)])
-    return TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n'
+    return TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n' + PEOPLE
 
 
 @dataclass
@@ -102,13 +105,13 @@ class World:
         self.tiny.declare(statements(self.flow))
         for table in self.flow.values():
             if table.way == "REPLACE WHERE":
-                self._let_write(table.name.partition(".")[2])
+                self._let_write(table.name.partition(".")[2], "TEXT" if is_masked(table.decision) else "BIGINT")
 
-    def _let_write(self, destination: str) -> None:
+    def _let_write(self, destination: str, type_: str) -> None:
         """Let another writer own a row of a destination, which is there before anything is delivered."""
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database, database:
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (destination,)).fetchone():
-                database.execute(f"CREATE TABLE {destination} (k BIGINT, v BIGINT)")
+                database.execute(f"CREATE TABLE {destination} (k BIGINT, v {type_})")
                 database.execute(f"INSERT INTO {destination} VALUES ({FOREIGN}, 7)")
 
     def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
@@ -256,8 +259,8 @@ class World:
             assert tick is not None
             return self._number(tick)
 
-    def give_up(self, name: str, label: int, today: int) -> None:
-        """Damage the file of a label, and skip the label, as `waterclock skip` does for what cannot be read again."""
+    def damage(self, name: str, label: int) -> None:
+        """Damage the file of a label."""
         at = self.moment(label)
         with self.tiny.opened() as work:
             folder = work.folder(work.flow.tables[name])
@@ -265,7 +268,10 @@ class World:
                 if piece.label == at:
                     for file in read_manifest(folder, piece.slice_path).files:
                         Path(folder, file.path).write_bytes(b"PAR1")
-        where = (f"{name}@{label_of(at)}", "")
+
+    def give_up(self, name: str, label: int, today: int) -> None:
+        """Skip a label whose file is damaged, as `waterclock skip` does for what cannot be read again."""
+        where = (f"{name}@{label_of(self.moment(label))}", "")
         skip_batches(self.tiny.root, None, where, "a disk", self.moment(today).isoformat(), yes=True, is_json=False)
 
     def late(self, name: str) -> dict[int, list[tuple[Row, str]]]:
@@ -305,17 +311,30 @@ class World:
             tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
 
-    def delivered(self, name: str) -> list[tuple[int, int]]:
-        table = name.partition(".")[2]
+    def delivered(self, name: str) -> list[tuple[int, Value]]:
+        table, foreign = name.partition(".")[2], "7" if is_masked(self.flow[name].decision) else 7
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
             try:
                 rows = sorted(database.execute(f"SELECT k, v FROM {table}"))
             except sqlite3.OperationalError:
                 return []
         if self.flow[name].way == "REPLACE WHERE":
-            assert rows[-1:] == [(FOREIGN, 7)], f"{name} lost the row of another writer"
+            assert rows[-1:] == [(FOREIGN, foreign)], f"{name} lost the row of another writer"
             return rows[:-1]
         return rows
+
+    def seen_by(self, user: str, name: str) -> Shown | None:
+        """Return what a table shows a user, or its owner; None where the table is unknown to the user."""
+        with self.tiny.opened() as work:
+            person = work.project.access.person(user, SignIn.TOKEN) if user else None
+            assert (person is not None) == bool(user)
+            try:
+                found = query(work, f"SELECT * FROM {name}", limit=10_000, person=person)
+            except ProjectErrors as errors:
+                if any(each.code != "E213" for each in errors.errors):
+                    raise
+                return None
+        return Shown(tuple(column for column, _ in found.columns), found.rows)
 
     # upkeep and damage
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.life.books import Unexpected
+from tests.life.favour import seeds_of
 from tests.life.lives import lived, met_before
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds_of(os.environ.get("WATERCLOCK_SOAK", "")))
 def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     found = ""
     try:

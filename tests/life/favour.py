@@ -1,0 +1,104 @@
+"""Which pairs other lives have met: a life draws its flow, and what happens to it, so that new pairs meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+
+from tests.life.declarations import Declared
+from tests.life.part import BY_LABEL
+from tests.life.parts import Closes, Fail, Groups, Hold, OverTable, Retain
+from tests.life.people import Granted
+
+Pair = tuple[str, str]
+LIVES, SOAKS = 60, 4
+"""The lives of a soak, and the soaks after which every legal pair has met."""
+RARE = 9
+"""How much more a pair counts that no soak has met than one that only this soak has not met."""
+OF_ALL = (
+    "maintain", "struck", "killed", "two runners", "clock set back", "ledger lost, just exported",
+    "ledger lost, never exported", "asked as known at",
+)  # fmt: skip
+"""Operations that happen to all tables of a life."""
+
+
+def seeds_of(soak: str) -> range:
+    """Return the seeds of the lives of a soak by its number, the value of WATERCLOCK_SOAK; by default the first soak.
+
+    Raises  ValueError if it is no number from 0 to 3
+    """
+    if (soak or "0") not in map(str, range(SOAKS)):
+        raise ValueError(f"WATERCLOCK_SOAK is {soak!r}, not a number from 0 to {SOAKS - 1}")
+    first = int(soak or "0") * LIVES
+    return range(first, first + LIVES)
+
+
+@dataclass(frozen=True)
+class Met:
+    """The pairs that earlier lives of the same soak have met, and those that lives of any soak have."""
+
+    soak: frozenset[Pair] = frozenset()
+    ever: frozenset[Pair] = frozenset()
+
+    def gain(self, pairs: AbstractSet[Pair]) -> int:
+        """Return how much it is worth that these pairs meet."""
+        return len(pairs - self.soak) + RARE * len(pairs - self.ever)
+
+    def gain_of(self, what: str, words: AbstractSet[str]) -> int:
+        """Return how much it is worth that an operation meets declarations."""
+        in_soak, ever = self._words.get(f"op {what}", (set(), set()))
+        return len(words - in_soak) + RARE * len(words - ever)
+
+    @cached_property
+    def _words(self) -> dict[str, tuple[set[str], set[str]]]:
+        """By the first of a pair all that it has met, in this soak and ever."""
+        found: dict[str, tuple[set[str], set[str]]] = {}
+        for number, pairs in enumerate((self.soak, self.ever)):
+            for one, other in pairs:
+                found.setdefault(one, (set(), set()))[number].add(other)
+        return found
+
+    def with_pairs(self, pairs: Iterable[Pair]) -> Met:
+        """Return what is met after a life of this soak."""
+        return Met(self.soak.union(pairs), self.ever.union(pairs))
+
+    def next_soak(self) -> Met:
+        """Return what is met at the beginning of another soak."""
+        return Met(frozenset(), self.ever)
+
+
+def operations(table: Declared) -> tuple[str, ...]:
+    """Return what may happen to a table, as far as its declarations tell; what happens to all is in `OF_ALL`."""
+    found = ["pause", "resume"]
+    if table.kind == "PUBLISH":
+        return tuple(found)
+    found += ["renamed", "reset", "rebuild", "older log put back, rebuild"]
+    is_troubled = table.has(Hold, Fail, Groups, OverTable)
+    found += ["retry", "skip", "skip taken back"] * is_troubled + ["release"] * table.has(Hold)
+    found += ["recompute", "skip refused"] * (table.mode != "REPLACE")
+    found += ["recollect"] * (table.is_by_data_time or bool(table.answers))
+    if table.kind == "COLLECT":
+        found += ["late rows", *["corrected"] * (not table.is_by_file), *["vanished"] * table.is_snapshot]
+        found += ["START moved back"] * (table.start > table.size and not table.is_snapshot)
+    elif not table.answers:
+        found.append("code changed")
+    is_by_label = table.mode in BY_LABEL and not table.is_snapshot and not table.answers
+    found += ["given up"] * is_by_label + ["damaged, recompute"] * (
+        is_by_label and table.kind == "TRANSFORM" and not table.has(Closes)
+    )
+    found += ["dropped windows before"] * table.has(Retain) + ["asked as a reader"] * table.has(Granted)
+    closes = table.part(Closes)
+    if isinstance(closes, Closes):
+        found += ["skip", "skip taken back", *["closed by hand"] * closes.by_hand]
+    return tuple(found)
+
+
+def operated(tables: Iterable[Declared]) -> dict[str, set[str]]:
+    """Return by operation what the tables declare to which it may happen."""
+    found: dict[str, set[str]] = {}
+    for table in tables:
+        for what in (*OF_ALL, *operations(table)):
+            found.setdefault(what, set()).update(table.words)
+    return found

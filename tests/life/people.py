@@ -1,0 +1,160 @@
+"""What a life declares about people: personal columns, subjects, masks of a PUBLISH, and grants; and their rules.
+
+The rules are those of docs/howto/find-personal-data.md, mask-and-encrypt.md, replicate.md and
+grant-columns-and-rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.life.part import Part
+from tests.life.rows import Row, Version
+
+if TYPE_CHECKING:
+    from tests.life.declarations import Declared
+
+Value = int | str
+READER, STRANGER = "anna", "ben"
+"""A user of a role that has grants, and one of a role that has none."""
+MOST = 2
+"""The reader's attribute: conditions of grants compare the key with it."""
+PEOPLE = f"""
+[roles]
+analyst = ["look", "query"]
+clerk = ["look", "query"]
+[users.{READER}]
+roles = ["analyst"]
+attributes.most = "{MOST}"
+[users.{STRANGER}]
+roles = ["clerk"]
+attributes.most = "9"
+"""
+MASKS = {
+    "mask_text": "v AS (mask_text(CAST(v AS STRING), 1))",
+    "generalize": "v AS (generalize(v, width => 10))",
+}
+DECISIONS = {"": "v", "TAGS (pii)": "v TAGS (pii)", "TAGS (no_pii)": "v TAGS (no_pii)"} | MASKS
+
+
+@dataclass(frozen=True)
+class Personal(Part):
+    """The value is personal data, and so is all that is computed of it; rows stay as they are."""
+
+    word = "TAGS (pii)"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return not of.has(Impersonal)
+
+    @property
+    def of_value(self) -> str:
+        return "TAGS (pii)"
+
+
+@dataclass(frozen=True)
+class Impersonal(Part):
+    """The value is no personal data, whatever it is computed of; rows stay as they are."""
+
+    word = "TAGS (no_pii)"
+    chance = 0.15
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return not of.has(Personal)
+
+    @property
+    def of_value(self) -> str:
+        return "TAGS (no_pii)"
+
+
+@dataclass(frozen=True)
+class Subject(Part):
+    """The key identifies a person; rows stay as they are."""
+
+    word = "SUBJECT"
+
+    @property
+    def of_key(self) -> str:
+        return "SUBJECT person"
+
+
+@dataclass(frozen=True)
+class Granted(Part):
+    """Readers of a role see some rows and columns of the table, or a mask; those without a grant see nothing of it."""
+
+    form: str = "rows"
+    word = "GRANT"
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        del of
+        return cls(random.choice(("rows", "columns", "mask")))
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset({self.word, f"GRANT of {self.form}"})
+
+    def statement(self, name: str) -> str:
+        columns = {"rows": "", "columns": " (* EXCEPT (v))", "mask": f" (k, {MASKS['generalize']})"}[self.form]
+        where = "" if self.form == "columns" else " WHERE k <= CAST(USER('most') AS BIGINT)"
+        return f"GRANT SELECT{columns} ON {name} TO (analyst){where};"
+
+    def columns(self, whole: Sequence[str]) -> list[str]:
+        """Return the columns that the reader sees of all of a table."""
+        return {"rows": list(whole), "columns": [it for it in whole if it != "v"], "mask": ["k", "v"]}[self.form]
+
+    def seen(self, rows: Iterable[Row | Version]) -> list[tuple[int, Value | None]]:
+        """Return the key and the value of each row that the reader sees; None where the value is not granted."""
+        if self.form == "columns":
+            return [(key, None) for key in sorted(row.k for row in rows)]
+        mask = "generalize" if self.form == "mask" else ""
+        return sorted((row.k, masked(mask, row.v)) for row in rows if row.k <= MOST)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a query of all columns of a table shows a user."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def values(self) -> list[tuple[int, Value | None]]:
+        """Return the key and the value of each row; None where no value is shown."""
+        k, v = self.columns.index("k"), self.columns.index("v") if "v" in self.columns else None
+        return sorted((row[k], None if v is None else row[v]) for row in self.rows)
+
+
+def published_value(decision: str) -> str:
+    """Return how the list of a PUBLISH names the value."""
+    return DECISIONS[decision]
+
+
+def is_masked(decision: str) -> bool:
+    """Return whether a value is sent as a text, behind a mask."""
+    return decision in MASKS
+
+
+def masked(decision: str, value: int) -> Value:
+    """Return a value as readers see it: without a mask as it is."""
+    if decision == "generalize":
+        low = value // 10 * 10
+        return f"{low}-{low + 9}"
+    if decision == "mask_text":
+        kept, others = str(value)[:1], str(value)[1:]
+        # a text without others is masked as a whole
+        return kept + "n" * len(others) if others else "n"
+    return value
+
+
+def is_personal(flow: dict[str, Declared], name: str) -> bool:
+    """Return whether the value of a table is personal data: by its own tag, or by that of what it is computed of."""
+    table = flow[name]
+    if table.has(Personal, Impersonal):
+        return table.has(Personal)
+    if table.kind == "PUBLISH":
+        return is_personal(flow, table.of)
+    return any(is_personal(flow, of) for of in table.value_inputs(flow) - {name})

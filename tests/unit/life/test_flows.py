@@ -1,0 +1,39 @@
+"""The flows of random lives are legal: `check` accepts them, and asks for decisions where values are personal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.life.drawing import Flow, drawn_flow, statements
+from tests.life.people import PEOPLE, is_personal
+from tests.tiny import CONNECTIONS, TOML
+from waterclock.connectors.registry import capabilities
+from waterclock.dpl.project import check_project
+
+API = 'connections.api = { url = "http://127.0.0.1:9" }\n'
+
+
+def codes(root: Path, flow: Flow) -> list[tuple[str, str]]:
+    """Return the errors of a flow."""
+    (root / "flows").mkdir(exist_ok=True)
+    api = API if any(table.answers for table in flow.values()) else ""
+    toml = TOML.format(name="life", storage=".waterclock") + api + PEOPLE
+    (root / "waterclock.toml").write_text(toml, encoding="utf-8")
+    (root / "flows" / "flow.dpl").write_text(CONNECTIONS + statements(flow), encoding="utf-8")
+    _, errors = check_project(root, capabilities=capabilities())
+    return [(error.code, error.what) for error in errors]
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(300))
+def test_a_drawn_flow_is_legal_and_decides_on_each_personal_value(tmp_path: Path, seed: int) -> None:
+    flow = drawn_flow(Random(seed))
+    assert codes(tmp_path, flow) == []
+    undecided = {name: replace(table, decision="") for name, table in flow.items()}
+    personal = [table.of for table in flow.values() if table.kind == "PUBLISH" and is_personal(flow, table.of)]
+    assert [code for code, _ in codes(tmp_path, undecided)] == ["E381"] * len(personal)

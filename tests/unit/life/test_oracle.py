@@ -1,0 +1,136 @@
+"""Rules of the oracle of random lives, for small flows: damaged labels of transforms, and partial states."""
+
+from __future__ import annotations
+
+from tests.life.declarations import Declared
+from tests.life.oracle import Oracle
+from tests.life.part import DONE, FAILED, Part, Read
+from tests.life.parts import Fail, Hold, Partial, Report
+from tests.life.rows import DAY, Row
+
+RAW, MADE = "raw.c", "made.t"
+
+
+def oracle_of(mode: str, *parts: Part, size: int = 1, today: int = 3) -> Oracle:
+    """Return a collected table whose days fail by a value of 9, and one that is made of it."""
+    raw = Declared("COLLECT", RAW, "PARTITIONED", parts=[Fail()])
+    made = Declared("TRANSFORM", MADE, mode, parts=[*parts], reads=(Read("PLAIN", RAW),), size=size)
+    made.shapes = {RAW: "PARTITIONED", MADE: mode}
+    oracle = Oracle({RAW: raw, MADE: made}, today=today)
+    oracle.source[RAW] = [Row(1, 10 + day, day * DAY) for day in range(5)]
+    return oracle
+
+
+def run(oracle: Oracle) -> None:
+    """Run what is due, as the rules have it."""
+    oracle.begin()
+    for name in oracle.tables:
+        oracle.take(name, oracle.options(name), None)
+        oracle.looked(name)
+
+
+def shown(oracle: Oracle, name: str = MADE) -> dict[int, list[int]]:
+    return {label: [row.v for row in made.stay] for label, made in oracle.books[name].shown.items()}
+
+
+def test_a_damaged_label_of_a_transform_is_made_again_as_it_was() -> None:
+    oracle = oracle_of("PARTITIONED")
+    run(oracle)
+    assert oracle.remakable(oracle.tables[MADE]) == [1, 2]
+    assert oracle.books[MADE].asked == {}
+    oracle.ask(MADE, 1, "recompute")
+    run(oracle)
+    assert shown(oracle) == {1: [10], 2: [11]}
+    assert oracle.books[MADE].status == {1: DONE, 2: DONE}
+
+
+def test_only_labels_that_recompute_surely_makes_again_are_damaged() -> None:
+    oracle = oracle_of("PARTITIONED")
+    run(oracle)
+    oracle.ask(RAW, 1, "recollect")  # its rows may not be there when the label is made
+    assert oracle.remakable(oracle.tables[MADE]) == [2]
+    oracle.source[RAW] = [row._replace(v=9) for row in oracle.source[RAW]]
+    run(oracle)
+    assert oracle.books[RAW].status == {1: FAILED, 2: DONE}
+    oracle.paused = {MADE}
+    assert oracle.remakable(oracle.tables[MADE]) == []
+    of_collect = oracle.tables[RAW]
+    assert oracle.remakable(of_collect) == []
+    # what was released may be held again
+    held = oracle_of("PARTITIONED", Hold())
+    held.source[RAW] = [Row(1, 27, 0), Row(1, 12, DAY)]
+    run(held)
+    held.ask(MADE, 1, "release")
+    run(held)
+    assert shown(held) == {1: [27], 2: [12]}
+    assert held.remakable(held.tables[MADE]) == [2]
+
+
+def test_a_label_of_a_transform_that_is_given_up_is_empty_until_it_is_made_again() -> None:
+    for parts in ((), (Report(),)):
+        oracle = oracle_of("PARTITIONED", *parts)
+        run(oracle)
+        oracle.ask(MADE, 1, "give up")
+        run(oracle)
+        run(oracle)
+        assert shown(oracle) == {1: [], 2: [11]}
+        oracle.ask(MADE, 1, "recompute")
+        run(oracle)
+        assert shown(oracle) == {1: [10], 2: [11]}
+
+
+def test_a_label_that_is_given_up_follows_what_it_reads() -> None:
+    oracle = oracle_of("PARTITIONED")
+    run(oracle)
+    oracle.ask(MADE, 1, "give up")
+    run(oracle)
+    oracle.source[RAW][0] = Row(1, 50, 0)
+    oracle.ask(RAW, 1, "recollect")
+    run(oracle)
+    assert shown(oracle) == {1: [50], 2: [11]}
+
+
+def test_a_newest_state_is_made_without_what_is_missing_and_completed() -> None:
+    oracle = oracle_of("REPLACE", Partial(1), size=2)
+    oracle.source[RAW][1] = Row(1, 9, DAY)
+    run(oracle)
+    assert oracle.books[RAW].status == {1: DONE, 2: FAILED}
+    assert shown(oracle) == {}  # it waits for a day
+    oracle.today = 4
+    run(oracle)
+    assert shown(oracle) == {1: [510]}
+    run(oracle)
+    assert shown(oracle) == {1: [510]}
+    oracle.source[RAW][1] = Row(1, 11, DAY)
+    oracle.ask(RAW, 2, "retry")
+    run(oracle)
+    assert shown(oracle) == {1: [10, 11]}
+    assert not oracle.books[MADE].shown[1].is_partial
+
+
+def test_a_whole_state_is_not_replaced_by_a_partial_one_and_an_older_one_is_not_completed() -> None:
+    oracle = oracle_of("REPLACE", Partial(1), size=2)
+    run(oracle)
+    assert shown(oracle) == {1: [10, 11]}
+    oracle.today = 4
+    oracle.source[RAW][0] = Row(1, 9, 0)
+    oracle.ask(RAW, 1, "recollect")
+    run(oracle)
+    assert shown(oracle) == {1: [10, 11]}
+    later = oracle_of("REPLACE", Partial(1), size=2, today=4)
+    later.source[RAW][1] = Row(1, 9, DAY)
+    run(later)
+    later.today = 5
+    run(later)
+    assert shown(later)[3] == [12, 13]
+    later.source[RAW][1] = Row(1, 11, DAY)
+    later.ask(RAW, 2, "retry")
+    run(later)
+    assert shown(later)[1] == [510]
+
+
+def test_a_state_without_partial_after_waits() -> None:
+    oracle = oracle_of("REPLACE", size=2, today=4)
+    oracle.source[RAW][1] = Row(1, 9, DAY)
+    run(oracle)
+    assert shown(oracle) == {}
