@@ -42,7 +42,7 @@ from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 from waterclock.errors import ProjectErrors
 from waterclock.faults import inject_faults
-from waterclock.permissions.people import SignIn
+from waterclock.permissions.users_and_roles import SignIn
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 
