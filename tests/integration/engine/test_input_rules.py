@@ -389,7 +389,7 @@ def test_labels_of_a_group_are_asked_in_one_scan(
 
         return note
 
-    for name in ("counted_in_input", "quarantine_input_rows"):
+    for name in ("count_input_rows", "quarantine_input_rows"):
         monkeypatch.setattr(input_rules, name, noted(getattr(input_rules, name)))
     tiny.declare(
         f"""{ORDERS}

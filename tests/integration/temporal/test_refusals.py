@@ -177,7 +177,7 @@ def overlapping(spark: SparkSession) -> DataFrame:
 
 def test_periods_that_overlap_are_refused(spark: SparkSession) -> None:
     error = refused(lambda: measure_temporal(overlapping(spark), "p"))
-    assert (error.code, error.why) == ("E309", "for example those of the key p")
+    assert (error.code, error.why) == ("E309", "the key p is an example")
     facts = frame(spark, FACTS, "p d4 -")
     child = overlapping(spark).drop("city").where("p = 'q'").selectExpr("'p' AS p", "* except (p)")
     for joined in (

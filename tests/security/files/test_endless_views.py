@@ -66,7 +66,7 @@ def test_a_view_of_firebird_with_too_many_rows_is_ended(tmp_path: Path, monkeypa
     database.run(f"CREATE VIEW endless AS SELECT f0.rdb$field_name AS n FROM {pairs}")
     monkeypatch.setattr(of_firebird, "_MOST_BYTES", 1 << 20)
     opened = of_firebird.database_of(database.setting).open_for_reading("ops.endless")
-    with pytest.raises(WaterclockError, match="refuses") as refused, opened as connection:
+    with pytest.raises(WaterclockError, match="rejected") as refused, opened as connection:
         connection.in_session().first_of("SELECT * FROM endless")
     assert refused.value.code == "E813"
     assert "more than 1 MiB" in str(refused.value.why)

@@ -9,7 +9,7 @@ def login_error(connection: str, where: str, why: str) -> WaterclockError:
     """Build the error for a user, password, certificate or host that the server does not accept."""
     return WaterclockError(
         "E810",
-        f"the database of the connection {connection} rejected the login",
+        f"the database of the connection {connection} refuses the login",
         where=where,
         why=f"{why}; nothing was changed",
         fix=f"correct user, password or certificate of connections.{connection} in waterclock.toml, or the secret that "

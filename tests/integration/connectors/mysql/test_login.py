@@ -55,7 +55,7 @@ def test_a_password_that_changes_is_the_new_one_at_the_next_batch(server: mariad
     with pytest.raises(WaterclockError) as raised:
         clock(connections)
     assert (raised.value.code, raised.value.transient) == ("E810", False)
-    assert raised.value.what == "the database of the connection ops rejected the login"
+    assert raised.value.what == "the database of the connection ops refuses the login"
     assert "connections.ops" in str(raised.value.fix)
     assert "w\u00f6rd" not in str(raised.value)
     keep(tmp_path, "new w\u00f6rd")

@@ -73,7 +73,7 @@ def test_a_password_that_changes_is_the_new_one_at_the_next_batch(server: postgr
     with pytest.raises(WaterclockError) as raised:
         clock(connections)
     assert (raised.value.code, raised.value.transient) == ("E810", False)
-    assert raised.value.what == "the database of the connection ops rejected the login"
+    assert raised.value.what == "the database of the connection ops refuses the login"
     assert "connections.ops" in str(raised.value.fix)
     assert "w0rd" not in str(raised.value)
     keep(tmp_path, "password", "new w0rd")

@@ -137,7 +137,7 @@ def test_a_destination_keeps_its_own_types(database: MysqlDatabase, folder: Path
 def test_a_value_that_the_destination_does_not_take_changes_nothing(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     database.run("ALTER TABLE totals ADD CHECK (amount < 100)")
-    with pytest.raises(WaterclockError, match="refuses") as refused:
+    with pytest.raises(WaterclockError, match="rejected") as refused:
         deliver(database, delivery(folder, ("b", 200), claim=2, label_text="20130102000000"))
     assert refused.value.code == "E813"
     assert [row["id"] for row in database.rows()] == ["a"]
