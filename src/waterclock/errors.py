@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -168,19 +167,6 @@ def rendered_parts(text: str) -> dict[str, str]:
         elif line.startswith("  ") and not (found["where"] or found["why"] or found["fix"]):
             found["where"] = line.strip()
     return found
-
-
-def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
-    """Return the known names most similar to `name`, best first, at most `most`."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), list(by_lower), n=most, cutoff=0.6)
-    return [by_lower[match] for match in close]
-
-
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """Return "did you mean X or Y?" with the known names similar to `name`; `otherwise` if none is similar."""
-    names = nearest(name, known)
-    return f"did you mean {' or '.join(names)}?" if names else otherwise
 
 
 def _rebuild(kind: type[WaterclockError], parts: dict[str, Any]) -> WaterclockError:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.graph import closure, parents_of
 from waterclock.flow.open_windows import tables_by_view
+from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.instant import out_of_range_error
 from waterclock.timelabel.label import instant_of, label_of
@@ -318,7 +319,11 @@ def _unknown_table_error(flow: Flow, item: _Item) -> WaterclockError:
             "them",
         )
     bare = item.text.replace("*", "").strip(".")
-    near = nearest(item.text, flow.tables) or nearest(bare, flow.tables) or _find_similar_tables(bare, flow.tables)
+    near = (
+        find_similar(item.text, flow.tables)
+        or find_similar(bare, flow.tables)
+        or _find_similar_tables(bare, flow.tables)
+    )
     names = ", ".join(list(flow.tables)[:3]) + (", …" if len(flow.tables) > 3 else "")
     return WaterclockError(
         "E511",
@@ -331,7 +336,7 @@ def _unknown_table_error(flow: Flow, item: _Item) -> WaterclockError:
 def _find_similar_tables(text: str, names: Iterable[str]) -> list[str]:
     """Return the tables whose names, compared without their schemas, are similar to the name in `text`."""
     by_last = {name.rpartition(".")[2]: name for name in names}
-    return [by_last[part] for part in nearest(text.rpartition(".")[2], by_last)]
+    return [by_last[part] for part in find_similar(text.rpartition(".")[2], by_last)]
 
 
 def _no_label_error(labels: Labels, table: Table, start: datetime, end: datetime) -> WaterclockError:

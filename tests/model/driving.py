@@ -25,7 +25,7 @@ from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.prerequisites import Prerequisites
 from waterclock.planner.request import PlanRequest
-from waterclock.planner.starts import starts_to_write
+from waterclock.planner.table_starts import starts_to_write
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.schema_changes import OnSchemaChange
+from waterclock.similar_names import did_you_mean
 from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 

@@ -8,8 +8,9 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from waterclock.connectors.interface import Connector
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
+from waterclock.similar_names import did_you_mean
 
 GROUP = "waterclock.connectors"
 

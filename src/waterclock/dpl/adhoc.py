@@ -23,6 +23,7 @@ from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
 from waterclock.flow.open_windows import open_windows_table, tables_by_view
 from waterclock.flow.watermarks import mark_of
+from waterclock.similar_names import did_you_mean
 
 _FILE = "query"
 HELD = "_held"
@@ -74,6 +75,11 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     )
     variables = tuple(sorted(found.variables))
     return Query(source.text, span.place, references, (), variables, stars=tuple(sorted(hiding.stars.items())))
+
+
+def no_table_error(name: str, flow: Flow) -> WaterclockError:
+    """Build the error for a table that the flow does not have."""
+    return WaterclockError("E511", f"there is no table {name}", fix=did_you_mean(name, flow.tables))
 
 
 def tables_of(query: Query) -> tuple[str, ...]:

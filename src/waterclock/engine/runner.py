@@ -15,7 +15,7 @@ from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import find_log_errors
 from waterclock.engine.due_offline_measurements import measure_due
-from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.linked_projects import find_link_problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.run_context import RunContext

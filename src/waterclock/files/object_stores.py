@@ -17,8 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 from waterclock.batches.ledger_snapshot import OpenClaim, Pause
-from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
+from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
     return WaterclockError(
         "E403",
         f"{redact_url(url)}: there is no option {name}"
-        if nearest(name, known)
+        if find_similar(name, known)
         else f"{redact_url(url)}: one of its options is unknown",
         why="a ledger's options are schema and the connection options of libpq",
         fix=did_you_mean(name, known, otherwise="leave it out"),

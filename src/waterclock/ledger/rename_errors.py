@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.batches.ledger_snapshot import OpenClaim
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 
 
 def both_have_data_error(table: str, was: str, where: str) -> WaterclockError:

@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.project_opening import columns_collected
 from waterclock.selection import select
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

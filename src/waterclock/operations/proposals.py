@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from waterclock.batches.ledger_snapshot import FOLLOW
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
@@ -39,6 +39,7 @@ from waterclock.operations.withdrawing import find_withdrawable
 from waterclock.permissions.users_and_roles import Person, Right, require_right
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 

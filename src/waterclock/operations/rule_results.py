@@ -9,13 +9,14 @@ from datetime import datetime
 
 from waterclock.batches.audit_records import Audit, BatchState, RuleNote
 from waterclock.batches.records import warnings_of
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.checks import Check, Requirement, checks_of, every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.rule_actions import format_actions
 from waterclock.operations.display_states import State
 from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table
 from waterclock.permissions.users_and_roles import Person, Right, require_right
+from waterclock.similar_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

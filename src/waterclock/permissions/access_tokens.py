@@ -8,8 +8,9 @@ import secrets
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.permissions.users_and_roles import AccessRules, Right, expand_rights
+from waterclock.similar_names import did_you_mean
 
 PREFIX = "wct_"
 """The start of each token, by which scanners of code and logs recognize one."""

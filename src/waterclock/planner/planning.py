@@ -23,7 +23,7 @@ from waterclock.planner.readiness_bounds import find_partial_span, find_reachabl
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
 from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
-from waterclock.planner.starts import starts_of
+from waterclock.planner.table_starts import starts_of
 from waterclock.planner.ticks import Ticks
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration

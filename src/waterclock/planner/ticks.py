@@ -9,7 +9,7 @@ from heapq import merge
 from itertools import islice
 
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Mode
 from waterclock.planner.dependency_graph import FlowGraph, Node
@@ -17,6 +17,7 @@ from waterclock.planner.known_states import KnownStates
 from waterclock.planner.open_windows import ClosingTicks
 from waterclock.planner.settlement import Settlement, find_unsettled
 from waterclock.selection import parse_labels
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.intervals import Interval, IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text, parse_instant

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.parsing import read_feature
 
@@ -80,7 +81,7 @@ def _find_paths(root: Path, files: Sequence[str | Path]) -> list[Path]:
             paths.append(path)
         else:
             there = [_format_path(other, root) for other in (root / FOLDER).rglob(f"*{ENDING}")]
-            near = nearest(str(each), there, most=1)
+            near = find_similar(str(each), there, most=1)
             fix = f"did you mean {near[0]}?" if near else f"name one of {', '.join(sorted(there))}" if there else None
             raise WaterclockError("E360", f"no file {each}", where=str(each), fix=fix)
     return list(dict.fromkeys(paths))

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.checks import Requirement, checks_of, every_rule, key_ladder, rules_without_expression
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Action as RuleAction
 from waterclock.flow.enums import Kind
 from waterclock.flow.rule_actions import RuleActions
+from waterclock.similar_names import did_you_mean
 from waterclock.specs.document import Scenario, SpecStep
 from waterclock.specs.script import Action, GivenStep, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import assign_labels

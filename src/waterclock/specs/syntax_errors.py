@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
+from waterclock.similar_names import did_you_mean
 
 _POSITION_PREFIX = re.compile(r"^\(\d+:\d+\): ")
 _TABLE = re.compile(r"\b[a-z]\w*\.\w+\b")

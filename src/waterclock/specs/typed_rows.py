@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import is_plain
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.flow.merge_settings import RECORD
+from waterclock.similar_names import did_you_mean
 from waterclock.specs.comparing import Values, find_duplicate_rows
 from waterclock.specs.document import ExampleTable, TableCell
 from waterclock.specs.script import Action, ExpectedStep, GivenStep, Script

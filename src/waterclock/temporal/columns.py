@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 from waterclock.temporal.query_refusals import stop_text
 
 _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)

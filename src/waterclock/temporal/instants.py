@@ -7,7 +7,8 @@ from zoneinfo import available_timezones
 from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 from waterclock.temporal.columns import exact_column, require_columns
 from waterclock.temporal.text_formats import BLANKS
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from waterclock.errors import WaterclockError, nearest
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import find_similar
 
 _DAY_MINUTES = 1440
 MINUTE_COUNTS = tuple(count for count in range(1, _DAY_MINUTES + 1) if _DAY_MINUTES % count == 0)
@@ -107,7 +108,7 @@ def correct_span(text: str) -> str | None:
         return None
     upper = match[2].upper()
     word = unit_word(upper) or _SHORT.get(upper) or _SHORT.get(upper.removesuffix("S"))
-    near = [word] if word else nearest(upper.removesuffix("S"), UNIT_WORDS, most=1)
+    near = [word] if word else find_similar(upper.removesuffix("S"), UNIT_WORDS, most=1)
     if not near:
         return None
     plural = "" if match[1] is None or int(match[1]) == 1 else "S"

@@ -8,7 +8,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
-from waterclock.errors import WaterclockError, nearest
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import find_similar
 from waterclock.timelabel.instant import out_of_range_error, utc_of
 from waterclock.timelabel.label import instant_of
 
@@ -133,7 +134,7 @@ def _unknown(name: str) -> WaterclockError:
     places = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(zone_names(), reverse=True)}
     by_place = places.get(name.rpartition("/")[2].replace("_", " ").strip().lower())
     abbreviated = _find_zones_by_abbreviation(name.strip().upper()) if not by_place and name.strip().isalpha() else []
-    near = [by_place] if by_place else abbreviated or nearest(name, zone_names())
+    near = [by_place] if by_place else abbreviated or find_similar(name, zone_names())
     why = "a zone is a name of the tz database, so that its changes of offset are known"
     if abbreviated:
         why = f"{name} is the time on clocks of several places, in some for part of the year; {why}"

@@ -17,7 +17,7 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, FakeSessions, collect, group, table, work_of
 from waterclock.engine.batch import retry
-from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner

@@ -15,11 +15,12 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.operations.access_records import query_access
 from waterclock.operations.project_opening import open_project, zone_of
 from waterclock.permissions.users_and_roles import Person, SignIn, owner
 from waterclock.printable import printable_line
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.zone import parse_instant
 
 if TYPE_CHECKING:

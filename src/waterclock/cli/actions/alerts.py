@@ -26,11 +26,12 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
-from waterclock.errors import WaterclockError, did_you_mean, raise_all
+from waterclock.errors import WaterclockError, raise_all
 from waterclock.http.posting import NotDelivered
 from waterclock.operations.project_opening import no_ledger_error, open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.secrets.reader import Secrets
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

@@ -10,7 +10,7 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
-from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.held_batches import select_held_labels

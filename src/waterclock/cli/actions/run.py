@@ -23,7 +23,7 @@ from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
 from waterclock.engine.flow_reloading import Reloading
-from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings

@@ -252,7 +252,7 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files into one frame. Each row has the label under which `items` lists its file."""
-        from waterclock.connectors.files.unchanged import require_unchanged
+        from waterclock.connectors.files.changed_while_read import require_unchanged
 
         read = [item for taken in items.values() for item in taken]
         collected = self._read_items(spark, unit, items, columns, zone)

@@ -25,7 +25,8 @@ from typing import IO, Any, Self
 from waterclock.connectors.files.sheet_size_limits import check_used_ranges
 from waterclock.connectors.files.workbook_zips import require_plain_zip
 from waterclock.connectors.files.xlsx_checks import check_cells, column_letters
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 
 OUT_OF_MEMORY = 77
 """Exit code of the process if it reaches its memory limit."""

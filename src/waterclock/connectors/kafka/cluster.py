@@ -27,7 +27,8 @@ from waterclock.connectors.kafka.login_errors import (
 )
 from waterclock.connectors.kafka.option_definitions import BY_TOKEN
 from waterclock.connectors.kafka.ranges import Log
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer

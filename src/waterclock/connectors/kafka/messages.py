@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.slice_rows import batches_of, to_portable_types, without_nan
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -36,9 +36,10 @@ from waterclock.connectors.rest.response_store import (
     StoredResponse,
     answer_of,
 )
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Columns
+from waterclock.similar_names import did_you_mean
 from waterclock.spark_sql import literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window

@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from waterclock.connectors.interface import ChangedWindows, ChangeScanRequest
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
+from waterclock.similar_names import did_you_mean
 
 _MOST_LISTED = 10
 

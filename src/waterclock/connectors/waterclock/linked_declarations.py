@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Place, Table
 from waterclock.flow.enums import Kind, Mode, OnRestate, TableType
 from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration
 from waterclock.planner.dependency_graph import FlowGraph, Node
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
 

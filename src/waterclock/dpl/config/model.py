@@ -17,9 +17,10 @@ from waterclock.dpl.config.people_sections import OidcSection, SignInSection, Us
 from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret, Value
 from waterclock.secrets.credentials import hide_credentials, is_credential
+from waterclock.similar_names import did_you_mean, find_similar
 
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
@@ -197,7 +198,7 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
         return None, errors + _invalid_value_errors(config, error.errors())
     defaults = _defaults(file.defaults, config, errors)
     misspelt = frozenset(
-        meant for key in _unknown_defaults(file.defaults) for meant in nearest(key, Defaults.model_fields)
+        meant for key in _unknown_defaults(file.defaults) for meant in find_similar(key, Defaults.model_fields)
     )
     chosen = _environment(file, env, config, errors)
     if not _PROJECT_NAME.fullmatch(file.project.name):
@@ -476,7 +477,7 @@ def _fix_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: C
     if meant is not None and meant in known:
         inner = [name for *parent, name in config.places if tuple(parent) == path] if meant == "env" else []
         return f"write {f'[env.{inner[0]}]' if inner else meant}"
-    if close := nearest(key, known):
+    if close := find_similar(key, known):
         return f"did you mean {' or '.join(close)}?"
     name = meant or key
     homes = [home for home, model in _HOMES.items() if name in model.model_fields]

@@ -20,10 +20,11 @@ from waterclock.dpl.resolve.former_code import replace_marked_table_names
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.stateful_steps import StatefulStep
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.window import Window
 

@@ -21,9 +21,10 @@ from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, ParsedOptions, ParsedWhen, Statement, StatementKind
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction, Secret, Value
 from waterclock.secrets.credentials import hide_credentials, is_credential
+from waterclock.similar_names import did_you_mean
 
 _HABITS = {
     "merge": 'write mode="merge ..."', "append": 'write mode="append"', "replace": 'write mode="replace"',

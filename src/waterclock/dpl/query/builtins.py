@@ -15,7 +15,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.tokens import dialect
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function, Place
 from waterclock.masking.generalizing import PARAMETERS as OF_GENERALIZE
 from waterclock.masking.generalizing import PERIODS, RULES, generalize_sql
@@ -31,6 +31,7 @@ from waterclock.masking.keyed_sql import (
 )
 from waterclock.masking.rules import PARAMETERS as OF_MASKS
 from waterclock.masking.rules import mask_sql
+from waterclock.similar_names import did_you_mean
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
 
 STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})

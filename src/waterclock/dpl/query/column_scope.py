@@ -13,7 +13,8 @@ from waterclock.dpl.query.projections import family_in, projection_of, time_wind
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Names, Output, VisibleSource, list_sources
 from waterclock.dpl.syntax.pipes import is_piped
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.errors import WaterclockError, nearest
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import find_similar
 
 UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
 # names in these clauses denote columns of the SELECT's result, or else columns of its sources
@@ -308,7 +309,7 @@ def unknown_column(
 ) -> WaterclockError:
     """Build the error for a column that no source in scope has. `known` maps qualified names to columns."""
     bare = name.rpartition(".")[2]
-    close = nearest(bare, list(dict.fromkeys(known.values())))
+    close = find_similar(bare, list(dict.fromkeys(known.values())))
     whole = [next(full for full, column in known.items() if column == match) for match in close]
     shown = whole if "." in name else close
     lists = [f"{alias} has {_format_columns(columns)}" for alias, columns in sources if columns is not None]

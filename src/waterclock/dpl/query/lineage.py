@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from waterclock.dpl.query.column_flow import ALL_CALLS, FollowedCalls
 from waterclock.dpl.query.column_trace import ColumnOf, TracedColumn, trace, trace_expression
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
 from waterclock.flow.declarations import Column, Flow, PythonFunction, Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.for_each import Each
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.label import TIMELABEL
 
 Schemas = Mapping[str, Mapping[str, str]]

@@ -27,8 +27,9 @@ from waterclock.dpl.syntax.query_errors import check_steps, query_syntax_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
 from waterclock.dpl.syntax.statements import ParsedQuery
-from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.errors import WaterclockError
 from waterclock.flow.enums import ReadKind
+from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
@@ -53,7 +54,9 @@ _MISTAKEN_READS = {
 
 def flat_option_fix(option: str) -> str:
     """Return the fix for `option`, an unknown option of FLAT."""
-    return "did you mean 'exact'?" if nearest(option, ["exact"]) else "write 'exact': split at each parent's change"
+    return (
+        "did you mean 'exact'?" if find_similar(option, ["exact"]) else "write 'exact': split at each parent's change"
+    )
 
 
 def find_in_branches(query: ParsedQuery) -> QueryNames:
@@ -115,10 +118,7 @@ def _parse_query(query: ParsedQuery, errors: list[WaterclockError]) -> Any:
 
 
 def _parser_crash_error(error: BaseException | None, span: Span) -> WaterclockError:
-    """Build the error for a query on which the parser crashed.
-
-    Known causes are `|> ORDER BY x |> LIMIT 3`, and a call without a required argument, such as `map(a)`.
-    """
+    """Build the error for a query on which the parser crashed, such as `|> ORDER BY x |> LIMIT 3` or `map(a)`."""
     known, fix = "a |> that sorts or limits", "write it without |>"
     if isinstance(error, IndexError):
         known, fix = "a call without a required argument, such as map(a),", "add the missing argument"

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Any
 
 from waterclock.dpl.config.model import Config
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Alerting, AlertRule, QuietHours, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow, Secret
 from waterclock.selection import select
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.zone import nominal_zone
 

@@ -23,9 +23,10 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.dpl.syntax.type_names import unknown_cast_types
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function
 from waterclock.flow.enums import Kind
+from waterclock.similar_names import did_you_mean
 
 # functions that are valid only in rules, and values of the batch; other checks refuse them elsewhere
 OF_RULES = frozenset(

@@ -20,9 +20,10 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.closings import END, START, Closes, Least
 from waterclock.flow.enums import Kind, ReadKind, TableType
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token

@@ -16,8 +16,9 @@ from sqlglot import exp
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.conditions import Condition, Fixed, Term
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.zone import first_instant, parse_instant, resolve_local
 
 _WINDOW = {"WINDOW_START": "window_start", "WINDOW_END": "window_end", "TIMELABEL": "timelabel"}

@@ -17,12 +17,13 @@ from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTION
 from waterclock.dpl.resolve.written_secrets import written_secret
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, ParsedUnit, Statement
-from waterclock.errors import WaterclockError, did_you_mean, nearest
+from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.declarations import Connection, Options, Place, Secret, Unit, Value
 from waterclock.secrets.credentials import is_credential
 from waterclock.secrets.reader import Secrets
+from waterclock.similar_names import did_you_mean, find_similar
 
 SpanOfOption = Callable[[str], Span]
 PROJECT = "project"
@@ -129,7 +130,7 @@ def resolve_connections(
         for name in unknown
     )
     for statement in by_name.values():
-        misspelt = statement.name not in config.environment.connections and bool(nearest(statement.name, unknown))
+        misspelt = statement.name not in config.environment.connections and bool(find_similar(statement.name, unknown))
         connection = _connection(statement, config, capabilities, errors, misspelt=misspelt)
         if connection is not None:
             connections[statement.name] = connection

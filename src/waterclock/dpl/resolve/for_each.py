@@ -9,9 +9,10 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import unknown_table_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedForEach, ParsedOptions, Statement
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
 from waterclock.flow.enums import Kind
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.label import TIMELABEL
 
 

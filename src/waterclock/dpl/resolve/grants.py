@@ -27,10 +27,11 @@ from waterclock.dpl.syntax.statements import (
     ParsedName,
     Statement,
 )
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function
 from waterclock.flow.enums import Kind
 from waterclock.flow.grants import Grant, GrantedColumn
+from waterclock.similar_names import did_you_mean
 
 _BY_ROW = "it is computed for each row from the row's own columns, and from attributes of the user"
 

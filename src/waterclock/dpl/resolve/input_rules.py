@@ -9,10 +9,11 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, ParsedRule
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked_checks, marks_rows
 from waterclock.flow.declarations import Choice, Query, Read
 from waterclock.flow.enums import Kind, ReadKind
+from waterclock.similar_names import did_you_mean
 
 _ROW_ORIGINS = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 

@@ -13,9 +13,10 @@ from waterclock.dpl.resolve.variables import list_expressions
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery, Statement
 from waterclock.dpl.syntax.tokens import dialect
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Connection
 from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
+from waterclock.similar_names import did_you_mean
 
 
 def check_keyed_calls(

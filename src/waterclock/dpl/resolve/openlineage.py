@@ -8,11 +8,12 @@ from typing import Any
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.secret_places import secret_places
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret
 from waterclock.flow.openlineage import LineageSink
 from waterclock.secrets.credentials import hide_credentials
 from waterclock.secrets.reader import Secrets
+from waterclock.similar_names import did_you_mean
 
 _SECTION = "openlineage"
 _KEYS = ("url", "file", "token", "namespace")

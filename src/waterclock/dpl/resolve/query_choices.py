@@ -14,9 +14,10 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedQuery, ParsedWhen, Statement
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.declarations import Choice, Query
+from waterclock.similar_names import did_you_mean
 
 
 def resolve_choices(

@@ -26,12 +26,13 @@ from waterclock.dpl.syntax.statements import (
     ParsedUnit,
     Statement,
 )
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.declarations import TableDeclaration, Unit
 from waterclock.flow.enums import Kind, OnRestate, TableType
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
+from waterclock.similar_names import did_you_mean
 
 
 def draft_of(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.config.secret_setting import SecretSetting
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.permissions.users_and_roles import (
     AccessRules,
     AttributeClaim,
@@ -21,6 +21,7 @@ from waterclock.permissions.users_and_roles import (
     expand_rights,
     is_user_name,
 )
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.duration import parse_duration
 
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

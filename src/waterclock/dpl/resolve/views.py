@@ -22,10 +22,11 @@ from waterclock.dpl.syntax.statements import (
     Statement,
     StatementKind,
 )
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.watermarks import mark_of
+from waterclock.similar_names import did_you_mean
 
 
 @dataclass(slots=True)

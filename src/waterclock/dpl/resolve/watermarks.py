@@ -9,11 +9,12 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
 from waterclock.dpl.syntax.statements import Clause, ParsedColumnList, ParsedWatermark, Statement, StatementKind
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
 from waterclock.flow.enums import ReadKind, TableType
 from waterclock.flow.stateful_steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
+from waterclock.similar_names import did_you_mean
 
 MARKS = "MARKS"
 """An internal clause that users cannot write. It marks a transform that stores the watermark of a table."""

@@ -22,9 +22,10 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.dpl.syntax.tokens import Word
 from waterclock.dpl.syntax.type_names import skip_brackets, take_type
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column
 from waterclock.flow.references import Reference
+from waterclock.similar_names import did_you_mean
 
 RULE_WORDS = frozenset(
     "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()

@@ -9,8 +9,9 @@ from typing import Any, NoReturn, TypeVar
 
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.tokens import Word
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.duration import Duration, parse_duration
 
 T = TypeVar("T")

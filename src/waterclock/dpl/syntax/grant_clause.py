@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.statements import (
     ParsedGrantTarget,
     ParsedName,
 )
-from waterclock.errors import did_you_mean
+from waterclock.similar_names import did_you_mean
 
 RIGHTS = ("SELECT",)
 _LATER = ("EDIT", "APPROVE", "RUN")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.statements import ParsedMeasure
-from waterclock.errors import did_you_mean
+from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.period import parse_period
 
 

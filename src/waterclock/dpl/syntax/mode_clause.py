@@ -9,8 +9,8 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedTemporal
-from waterclock.errors import did_you_mean
 from waterclock.flow.enums import Mode
+from waterclock.similar_names import did_you_mean
 
 _LAST_WINS = {
     Mode.APPEND: "the first row in this order is sent first",

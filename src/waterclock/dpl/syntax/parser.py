@@ -36,9 +36,10 @@ from waterclock.dpl.syntax.tokens import (
 )
 from waterclock.dpl.syntax.type_names import skip_brackets, take_type
 from waterclock.dpl.syntax.when_clause import has_choice, take_choices
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
 from waterclock.flow.enums import TableType
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token

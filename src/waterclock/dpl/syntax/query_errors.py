@@ -12,7 +12,8 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.syntax.expressions import fix_of_syntax, parse_error_span, plain_reason
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.type_names import unknown_cast_types
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot.errors import ParseError

@@ -6,10 +6,10 @@ from sqlglot import exp
 
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, ParsedRowMetadata
-from waterclock.errors import did_you_mean
 from waterclock.flow.changes import CHANGE, format_change_mark
 from waterclock.flow.changes import TYPES as OF_CHANGES
 from waterclock.flow.origins import LATER, SOURCE, TYPES
+from waterclock.similar_names import did_you_mean
 
 
 def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:

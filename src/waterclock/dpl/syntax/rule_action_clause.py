@@ -6,9 +6,9 @@ from decimal import Decimal, InvalidOperation
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.errors import did_you_mean
 from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import ROW_ACTIONS, RuleAction, RuleActions, is_weaker
+from waterclock.similar_names import did_you_mean
 
 _ACTIONS = {action.name: action for action in Action}
 _ACTIONS_OF_OTHER_TOOLS = {

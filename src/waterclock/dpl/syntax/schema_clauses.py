@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.compatibility import Compatibility, Compatible
 from waterclock.flow.schema_changes import OnSchemaChange
+from waterclock.similar_names import did_you_mean
 
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:

@@ -10,7 +10,8 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.tokens import words_of
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
+from waterclock.similar_names import did_you_mean
 
 _TYPES = frozenset(
     "BOOLEAN TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING CHAR "

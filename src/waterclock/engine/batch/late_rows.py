@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, ClosedSince
 from waterclock.batches.records import Slice
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, REASON, LateRows
@@ -23,6 +23,7 @@ from waterclock.planner.late_rows import (
     first_window_after,
 )
 from waterclock.planner.plan import Batch
+from waterclock.similar_names import did_you_mean
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Rule, Table
+from waterclock.similar_names import did_you_mean
 from waterclock.storage.slices.input_filter import READ_BY
 
 if TYPE_CHECKING:

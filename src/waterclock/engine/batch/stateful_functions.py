@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import load_function
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction, Table
 from waterclock.flow.stateful_steps import AFTER, BEFORE, ROWS, STATE
+from waterclock.similar_names import did_you_mean
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window

@@ -14,11 +14,12 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import load_function, register_functions
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction, Query, Table
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
 from waterclock.flow.watermarks import Watermark
+from waterclock.similar_names import did_you_mean
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.timelabel.window import Window
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.rebuilding import is_moving, is_of_one_set
-from waterclock.dpl.adhoc import adhoc_query, tables_of
+from waterclock.dpl.adhoc import adhoc_query, no_table_error, tables_of
 from waterclock.dpl.query.granted_select import GrantedSelect
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import SplicedQuery, splice
@@ -26,7 +26,7 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.granted_plan import check_granted_plan, require_plan
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of, is_restricted
@@ -226,7 +226,7 @@ def _collect_answer(frame: DataFrame, limit: int) -> AnsweredQuery:
 def require_table(flow: Flow, name: str) -> Table:
     """Return a table that can be read. Raises E511 for an unknown one, E706 for a destination."""
     if name not in flow.tables:
-        raise WaterclockError("E511", f"there is no table {name}", fix=did_you_mean(name, flow.tables))
+        raise no_table_error(name, flow)
     if flow.tables[name].kind is Kind.PUBLISH:
         raise WaterclockError(
             "E706",

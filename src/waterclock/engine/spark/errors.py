@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from waterclock.dpl.python.failures import list_project_frames
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import MARKS, READS, VALUES
-from waterclock.errors import WaterclockError, did_you_mean, noted_inputs
+from waterclock.errors import WaterclockError, noted_inputs
 from waterclock.files import object_stores
 from waterclock.masking.row_refusals import row_refusal_of
+from waterclock.similar_names import did_you_mean
 from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome

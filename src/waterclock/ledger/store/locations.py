@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from waterclock.errors import nearest
 from waterclock.ledger import ledger_errors
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, translate_database_errors
 from waterclock.permissions.ownership import make_private_folder
+from waterclock.similar_names import find_similar
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -131,7 +131,7 @@ class _Schema:
         with open_server(self.url) as engine:
             found = postgres.schemas_of(engine, project)
         others = [name for name in found if name not in {own, self._draft} and not _ASIDE.search(name)]
-        return list(dict.fromkeys([*nearest(own, others), *others]))
+        return list(dict.fromkeys([*find_similar(own, others), *others]))
 
     def empty_draft(self) -> str:
         with open_server(self.url) as engine:

@@ -13,11 +13,12 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.access import Access, AccessToken
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import access_tokens, accesses
 from waterclock.permissions.access_tokens import SEND_TO
 from waterclock.permissions.users_and_roles import Right
+from waterclock.similar_names import did_you_mean
 
 _BY_NAME = sa.select(access_tokens.c.name, access_tokens.c.revoked_at)
 _REVOKE = (

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.merge_settings import RECORD
+from waterclock.similar_names import did_you_mean
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.schema_types import fields_of, schema_text, type_text, widen_schema

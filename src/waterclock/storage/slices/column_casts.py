@@ -22,9 +22,10 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
-from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
+from waterclock.similar_names import did_you_mean
 from waterclock.spark_sql import cast_text, column_name, illegal_characters, quote_name, sql_text
 from waterclock.storage.fetched_rows import map_leaf_types
 from waterclock.storage.schema_types import find_name_clashes, readable_as, schema_text, sql_type

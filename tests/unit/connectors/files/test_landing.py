@@ -14,13 +14,13 @@ import pytest
 
 from tests.systems import LandingFolder, unit_of
 from waterclock.connectors.files import completeness, error_positions, file_name_matching, landing
+from waterclock.connectors.files.changed_while_read import require_unchanged
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.files.error_positions import explain
 from waterclock.connectors.files.file_name_matching import format_of, parse_unit_path
 from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.connectors.files.unchanged import require_unchanged
 from waterclock.connectors.interface import Item, Listing
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place

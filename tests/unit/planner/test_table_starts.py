@@ -27,7 +27,7 @@ from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import plan
-from waterclock.planner.starts import starts, starts_to_write
+from waterclock.planner.table_starts import starts, starts_to_write
 
 NOW = at("2013-06-15 10:30")
 A = collect("a", start=at("2013-01-03"))
