@@ -36,7 +36,7 @@ def test_the_process_imports_little() -> None:
     modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     files = ("", ".sheet_rows", ".sheet_size_limits", ".workbook_zips", ".xlsx_checks")
     assert {name.removeprefix("waterclock.") for name in modules if name.startswith("waterclock.")} == {
-        *("errors", "printable", "connectors"),
+        *("errors", "printable", "similar_names", "connectors"),
         *(f"connectors.files{each}" for each in files),
     }
 
