@@ -37,7 +37,7 @@ PUBLISHING: Mapping[str, Code] = {
         "A PUBLISH sends a column that has the tag `pii`, inherits it, or comes from `decrypt`. Mask the column in the "
         "list of the PUBLISH, or write TAGS (pii) there to send it, or TAGS (no_pii) if it identifies no person. A "
         "column inherits the tag from the columns that it is computed from, unless `mask_text`, `hash_keyed`, "
-        "`tokenize`, `encrypt` or `generalize` is applied to them, or they are only counted.",
+        "`encrypt` or `generalize` is applied to them, or they are only counted.",
     ),
 }
 COPIES: Mapping[str, Code] = {

@@ -6,7 +6,7 @@ from waterclock.flow.declarations import Column
 
 PII, NO_PII = "pii", "no_pii"
 
-HIDING = frozenset({"mask_text", "hash_keyed", "tokenize", "encrypt", "generalize"})
+HIDING = frozenset({"mask_text", "hash_keyed", "encrypt", "generalize"})
 """Functions whose result does not inherit the tag `pii` of their arguments."""
 
 COUNTING = frozenset({"count", "count_if", "approx_count_distinct", "approx_distinct"})

@@ -53,27 +53,27 @@ class CommandResult(ABC):
 class QueryResult(CommandResult):
     """The rows of a query's result: iterate over them, or display them as a table."""
 
-    told: ZonedQueryResult
+    zoned: ZonedQueryResult
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return tuple(name for name, _ in self.told.answer.columns)
+        return tuple(name for name, _ in self.zoned.answer.columns)
 
     @property
     def types(self) -> dict[str, str]:
         """Spark's type of each column."""
-        return dict(self.told.answer.columns)
+        return dict(self.zoned.answer.columns)
 
     @property
     def rows(self) -> tuple[tuple[Any, ...], ...]:
         """The rows, at most `limit` of them; `is_cut` shows whether there are more."""
-        return self.told.answer.rows
+        return self.zoned.answer.rows
 
     @property
     def is_cut(self) -> bool:
         """Whether there are more rows than `limit`."""
-        return self.told.answer.is_cut
+        return self.zoned.answer.is_cut
 
     @property
     def as_of(self) -> datetime | None:
@@ -93,23 +93,23 @@ class QueryResult(CommandResult):
 
     def draw(self, to: Console) -> None:
         """Print the rows as a table."""
-        print_answer(self.told, to)
+        print_answer(self.zoned, to)
 
     def to_json(self) -> dict[str, Any]:
         """Return columns with their types, and rows as lists."""
-        return self.told.to_json()
+        return self.zoned.to_json()
 
     @property
     def _moment(self) -> ResolvedTick | None:
-        return self.told.answer.moment
+        return self.zoned.answer.moment
 
     def _repr_html_(self) -> str:
-        answer = self.told.answer
+        answer = self.zoned.answer
         styles = [f"text-align:{'right' if is_number_type(kind) else 'left'}" for _, kind in answer.columns]
         head = _html_cells("th", self.columns, styles)
         body = "".join(f"<tr>{_html_cells('td', map(_format_value, row), styles)}</tr>" for row in answer.rows)
         below = [count_line(answer, "limit=")]
-        below += [] if answer.moment is None else moment_lines(answer.moment, self.told.zone)
+        below += [] if answer.moment is None else moment_lines(answer.moment, self.zoned.zone)
         notes = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 

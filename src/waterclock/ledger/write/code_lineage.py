@@ -18,7 +18,7 @@ _FIRST = sa.text(
 ).bindparams(*(sa.bindparam(it.name, type_=it.type) for it in code_lineage.c))
 # locks the row: another runner with additional lineage waits
 _RECORDED = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
-_UPDATE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
+_UPDATE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("lineage_"), at=sa.bindparam("at_"))
 
 
 def record_code_lineage(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
@@ -29,5 +29,5 @@ def record_code_lineage(database: LedgerDatabase, table: str, code: str, found: 
         before = CodeLineage.of_json(connection.execute(_RECORDED, key).scalar_one())
         after = before | found
         if after != before:
-            connection.execute(_UPDATE, {**key, "told": after.to_json(), "at_": now})
+            connection.execute(_UPDATE, {**key, "lineage_": after.to_json(), "at_": now})
         return after
