@@ -109,17 +109,21 @@ class Collects(Reading):
         perhaps: dict[int, Option] = {}
         reach: set[int] = set()
         for label in new:
-            for window in self._looked_back(table, label):
-                if book.asked.get(window) == "give up":  # before this batch reads it again, or after
-                    status, made = self._judged(table, window, came.get(window, ()), {})
-                    found[window].append(self._outcome(status, made, book.option(window)))
             is_shown = all(it.status == DONE for it in found[label])
             (surely if is_shown else perhaps).update(self._again(table, label, came))
             reach |= self._looked_back(table, label) if is_shown else set()
-        for label, asked in book.asked.items():
-            # asked for again for itself, a batch looks back too
-            if asked == "recollect" or (asked == "retry" and self._may_not_look_back(table, label)):
-                perhaps |= self._again(table, label, came)
+        # asked for again for itself, a batch looks back too
+        asked_again = [
+            label
+            for label, asked in book.asked.items()
+            if asked == "recollect" or (asked == "retry" and self._may_not_look_back(table, label))
+        ]
+        for label in asked_again:
+            perhaps |= self._again(table, label, came)
+        for window in set().union(*(self._looked_back(table, label) for label in (*new, *asked_again))):
+            if book.asked.get(window) == "give up":  # before a batch reads it again, or after
+                status, made = self._judged(table, window, came.get(window, ()), {})
+                found[window].append(self._outcome(status, made, book.option(window)))
         perhaps |= self._changed(table, book.late, came)
         for window, again in (perhaps | surely).items():
             found[window] = [again] if window in surely else [book.option(window), again]
