@@ -340,7 +340,7 @@ a strict SQL mode, whatever the server's default is. The modes are those of [sql
   TABLES, and CREATE VIEW if there are views.""",
     "firebird": """\
 It needs a driver, `pip install '.[firebird]'`, and Firebird's client library (`libfbclient2` in Debian), both also on a
-cluster's workers. Its tests run on Firebird 3.
+cluster's workers. Its tests run on Firebird 3 and 4.
 
 The url is `firebird://user@host:3050/alias`, with an alias of the server's `databases.conf`. A path needs a second
 slash: `firebird://user@host//data/ops.fdb`. The login uses SRP, which does not reveal the password.

@@ -24,7 +24,6 @@ KEEPER = "KEEPER"
 READER = "READER"
 """A user with the password WORD and no right but to log in."""
 WORD = "Pass'w0rd/+%"
-_USERS = Path("/var/lib/firebird/3.0/system/security3.fdb")  # Debian's, without users
 _SETTINGS = """RemoteBindAddress = 127.0.0.1
 RemoteServicePort = {port}
 DatabaseAccess = Restrict {folder}
@@ -133,13 +132,15 @@ def server() -> Server:
         pytest.skip(f"{lacking}: bin/_servers says what to install")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-firebird-"))
     made = Server(folder, _free_port())
-    for name in ("plugins", "intl", "firebird.msg"):
-        (folder / name).symlink_to(_libraries() / name)
-    (folder / "plugins.conf").write_bytes(Path("/etc/firebird/3.0/plugins.conf").read_bytes())
+    libraries = next(Path("/usr/lib").glob(f"*/firebird/{_version()}"))
+    for name in ("intl", "firebird.msg"):
+        (folder / name).symlink_to(libraries / name)
+    shutil.copytree(libraries / "plugins", folder / "plugins")  # Firebird 4 refuses to load them through a link
+    (folder / "plugins.conf").write_bytes((Path("/etc/firebird") / _version() / "plugins.conf").read_bytes())
     (folder / "databases.conf").write_text("")
     (folder / "firebird.conf").write_text(_SETTINGS.format(port=made.port, folder=folder))
     (folder / "lock").mkdir()
-    (folder / "users.fdb").write_bytes(_USERS.read_bytes())
+    (folder / "users.fdb").write_bytes(_users().read_bytes())
     subprocess.run(
         [sys.executable, "-c", _MAKE_USERS, str(folder / "users.fdb"), KEEPER, WORD.replace("'", "''"), READER],
         env=_environment(folder),
@@ -160,7 +161,7 @@ def _find_lack() -> str:
         return f"no Firebird client is installed ({error})"
     if _program() is None:
         return "no Firebird server is installed"
-    return "" if os.access(_USERS, os.R_OK) else f"{_USERS} cannot be read"
+    return "" if os.access(_users(), os.R_OK) else f"{_users()} cannot be read"
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -175,13 +176,21 @@ def _end(made: Server, pid: int) -> None:
 
 
 @lru_cache
+def _version() -> str:
+    """Return the newest version that Debian has installed, which is that of the client library; empty if none is."""
+    found = [it.name for it in Path("/var/lib/firebird").glob("*.*")]
+    return max(found, key=float, default="")
+
+
+def _users() -> Path:
+    """Return Debian's database of users, which is copied: it has none."""
+    return Path("/var/lib/firebird") / _version() / "system" / f"security{_version().partition('.')[0]}.fdb"
+
+
 def _program() -> Path | None:
-    found = shutil.which("firebird", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    return Path(found) if found else None
-
-
-def _libraries() -> Path:
-    return next(Path("/usr/lib").glob("*/firebird/3.0"))
+    own = Path("/usr/lib/firebird") / _version() / "bin" / "firebird"
+    found = own if own.is_file() else shutil.which("firebird", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    return Path(found) if _version() and found else None
 
 
 def _free_port() -> int:

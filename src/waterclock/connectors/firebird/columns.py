@@ -95,7 +95,9 @@ def _describe_column(meta: Any, unit: Unit) -> FirebirdColumn:
         is_text = meta.subtype == 1
         stored = StoredColumn(name, f"blob sub_type {'text' if is_text else 'binary'}")
         return _build_column(name, "text" if is_text else "octets", "STRING" if is_text else "BINARY", stored, sql)
-    stored = StoredColumn(name, kind.lower(), refuses="is not supported: convert it to a type of Firebird 3")
+    stored = StoredColumn(
+        name, kind.lower(), refuses="is not supported: convert it to a type of Firebird 3, such as VARCHAR"
+    )
     text = f"CAST({sql} AS VARCHAR(255))"
     why = f"{kind.lower()} has no counterpart in Spark"
     return FirebirdColumn(name, kind.lower(), None, why, asked=text, text=text, stored=stored)

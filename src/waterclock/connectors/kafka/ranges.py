@@ -101,11 +101,15 @@ def require_readable(log: Log, positions: Positions, *, where: str) -> None:
     gone = [
         OffsetSpan(span.partition, span.low, min(span.high, log.starts[span.partition]))
         for span in spans
-        if log.starts.get(span.partition, span.high) > span.low
+        if log.starts.get(span.partition, 0) > span.low
     ]
     if gone:
         raise dropped_records_error(log.name, gone, where=where, is_owned=True)
-    cut = [f"{it.partition}: {log.ends[it.partition]} < {it.high}" for it in spans if log.ends[it.partition] < it.high]
+    cut = [
+        f"{it.partition}: {log.ends.get(it.partition, 'gone')} < {it.high}"
+        for it in spans
+        if log.ends.get(it.partition, -1) < it.high
+    ]
     if cut:
         raise _shortened_log_error(log, cut, where, is_owned=True)
 

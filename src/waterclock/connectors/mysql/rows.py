@@ -110,7 +110,7 @@ def _labels_of_rows(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, p
             f"{by_window.time_column} has a value that is not a calendar date",
             where=extract.where,
             why="a date such as 2013-00-00 is in no window, and no row is dropped silently",
-            fix="fix the value at the source, or make it NULL in a QUERY: such rows are counted and quarantined",
+            fix="fix the value at the source, or make it NULL in a QUERY: rows without a time are left out and counted",
         )
     micros = texts.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False).astype("int64")
     return labels_of(instants_of_counts(micros, by_window, extract.times), by_window.windows)

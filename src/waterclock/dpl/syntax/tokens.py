@@ -25,7 +25,7 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 QUERY_STARTS = frozenset(
     {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.L_PAREN, TokenType.TABLE}
 )
-_FIRST_WORDS = frozenset({"CREATE", "COLLECT", "TRANSFORM", "PUBLISH"})
+_FIRST_WORDS = frozenset({"CREATE", "COLLECT", "TRANSFORM", "PUBLISH", "GRANT"})
 _CREATED = frozenset({"CONNECTION", "VIEW", "FUNCTION"})
 _JOINING = frozenset({TokenType.DOT, TokenType.COLON, TokenType.PARAMETER})
 _LEXEME = re.compile(
@@ -186,6 +186,8 @@ def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
     following = tokens[index + 1 : index + 4]
     if first == "CREATE":
         return bool(following) and following[0].text.upper() in _CREATED
+    if first == "GRANT":
+        return bool(following) and following[0].token_type is TokenType.SELECT
     return (
         len(following) == 3
         and following[0].token_type not in _STRINGS

@@ -45,7 +45,7 @@ def test_each_type_becomes_its_counterpart(
     database.run(
         "CREATE TABLE totals (b BOOLEAN, i SMALLINT, n NUMERIC(18,4), f FLOAT, d DOUBLE PRECISION, s VARCHAR(9),"
         " c CHAR(3),"
-        ' t BLOB SUB_TYPE TEXT, x BLOB, o VARCHAR(3) CHARACTER SET OCTETS, "Day" DATE, local TIMESTAMP, clock TIME)'
+        ' t BLOB SUB_TYPE TEXT, x BLOB, o VARCHAR(3) CHARACTER SET OCTETS, "Day" DATE, wall TIMESTAMP, clock TIME)'
     )
     database.run(
         "INSERT INTO totals VALUES (TRUE, -7, -1234567890.1234, 1.5, 0.1, 'é ', 'a', ?, x'AA', x'00FF', '2024-02-29',"
@@ -60,7 +60,7 @@ def test_each_type_becomes_its_counterpart(
     assert (row.b, row.i, row.n, row.f, row.d, row.s) == (True, -7, Decimal("-1234567890.1234"), 1.5, "0.1", "é ")
     assert (row.t, row.x, row.o) == ("ж" * 70_000, b"\xaa", b"\x00\xff")
     assert (row.c, row.Day, row.clock) == ("a  ", date(2024, 2, 29), "01:02:03.000400")
-    assert row.local.astimezone(UTC) == datetime(2024, 3, 31, 1, 30, 0, 100, tzinfo=UTC)  # after the gap
+    assert row.wall.astimezone(UTC) == datetime(2024, 3, 31, 1, 30, 0, 100, tzinfo=UTC)  # after the gap
 
 
 def test_many_rows_are_read_by_a_worker_each_in_its_window(

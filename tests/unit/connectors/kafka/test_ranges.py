@@ -85,6 +85,9 @@ def test_a_range_whose_records_a_new_leader_does_not_have_is_not_waited_for() ->
     with pytest.raises(WaterclockError) as caught:
         require_readable(log((0, 15)), Positions("orders a", {"0": (10, 20)}), where=WHERE)
     assert (caught.value.code, caught.value.transient, "0: 15 < 20" in str(caught.value.why)) == ("E853", True, True)
+    with pytest.raises(WaterclockError) as caught:
+        require_readable(log((0, 30)), Positions("orders a", {"0": (10, 20), "1": (0, 5)}), where=WHERE)
+    assert (caught.value.code, "1: gone < 5" in str(caught.value.why)) == ("E853", True)
 
 
 FOUR = st.lists(st.integers(0, 9), min_size=4, max_size=4)
