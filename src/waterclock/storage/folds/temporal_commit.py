@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # from this share of all raw rows in the new slices on, the whole table is recomputed from the slices
 _WHOLE_FROM = 0.25
 _MAX_ATTEMPTS = 5
-_NEW = "_waterclock_new"
+_HASH, _NEW = "_waterclock_hash", "_waterclock_new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +222,11 @@ def _find_changed_keys(spark: SparkSession, folder: str, table: Table, new_slice
     names, schema = list(map(quote_name, temporal_of(table).keys)), raw_schema([*new_slices.rivals, *new_slices.new])
     rows = [frame_of_slices(spark, folder, members, schema) for members in (new_slices.new, new_slices.rivals)]
     sides = [
-        each.withColumn("told", row_hash(each.schema)).selectExpr(*names, "told", f"{is_new} AS is_new")
-        for each, is_new in zip(rows, ("true", "false"), strict=True)
+        each.select(*names, row_hash(each.schema).alias(_HASH), F.lit(is_new).alias(_NEW))
+        for each, is_new in zip(rows, (True, False), strict=True)
     ]
     by_key = sides[0].unionByName(sides[1]).groupBy(*names)
-    new, old = (digest_texts(f"if(is_new = {side}, told, NULL)", suffix=f"_{side}") for side in ("true", "false"))
+    new, old = (digest_texts(f"if({_NEW} = {side}, {_HASH}, NULL)", suffix=f"_{side}") for side in ("true", "false"))
     both = by_key.agg(*map(F.expr, (*new, *old)))
     same = (f"{name}_true <=> {name}_false" for name in (ROWS, HIGH, LOW))
     return both.where(f"NOT ({' AND '.join(same)})").select(*names)

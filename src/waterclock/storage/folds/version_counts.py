@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Up to this number of rows, this process counts the keys in milliseconds; beyond it Spark does.
 _MAX_ROWS_HERE = 2_000_000
 _MAX_CACHED = 512
+_OF_KEY = "_waterclock_of_key"
 _cache: OrderedDict[tuple[str, int], FrameStatistics] = OrderedDict()
 _lock = threading.Lock()
 
@@ -67,7 +68,9 @@ def _group_locally(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | Non
     if not parts:
         return pa.table({"count_all": pa.array([], pa.int64())})
     try:
-        grouped = pa.concat_tables(parts, promote_options="permissive").group_by(list(keys))
+        rows = pa.concat_tables(parts, promote_options="permissive").select([*keys, EFFECTIVE])
+        numbers = [str(number) for number in range(len(keys))]  # a key may have the name of an aggregate
+        grouped = rows.rename_columns([*numbers, EFFECTIVE]).group_by(numbers)
         return grouped.aggregate([([], "count_all"), (EFFECTIVE, "min"), (EFFECTIVE, "max")])
     except pa.ArrowNotImplementedError:
         return None
@@ -86,7 +89,9 @@ def _statistics_of(by_key: pa.Table) -> FrameStatistics:
 def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> FrameStatistics:
     micros = f"unix_micros({EFFECTIVE})"
     by_key = frame_of_version(spark, folder, version).groupBy(*map(quote_name, keys))
-    counted = by_key.agg(F.expr("count(*) AS n"), F.expr(f"min({micros}) AS low"), F.expr(f"max({micros}) AS high"))
-    numbers = counted.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)")
+    counted = by_key.agg(F.expr(f"struct(count(*) AS n, min({micros}) AS low, max({micros}) AS high) AS {_OF_KEY}"))
+    numbers = counted.select(f"{_OF_KEY}.*").selectExpr(
+        "sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)"
+    )
     row = numbers.first() or (0, 0, 0, 0, None, None)
     return FrameStatistics(*(int(value or 0) for value in row[:4]), *row[4:])

@@ -22,8 +22,10 @@ from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.folds import key_replacement, temporal_commit, write_state
+from waterclock.storage.folds import version_counts as version_counting
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.folds.temporal_commit import place_slices
+from waterclock.storage.folds.version_counts import version_counts
 from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import DataCommit, resolve
@@ -472,6 +474,30 @@ def test_a_snapshot_that_says_nothing_new_changes_nothing(spark: SparkSession, t
     assert live(accounts) == before
     accounts.place(2, [("k2", "z", 2), ("k1", "x", 1)])
     assert [row[3] for row in accounts.found()] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("road", ["copied"], indirect=True)
+def test_keys_of_snapshots_may_have_any_names(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that computations once gave to their own columns among them."""
+    keys = ("told", "is_new", "n", "count_all")
+    accounts = Accounts(
+        spark,
+        tmp_path,
+        declared(Temporal(keys), is_snapshot=True),
+        schema="told STRING, is_new BOOLEAN, n INT, count_all INT, a STRING",
+    )
+    accounts.place(0, [("k1", True, 1, 1, "x"), ("k1", False, 1, 1, "y")])
+    version = accounts.place(1, [("k1", True, 1, 1, "z"), ("k1", False, 1, 1, "y")])
+    current = {row["is_new"]: row["a"] for row in rows_in(accounts.folder) if row["rec_is_current"]}
+    assert current == {True: "z", False: "y"}
+    counted = version_counts(spark, accounts.folder, version, keys)
+    monkeypatch.setattr(version_counting, "_MAX_ROWS_HERE", -1)
+    version_counting._cache.clear()
+    assert version_counts(spark, accounts.folder, version, keys) == counted
+    assert counted is not None
+    assert (counted.versions, counted.keys, counted.most_versions) == (3, 2, 2)
 
 
 @pytest.mark.soak
