@@ -8,6 +8,7 @@ from pathlib import Path
 
 from waterclock.errors import WaterclockError
 
+_BEGINNING = b"-----BEGIN CERTIFICATE-----"
 _FIX = "give the certificate with --certificate, and its private key without a password with --key"
 
 
@@ -32,9 +33,11 @@ class Certificate:
         try:
             server.load_cert_chain(self.file, self.key, _refuse_password)
         except ssl.SSLError as error:
-            is_other = error.reason == "KEY_VALUES_MISMATCH"
-            why = f"{self.key} is the key of another certificate" if is_other else f"it is not PEM: {error}"
-            raise _unusable(self.file, why, _FIX) from error
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise _unusable(self.file, f"{self.key} is the key of another certificate", _FIX) from error
+            if _BEGINNING not in _head_of(self.file) and _BEGINNING in _head_of(self.key):
+                raise _unusable(self.key, "it is a certificate, not a key", "exchange the two files") from error
+            raise _unusable(self.file, f"it is not PEM: {error}", _FIX) from error
         except (OSError, ValueError) as error:
             raise _unusable(self.key, str(error), _FIX) from error
         if why := self._why_refused(server):
@@ -61,6 +64,11 @@ class Certificate:
             except ssl.SSLError as error:
                 return str(error)
         return ""
+
+
+def _head_of(file: Path) -> bytes:
+    with file.open("rb") as read:
+        return read.read(1 << 20)
 
 
 def _refuse_password() -> str:

@@ -34,6 +34,7 @@ def test_the_reason_for_a_refused_certificate_names_the_file(tmp_path: Path) -> 
         (folder, shop.key): (folder, "Is a directory"),
         (text, shop.key): (text, "it is not PEM"),
         (shop.key, shop.key): (shop.key, "it is not PEM"),
+        (shop.key, shop.certificate): (shop.certificate, "it is a certificate, not a key"),
         (locked.certificate, locked.key): (locked.key, "the private key has a password"),
         (over.certificate, over.key): (over.certificate, "clients would refuse it: certificate has expired"),
     }
