@@ -36,20 +36,18 @@ class Pair:
 class Authority:
     """Whoever trusts `certificate` trusts the pairs that it gives.
 
-    With `is_strict`, certificates have the key identifiers and usages that Python demands since 3.13.
+    Certificates have the key identifiers and usages that Python demands since 3.13.
     """
 
     folder: Path
     name: str = "authority"
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
-    is_strict: bool = False
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         builder = self._builder(self.name, self.key, datetime.now(UTC) + _DAY)
         made = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        if self.is_strict:
-            made = made.add_extension(_SIGNS_CERTIFICATES, critical=True)
+        made = made.add_extension(_SIGNS_CERTIFICATES, critical=True)
         self.certificate.write_bytes(made.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     @property
@@ -82,8 +80,6 @@ class Authority:
             .not_valid_before(ends - 7 * _DAY)
             .not_valid_after(ends)
         )
-        if not self.is_strict:
-            return builder
         signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         own_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         return builder.add_extension(signer, critical=False).add_extension(own_key, critical=False)

@@ -1,6 +1,6 @@
-"""Limits the nesting of JSON to the depth that Spark reads, independent of the Python version.
+"""Limits the nesting of JSON and of parsed values, independent of the Python version.
 
-Python's own parser gives up at about 1,000 levels before 3.12 and at about 10,000 since.
+Python's own parsers give up at about 1,000 levels before 3.12 and at about 10,000 since.
 """
 
 from __future__ import annotations
@@ -27,3 +27,14 @@ def require_depth(text: str, most: int = MOST_LEVELS) -> None:
                 raise RecursionError(f"more than {most} levels")
         elif sign in "]}":
             depth -= 1
+
+
+def require_shallow(value: object, *, most: int) -> None:
+    """Check that a parsed value has at most `most` nested lists and mappings. Raises RecursionError if not."""
+    nested = [value]
+    for _ in range(most + 1):
+        values = [each.values() if isinstance(each, dict) else each for each in nested if isinstance(each, dict | list)]
+        if not values:
+            return
+        nested = [inner for each in values for inner in each]
+    raise RecursionError(f"more than {most} levels")

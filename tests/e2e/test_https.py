@@ -27,7 +27,7 @@ TOKEN = "a token of a good length"
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("keys"), is_strict=True)
+    return Authority(tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.json_depth import MOST_LEVELS, require_depth
+from waterclock.json_depth import MOST_LEVELS, require_depth, require_shallow
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,13 @@ def test_what_spark_reads_is_not_too_deep(text: str) -> None:
 def test_one_level_more_is_too_deep(text: str) -> None:
     with pytest.raises(RecursionError):
         require_depth(text)
+
+
+def test_parsed_values_may_have_as_many_levels_as_is_said() -> None:
+    value: object = "leaf"
+    for _ in range(3):
+        value = {"a": [1], "b": [value]}
+    require_shallow(value, most=6)
+    with pytest.raises(RecursionError):
+        require_shallow(value, most=5)
+    require_shallow("leaf", most=0)

@@ -72,7 +72,7 @@ def test_a_query_without_memory_ends_and_the_next_is_answered(project: Project, 
 
 
 def test_an_answer_that_is_too_large_is_refused(project: Project, asker: QueryQueue) -> None:
-    with pytest.raises(WaterclockError, match="its result takes 190 MiB"):
+    with pytest.raises(WaterclockError, match="its result has 190 MiB"):
         asker.ask(project, LONG, 1000, as_of=None)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
 

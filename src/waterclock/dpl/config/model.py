@@ -19,6 +19,7 @@ from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret, Value
+from waterclock.json_depth import require_shallow
 from waterclock.secrets.credentials import hide_credentials, is_credential
 from waterclock.similar_names import did_you_mean, find_similar
 
@@ -186,7 +187,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
 def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file. Raises RecursionError if it is nested too deeply."""
     try:
-        data = tomllib.loads(source.text)
+        require_shallow(data := tomllib.loads(source.text), most=32)  # sections have at most five
     except ValueError as error:  # also raised by Python for a number of more than 4,300 digits
         return None, [_unreadable(source, str(error))]
     places = places_of(source)

@@ -77,7 +77,11 @@ def _open_read_only(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabas
         made = sqlite3.connect(at, uri=True, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
         end = time.monotonic() + _MOST_SECONDS
         made.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-        _refuse_code(made)
+        try:
+            _refuse_code(made)
+        except BaseException:
+            made.close()
+            raise
         return made
 
     database.use(sa.create_engine("sqlite://", creator=connect, poolclass=NullPool))
@@ -92,7 +96,6 @@ def _refuse_code(connection: sqlite3.Connection) -> None:
         [f"waterclock_{name}" for name in VIEWS],
     ).fetchone()
     if found is not None:
-        connection.close()
         raise sqlite3.DatabaseError(f"{found[0]} {found[1]} is not part of a ledger")
 
 

@@ -90,7 +90,7 @@ def test_a_ledger_that_is_away_is_told_at_once(work: RunContext, monkeypatch: py
 
 
 def test_with_a_certificate_it_answers_by_https_alone(work: RunContext, tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "keys", is_strict=True)
+    authority = Authority(tmp_path / "keys")
     pair, over = authority.pair("shop"), authority.pair("over", is_over=True)
     trusted = ssl.create_default_context(cafile=str(authority.certificate))
     certificate = Certificate(pair.certificate, pair.key)

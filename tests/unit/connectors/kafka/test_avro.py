@@ -197,7 +197,7 @@ def test_what_json_has_no_number_for_is_text() -> None:
 
 
 def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> None:
-    authority = Authority(tmp_path, is_strict=True)
+    authority = Authority(tmp_path)
     with serving(Registry([OLD, NEW], login=f"ann:{WORD}"), authority.pair("registry")) as registry:
         said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
         trusting = {**said, "registry_ca": str(authority.certificate)}
