@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -31,7 +31,7 @@ _CLOSE = (
         error=sa.bindparam("why"),
         is_transient=sa.bindparam("transient"),
     )
-    .returning(claims.c.claimed_sequence)
+    .returning(claims.c.claimed_sequence, claims.c.lease_until)
 )
 _FAIL_BATCHES = (
     sa.update(batches)
@@ -51,6 +51,13 @@ _RESTORE_STATUS = (
     .where(batches.c.claim == sa.bindparam("number_"))
     .values(status=sa.bindparam("as_"), claim=sa.bindparam("before"))
 )
+
+
+class ClosedClaim(NamedTuple):
+    """When a claim was taken, as the ledger's sequence, and until when its lease was valid after the last renewal."""
+
+    claimed_sequence: int
+    lease_until: datetime
 
 
 def renew(database: LedgerDatabase, claim: Claim) -> Claim:
@@ -107,13 +114,15 @@ def record_failed(
         _log_end(write, status.value, claim, {"error": error, "is_transient": is_transient})
 
 
-def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> int:
-    """Close an open claim in a transaction. Return the sequence at which it was taken. Raises E411 if it is closed."""
+def close(
+    write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None
+) -> ClosedClaim:
+    """Close an open claim in a transaction. Raises E411 if it is closed."""
     values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
     row = write.execute(_CLOSE, values).first()
     if row is None:
         raise _closed_claim_error(write, number)
-    return int(row.claimed_sequence)
+    return ClosedClaim(int(row.claimed_sequence), row.lease_until)
 
 
 def restore_statuses(write: Write, number: int, labels: Iterable[datetime]) -> None:

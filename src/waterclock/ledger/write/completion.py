@@ -131,7 +131,7 @@ def record(
     """
     at = _instant_of_record(write) if recorded_at is None else recorded_at
     table = held.request.table
-    claimed = close(write, held.number, BatchStatus.DONE.value)
+    closed = close(write, held.number, BatchStatus.DONE.value)
     row, before = _read_previous(write, held, results)
     weights = {found.label: _weigh(found, held.number, row.mode) for found in results}
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
@@ -142,13 +142,15 @@ def record(
         write.later(_MOVE_LAST_RECORDED, {"to": at})
     write.later(_ADD_REVISIONS, [_build_revision_row(write, at, held, found) for found in results])
     finished = [_build_batch_values(at, held, found, weights[found.label]) for found in results]
-    write.later(_FINISH, [values | {"claimed": claimed} for values in finished])
+    write.later(_FINISH, [values | {"claimed": closed.claimed_sequence} for values in finished])
     restore_statuses(write, held.number, set(held.request.labels) - before.keys())
     _map_versions(write, held, row, results)
     weight_changes = [
         (new[0] - before[label].hash_high, new[1] - before[label].hash_low) for label, new in weights.items()
     ]
-    _move_head(write, held, row, results, weight_changes, changes=bool(moved))
+    was_held = write.at <= closed.lease_until  # or else it was taken over, and its duration does not count
+    seconds = _mean_seconds(held, write.at, len(results), row.seconds) if was_held else row.seconds
+    _move_head(write, row, results, weight_changes, seconds, changes=bool(moved))
     _count_codes(write, held, before)
     _record_items(write, held, results)
     add_schemas(write, held, results)
@@ -295,31 +297,28 @@ def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[Batc
 
 def _move_head(
     write: Write,
-    held: Claim,
     row: AnyRow,
     results: Sequence[BatchResult],
     weight_changes: Sequence[tuple[int, int]],
+    seconds: float | None,
     *,
     changes: bool,
 ) -> None:
-    """Record the table's newest version and label.
+    """Record the table's newest version and label, and its mean of seconds per batch.
 
     `weight_changes` has the weight of each slice minus that of the slice that it replaces.
     """
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)
-    mean = _mean_seconds(held, write.at, len(results), row.seconds)
-    values = {"of": row.name, "new_head_version": version, "new_changes": row.changes + changes, "new_seconds": mean}
+    values = {"of": row.name, "new_head_version": version, "new_changes": row.changes + changes, "new_seconds": seconds}
     head = newest.label if row.head_label is None else max(row.head_label, newest.label)
     values |= {"more_high": sum(high for high, _ in weight_changes), "more_low": sum(low for _, low in weight_changes)}
     write.later(_MOVE_HEAD, values | {"new_head_label": head})
 
 
 def _mean_seconds(held: Claim, at: datetime, labels: int, mean: float | None) -> float | None:
-    """Return the updated mean of seconds per batch. The duration of a claim that was taken over does not count."""
-    if at > held.lease_until:
-        return mean
+    """Return the updated mean of seconds per batch."""
     # a claim's number is its time in milliseconds, or slightly above if many claims were taken at once
     seconds = max(0.0, at.timestamp() - held.number / 1000) / labels
     return seconds if mean is None else mean + _WEIGHT_OF_NEWEST * (seconds - mean)

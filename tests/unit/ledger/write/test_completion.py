@@ -192,6 +192,15 @@ def test_seconds_are_shared_by_the_labels_of_a_claim_and_not_taken_from_a_takeov
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").seconds_per_batch == pytest.approx(2.0)
 
 
+def test_seconds_of_a_batch_count_that_lasted_longer_than_one_lease(at_desk: Desk) -> None:
+    held = at_desk.claim("raw.a", 0)
+    for _ in range(3):
+        at_desk.clock.pass_by(seconds=40)
+        at_desk.ledger.claims.renew(held)
+    at_desk.done("raw.a", 0, claim=held)
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").seconds_per_batch == pytest.approx(120.0)
+
+
 def test_all_that_was_measured_is_kept(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0)
     measures, timings, source = {"expect": {"positive": 3}}, {"make": 0.5}, {"low": day(0)}
