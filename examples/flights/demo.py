@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--in", dest="folder", type=Path, default=EXAMPLE, help="where to work (the example's folder)")
     parser.add_argument("--ui", action="store_true", help="then serve the project in a browser, until Ctrl-C")
     given = parser.parse_args(arguments)
+    if given.days < 0:
+        parser.error("--days: write 0 or more")
     project = prepare(given.folder.resolve(), fresh=given.fresh)
     days = lay_out(project, given.days)
     last = days[-1] if days else newest_day(project)
@@ -86,7 +88,7 @@ def lay_out(project: Path, count: int) -> tuple[date, ...]:
     layout = make_data.put_days(project / "data", first, count)
     say(
         f"{first:%-d %B} to {layout.days[-1]:%-d %B %Y}" if count > 1 else f"{first:%-d %B %Y}",
-        f"{layout.flight_files} files of flights and {layout.weather_files} of weather have landed, "
+        f"landed files: {layout.flight_files} of flights, {layout.weather_files} of weather; "
         f"{layout.plane_rows} changes of planes are in the database",
     )
     return layout.days

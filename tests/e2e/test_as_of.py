@@ -111,6 +111,7 @@ def test_latest_is_the_newest_tick_that_all_tables_of_the_query_have_reached(tin
         ("SELECT * FROM shop.orders", "2098-01-01", "E521", "is in the future"),
         ("SELECT * FROM sales.total", "2020-01-09", "E522", "sales.total has no state as of 20200109000000"),
         ("SELECT * FROM shop.orders", "soon", "E106", "soon"),
+        ("SELECT 1", "2020-13-01", "E106", "2020-13-01"),
         ("SELECT * FROM shop.orders", "shop.order@2020-01-01", "E511", "shop.order"),
         ("SELECT * FROM shop.orders", "shop.orders@2020-01", "E512", "several labels"),
     ],

@@ -73,6 +73,42 @@ def test_without_root_it_says_exactly_what_to_install(machine: Path, manager: st
     assert not (machine / ".venv").exists()
 
 
+def test_a_wrong_java_home_is_named_before_anything_is_installed(machine: Path) -> None:
+    put(machine, "id", "echo 0")
+    put(machine, "apt-get", "echo it must not run; exit 9")
+    put(machine, "java", 'echo openjdk version \\"21.0.1\\" >&2')
+    status, said = ensure(machine, JAVA_HOME="/nowhere/jdk")
+    assert status == 1
+    assert said == (
+        "waterclock: JAVA_HOME is /nowhere/jdk, which has no bin/java. Fix: unset JAVA_HOME, or export the folder of"
+        " Java 17 or newer\n"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
+def test_a_checkout_of_another_user_is_refused_before_anything_is_installed(machine: Path) -> None:
+    machine.chmod(0o500)
+    try:
+        status, said = ensure(machine)
+    finally:
+        machine.chmod(0o700)
+    assert (status, said) == (1, f"waterclock: this user cannot write to {machine}. Fix: make a clone of your own\n")
+
+
+@pytest.mark.parametrize("command", ["check", "docs", "lowest", "soak", "test"])
+def test_help_installs_nothing(machine: Path, command: str) -> None:
+    shutil.copy(ROOT / "bin" / command, machine / "bin")
+    done = subprocess.run(
+        [str(machine / "path" / "sh"), str(machine / "bin" / command), "--help"],
+        env={"PATH": str(machine / "path")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) > 1
+    assert (done.stderr, (machine / ".venv").exists()) == ("", False)
+
+
 def test_an_unknown_system_is_told_in_words(machine: Path) -> None:
     put(machine, "id", "echo 0")
     status, said = ensure(machine)

@@ -57,7 +57,9 @@ def bind_port(host: str, port: int, *, is_shared: bool = False) -> Listener:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
     bound = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    with _close_on_failure(bound, f"{host}:{port}", "another port, or stop the process that uses this one"):
+    with _close_on_failure(
+        bound, f"{host}:{port}", "another port with --listen, or stop the process that uses this one"
+    ):
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

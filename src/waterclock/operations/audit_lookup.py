@@ -98,11 +98,12 @@ def _read_audit_target(at: OpenedProject, table: Table, label: datetime, depth: 
     state = label_states(at.planner, at.snapshot, at.now, stored, (label, end), only=[table.name])[table.name]
     now = state[0] if state else None
     if at.ledger is None or not stored:
+        more = f"`waterclock plan {table.name}@{label_of(label)}` shows more"
         raise WaterclockError(
             "E516",
             f"{table.name}@{label_of(label)} was not made",
             why=_describe_state(now),
-            fix=f"`waterclock plan {table.name}@{label_of(label)}` shows more",
+            fix=f"`waterclock run` makes it; {more}" if now is not None and now.status is Status.READY else more,
         )
     audit = at.ledger.past.audit(table.name, label)
     current = audit.current

@@ -10,7 +10,10 @@ import typer
 from waterclock.cli.options import AsJson
 
 Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder; created if it does not exist.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DIR", help="The folder; created if it does not exist. Default: this folder.", show_default=False
+    ),
 ]
 Empty = Annotated[bool, typer.Option("--empty", help="Write statements to fill in, and no sample data.")]
 

@@ -156,7 +156,7 @@ def _cell_text(cell: GridCell, glyph: str) -> str:
 def _legend(to: Console, grid: Grid) -> Text:
     looks = [(f"{state_character(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
     parts = [Text.assemble((glyph, look.style), (word, look.word)) for glyph, word, look in looks]
-    counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
+    counted = any(cell and _cell_text(cell, "") for row in grid.rows for cell in row.cells)
     if counted:
         parts.append(
             Text(

@@ -18,7 +18,7 @@ from waterclock.engine.query.granted_frames import grant_frame, restricted_momen
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
-from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_tick
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, require_tick, resolve_tick
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
@@ -71,6 +71,8 @@ def query(
     viewer = person if person is not None and is_restricted(work.flow, person) else None
     asked = _read_query(work.flow, sql, viewer)
     tables = _queried_tables(work.flow, asked)
+    if as_of is not None and not tables:
+        require_tick(work.flow, as_of)
     spark = work.sessions.own()
     if viewer is not None:
         require_plan(spark)

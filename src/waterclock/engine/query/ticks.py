@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.query.views import add_view_tables
 from waterclock.engine.run_context import RunContext
+from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.as_of_errors import (
     can_be_partial,
@@ -85,6 +86,11 @@ def list_limitations(moment: ResolvedTick) -> list[str]:
         )
     texts += [f"without {gap.table}@{label_of(gap.first)}..{label_of(gap.last)}: not made" for gap in moment.missing]
     return texts
+
+
+def require_tick(flow: Flow, asked: RequestedTick) -> None:
+    """Check the text of a tick as which no table is read. Raises E106, E511 or E512, as `read_tick` does."""
+    read_tick(asked.tick, flow, asked.zone)
 
 
 def resolve_tick(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
