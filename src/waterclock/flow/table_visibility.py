@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from waterclock.flow.checks import input_rules_of
 from waterclock.flow.declarations import Flow
 from waterclock.flow.grants import Grant
 from waterclock.flow.open_windows import VIEW
@@ -52,8 +53,11 @@ def form_of(flow: Flow, person: Person, name: str) -> TableVisibility:
     """Return how much of a table a person sees.
 
     Masks and conditions cannot be applied to quarantined and held rows, which are stored as they came, nor to a
-    watermark, which is computed from all rows. So only persons who see the whole table see these.
+    watermark, which is computed from all rows. So only persons who see the whole table see these. Late rows, and rows
+    quarantined by rules on inputs, are whole rows of other tables. So only persons who see these as well see them.
     """
+    if any(grants_of(flow, person, other) is not None for other in _list_tables_of_rows(flow, name)):
+        return TableVisibility.NONE
     found = grants_of(flow, person, name)
     if found is None:
         return TableVisibility.WHOLE
@@ -80,6 +84,16 @@ def _followed_table(flow: Flow, name: str) -> str | None:
     if table.open_of is not None:
         return table.open_of
     return name.removesuffix(MARK) if table.marks is not None and name.endswith(MARK) else None
+
+
+def _list_tables_of_rows(flow: Flow, name: str) -> list[str]:
+    """Return the tables of which a companion table stores whole rows, without the table that it belongs to."""
+    table = flow.tables.get(name)
+    if table is not None and table.late_rows is not None:
+        return [read.table for read in table.reads if read.table != table.late_rows.of]
+    if table is None and name.endswith(QUARANTINE) and (base := _followed_table(flow, name)) is not None:
+        return list(input_rules_of(flow.tables[base]))
+    return []
 
 
 def _is_without_columns(flow: Flow, name: str) -> bool:

@@ -109,7 +109,7 @@ def test_tables_follow_the_grants_of_their_table(shop: Project) -> None:
         "raw.open": (whole, whole, whole),
         "raw.open_held": (whole, whole, whole),
         "marts.daily": (none, whole, whole),
-        "marts.daily_late": (none, whole, whole),
+        "marts.daily_late": (none, none, whole),  # whole rows of raw.orders
         "marts.spd_daily": (none, whole, whole),
         "marts.daily_view": (none, whole, whole),
     }
@@ -183,3 +183,16 @@ def test_status_tables_are_not_granted(shop: Project) -> None:
 def test_functions_that_fail_at_chosen_rows_are_refused(shop: Project, call: str, is_refused: bool) -> None:
     errors = check_restricted_calls(f"SELECT {call} FROM raw.orders", shop.flow)
     assert [error.code for error in errors] == (["E946"] if is_refused else [])
+
+
+def test_input_rows_in_quarantine_are_for_those_who_see_the_whole_input(tmp_path: Path) -> None:
+    rule = (
+        "TRANSFORM marts.checked PARTITIONED (id BIGINT) EXPECT id > 0 OF raw.orders ELSE QUARANTINE"
+        " AS SELECT id FROM raw.orders;"
+    )
+    made = project(tmp_path, grants=GRANTS + rule)
+    forms = {
+        who: [form_of(made.flow, person(made, who), name) for name in ("marts.checked", "marts.checked_quarantine")]
+        for who in ("ben", "dora")
+    }
+    assert forms == {"ben": [TableVisibility.WHOLE, TableVisibility.NONE], "dora": [TableVisibility.WHOLE] * 2}
