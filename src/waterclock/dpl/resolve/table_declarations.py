@@ -41,7 +41,7 @@ def draft_of(
     """Return the `UnresolvedTable` of a statement with all parts that do not depend on other tables; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
-    measures, is_profiled, offline = measures_of(statement, config.variables, errors)
+    measures, is_profiled, offline = measures_of(statement, rules, config.variables, errors)
     draft = UnresolvedTable(
         statement,
         TableDeclaration(
