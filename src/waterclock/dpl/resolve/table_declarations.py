@@ -34,7 +34,7 @@ from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
 from waterclock.similar_names import did_you_mean
 
-_LONGEST_DESTINATION = 200  # bytes; file and folder names have at most 255
+_LONGEST_DESTINATION = 150  # bytes; file names have at most 255, and the name of a part adds up to 90
 
 
 def draft_of(
