@@ -140,7 +140,9 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E295": Code(
         "duplicate measure name",
-        "Two measures of the table have the same name. The name `rows` is reserved, because rows are always counted.",
+        "Two measures of the table have the same name. The name `rows` is reserved, because rows are always counted. "
+        "With PROFILE, names of its values such as `id.min` are reserved, as are aggregates in rules that compare "
+        "batches.",
     ),
 }
 QUALITY_AT_WORK: Mapping[str, Code] = {

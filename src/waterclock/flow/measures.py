@@ -21,6 +21,8 @@ PASSED_OVER = "passed over"
 GIVEN_UP = "given up: its rows were lost"
 """The warning that marks a label whose rows were lost; comparisons ignore such labels."""
 ROWS = "rows"
+PROFILED = (".nulls", ".distinct", ".min", ".max")
+"""The endings of the names of PROFILE's values, after the column."""
 
 _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
 

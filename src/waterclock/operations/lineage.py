@@ -212,12 +212,17 @@ def list_lineage_columns(project: Project, table: str, ledger: Ledger | None = N
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
-    """Parse `schema.table` or `schema.table.column`. Raises E511 for an unknown table, with the nearest names."""
+    """Parse `schema.table` or `schema.table.column`. The column may have dots and backticks.
+
+    Raises E511 for an unknown table, with the nearest names.
+    """
     if which in flow.tables:
         return which, None
-    name, _, column = which.rpartition(".")
-    if name in flow.tables and column:
-        return name, column
+    owner = max((name for name in flow.tables if which.startswith(f"{name}.")), key=len, default=None)
+    if owner is not None and (column := which[len(owner) + 1 :]):
+        is_quoted = len(column) > 2 and column[0] == column[-1] == "`"
+        return owner, column[1:-1].replace("``", "`") if is_quoted else column
+    name = which.rpartition(".")[0]
     if "." in name:
         raise WaterclockError(
             "E511",

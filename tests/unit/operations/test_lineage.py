@@ -1,10 +1,42 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.model.flows import choosing, collect, flow, past, transform
+from waterclock.errors import WaterclockError
 from waterclock.operations.description import declared_pairs
-from waterclock.operations.lineage import describe_read, reverse_arrows, table_lineage, tables_on_paths, tables_within
+from waterclock.operations.lineage import (
+    describe_read,
+    reverse_arrows,
+    table_and_column,
+    table_lineage,
+    tables_on_paths,
+    tables_within,
+)
 
 READS = {"a": {}, "b": {"a": "a"}, "c": {"a": "LATEST(a)"}, "d": {"b": "b", "c": "c"}, "e": {"d": "d"}, "x": {"c": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("which", "table", "column"),
+    [
+        ("raw.d", "raw.d", None),
+        ("raw.d.x", "raw.d", "x"),
+        ("raw.d.a.b", "raw.d", "a.b"),
+        ("raw.d.`a.b`", "raw.d", "a.b"),
+        ("raw.d.`a``b`", "raw.d", "a`b"),
+        ("raw.d.`", "raw.d", "`"),
+        ("raw.d.e.x", "raw.d.e", "x"),
+    ],
+)
+def test_a_column_may_have_dots_and_backticks(which: str, table: str, column: str | None) -> None:
+    assert table_and_column(flow(collect("raw.d"), collect("raw.d.e")), which) == (table, column)
+
+
+@pytest.mark.parametrize("which", ["raw.x.a.b", "raw.de.x", "raw.d."])
+def test_a_column_of_no_table_is_refused(which: str) -> None:
+    with pytest.raises(WaterclockError, match="E511"):
+        table_and_column(flow(collect("raw.d")), which)
 
 
 def test_arrows_turned_keep_how_a_table_is_read() -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting
-from waterclock.connectors.sql.capabilities import database_capabilities, file_options
-from waterclock.flow.capabilities import Driver
+from waterclock.connectors.sql.capabilities import database_capabilities, file_options, in_lower_case
+from waterclock.flow.capabilities import DestinationNames, Driver
 
 if TYPE_CHECKING:
     from waterclock.connectors.duckdb.collection import DuckdbCollector
@@ -27,6 +27,13 @@ CAPABILITIES = database_capabilities(
     {},
     driver=Driver("duckdb", extra="duckdb"),
     changes=None,
+    names=DestinationNames(
+        {
+            r"temp\..*": "tables in the schema temp exist only in one connection",
+            r"(system|information_schema|pg_catalog)\..*": "the schema is a part of DuckDB",
+        },
+        spelling=in_lower_case,
+    ),
 )
 
 

@@ -20,6 +20,7 @@ from waterclock.connectors.duckdb.destination import prepare_table, read_stored_
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import batches_of, to_json_text
+from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.database_errors import describe_missing_file
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
@@ -27,7 +28,7 @@ from waterclock.connectors.sql.destination_errors import equal_keys_error
 from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, refuse_inexact
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.connectors.sql.staged_slices import GONE, merge, stage_of
+from waterclock.connectors.sql.staged_slices import merge, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode

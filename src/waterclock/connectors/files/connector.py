@@ -54,7 +54,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
+from waterclock.flow.capabilities import Capabilities, DestinationNames, InvalidOption, Option
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookback_changes import ChangeReporting
@@ -169,6 +169,7 @@ CAPABILITIES = Capabilities(
     wrong_options=_wrong_options,
     require_path=file_name_matching.parse_unit_path,
     warning=_stamp_warning,
+    destination_names=DestinationNames({r"_waterclock(\..*)?": "the folder contains the records of deliveries"}),
 )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting, WindowCollector
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, database_capabilities
-from waterclock.flow.capabilities import Driver, Option
+from waterclock.flow.capabilities import DestinationNames, Driver, Option
 
 CAPABILITIES = database_capabilities(
     "firebird",
@@ -30,6 +30,8 @@ CAPABILITIES = database_capabilities(
     },
     CHANGE_SLACK,
     driver=Driver("firebird.driver", extra="firebird"),
+    # a name in lower case means the one in upper case
+    names=DestinationNames(spelling=lambda path, _options: path.upper() if path == path.lower() else path),
 )
 
 

@@ -23,6 +23,7 @@ from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, k
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
 from waterclock.connectors.firebird.privileges import PRIVILEGES
 from waterclock.connectors.slice_rows import to_portable_types
+from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
 from waterclock.connectors.sql.database_errors import lock_timeout_error
 from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
@@ -42,7 +43,7 @@ from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_i
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.slice_tuples import rows_of_slice
-from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, merge, names_of, refuse_equal_keys, stage_of
+from waterclock.connectors.sql.staged_slices import StagedSlice, merge, names_of, refuse_equal_keys, stage_of
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
-from waterclock.flow.capabilities import Driver, Option
+from waterclock.flow.capabilities import DestinationNames, Driver, Option
 
 if TYPE_CHECKING:
     from waterclock.connectors.mysql.collection import MysqlCollector
@@ -42,6 +42,9 @@ CAPABILITIES = database_capabilities(
         **CHANGE_SLACK,
     },
     driver=Driver("pymysql", extra="mysql"),
+    names=DestinationNames(
+        {r"(mysql|sys|information_schema|performance_schema)\..*": "the database is a part of the server"}
+    ),
 )
 
 

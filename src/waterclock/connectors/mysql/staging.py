@@ -15,10 +15,11 @@ from waterclock.connectors.mysql.destination import MysqlDestinationColumn
 from waterclock.connectors.mysql.dialect import quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.slice_rows import to_portable_types
+from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
 from waterclock.connectors.sql.slice_tuples import rows_of_slice
-from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_equal_keys, stage_of
+from waterclock.connectors.sql.staged_slices import StagedSlice, names_of, refuse_equal_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 

@@ -32,7 +32,7 @@ from waterclock.connectors.sql.collector import (
     partitions_of,
 )
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Driver, Option
+from waterclock.flow.capabilities import DestinationNames, Driver, Option
 from waterclock.flow.changes import LOG_LIMIT
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.enums import Batching
@@ -81,6 +81,10 @@ CAPABILITIES = database_capabilities(
     },
     driver=Driver("psycopg", extra="postgres"),
     more=frozenset({Batching.CHANGES}),
+    names=DestinationNames(
+        {r"(pg_[^.]*|information_schema)\..*": "the schema is a part of PostgreSQL"},
+        spelling=lambda path, options: path if "." in path else f"{options.get('schema', '')}.{path}",
+    ),
 )
 
 

@@ -15,6 +15,7 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, to_json_text
+from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import refuse_inexact
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _STAGED = "waterclock_staged"
-_GONE = "waterclock_gone"
 # row triggers BEFORE and INSTEAD OF, rules and policies can all leave rows out of a statement without an error
 _FILTERS = (
     "SELECT relhasrules OR relrowsecurity OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid"
@@ -84,15 +84,15 @@ def merge(
     names = [there[name.lower()].name for name in delivery.column_names]
     listed = ", ".join(map(quote_identifier, names))
     connection.execute(f"CREATE TEMP TABLE {_STAGED} ON COMMIT DROP AS SELECT {listed} FROM {table} WHERE false")
-    connection.execute(f"ALTER TABLE {_STAGED} ADD COLUMN {_GONE} BOOLEAN NOT NULL")
-    _copy(connection, _STAGED, [*names, _GONE], delivery, there)
+    connection.execute(f"ALTER TABLE {_STAGED} ADD COLUMN {GONE} BOOLEAN NOT NULL")
+    _copy(connection, _STAGED, [*names, GONE], delivery, there)
     connection.execute(f"ANALYZE {_STAGED}")
     keys = [there[key.lower()].name for key in delivery.keys]
     _refuse_equal_keys(connection, unit, delivery, there)
     same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in keys)
-    conditions = [f"EXISTS (SELECT FROM {_STAGED} AS s WHERE s.{_GONE} AND {same})"]
+    conditions = [f"EXISTS (SELECT FROM {_STAGED} AS s WHERE s.{GONE} AND {same})"]
     if delivery.is_whole and not delivery.is_by_label:
-        conditions.append(f"NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE NOT s.{_GONE} AND {same})")
+        conditions.append(f"NOT EXISTS (SELECT FROM {_STAGED} AS s WHERE NOT s.{GONE} AND {same})")
     gone = sum(connection.execute(f"DELETE FROM {table} AS t WHERE {each}").rowcount for each in conditions)
     changed = [quote_identifier(name) for name in names if name not in keys]
     update = ", ".join(f"{name} = excluded.{name}" for name in changed)
@@ -101,14 +101,14 @@ def merge(
     guard = f" WHERE t.{label} IS NULL OR t.{label} <= excluded.{label}" if has_guard else ""
     on_conflict = f"UPDATE SET {update}{guard}" if changed else "NOTHING"
     taken = connection.execute(
-        f"INSERT INTO {table} AS t ({listed}) SELECT {listed} FROM {_STAGED} WHERE NOT {_GONE}"
+        f"INSERT INTO {table} AS t ({listed}) SELECT {listed} FROM {_STAGED} WHERE NOT {GONE}"
         f" ON CONFLICT ({', '.join(map(quote_identifier, keys))}) DO {on_conflict}"
     ).rowcount
-    row = connection.execute(f"SELECT count(*) FROM {_STAGED} WHERE NOT {_GONE}").fetchone()
+    row = connection.execute(f"SELECT count(*) FROM {_STAGED} WHERE NOT {GONE}").fetchone()
     rows = int(row[0]) if row else 0
     if is_filtered or taken != rows:
         passed = "true" if not changed else f"t.{label} > s.{label}" if has_guard else "false"
-        stays = f"{_STAGED} AS s JOIN {table} AS t ON {same} WHERE NOT s.{_GONE}"
+        stays = f"{_STAGED} AS s JOIN {table} AS t ON {same} WHERE NOT s.{GONE}"
         row = connection.execute(f"SELECT count(*), count(*) FILTER (WHERE {passed}) FROM {stays}").fetchone()
         there_now, passed_over = row or (0, 0)
         kept = there_now if not changed else min(taken + passed_over, there_now)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from waterclock.flow.capabilities import Capabilities, Driver, Option
+from waterclock.flow.capabilities import Capabilities, DestinationNames, Driver, Option
 from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookback_changes import ChangeReporting
+
+GONE = "waterclock_gone"
+"""The column of a staged slice that is TRUE for a key that was deleted."""
 
 CHANGE_SLACK = {
     "change_slack": Option("number", help="seconds by which a change may become visible after its time; default 3600"),
@@ -33,6 +38,17 @@ def file_options(waits: str) -> dict[str, Option]:
     }
 
 
+_NAMES = DestinationNames(
+    {r"(.*\.)?waterclock_[^.]*": "deliveries use tables whose names begin with waterclock_"}, frozenset({GONE})
+)
+
+
+def in_lower_case(path: str, options: Mapping[str, Any]) -> str:
+    """Return the path of a table in lower case, without the schema `main`, for databases that ignore case."""
+    del options
+    return path.lower().removeprefix("main.")
+
+
 def database_capabilities(
     type_name: str,
     connection_options: Mapping[str, Option],
@@ -41,6 +57,7 @@ def database_capabilities(
     driver: Driver | None = None,
     changes: ChangeReporting | None = ChangeReporting.BY_COLUMN,
     more: frozenset[Batching] = frozenset(),
+    names: DestinationNames = _NAMES,
 ) -> Capabilities:
     """Return the capabilities of a database type; `more` are the ways to collect besides data time and snapshots."""
     return Capabilities(
@@ -67,4 +84,7 @@ def database_capabilities(
         awaits=frozenset({Sign.QUERY}),
         changes=changes,
         replaces_some=True,
+        destination_names=replace(
+            names, reserved={**_NAMES.reserved, **names.reserved}, columns=_NAMES.columns | names.columns
+        ),
     )

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination_errors import equal_keys_error
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
-
-GONE = "waterclock_gone"
-"""The column of a staged slice that is TRUE for a key that was deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_SCANNED = 1_000_000
 _TIME = "%Y-%m-%d %H:%M:%S"
+_ROWID_NAMES = ("rowid", "_rowid_", "oid")
 _ANY_KIND = "any"  # a column of SQLite may hold times of all kinds
 
 _DAY = timedelta(days=1)
@@ -47,10 +48,11 @@ _SECOND = timedelta(seconds=1)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
     """A query for rows of a SQLite table or query.
 
-    `rowids` selects a part, `low <= rowid < high`. `seen` is the state of the database in which all parts must be read.
+    `rowids` selects a part, `low <= rowid < high`, by the name of the rowid and these bounds. `seen` is the state of the
+    database in which all parts must be read.
     """
 
-    rowids: tuple[int, int] | None = None
+    rowids: tuple[str, int, int] | None = None
     seen: str | None = None
 
 
@@ -112,17 +114,23 @@ def _require_same_state(extract: SqliteExtract) -> None:
 
 def _rowid_ranges(
     connection: sqlite3.Connection, extract: SqliteExtract, partitions: int
-) -> list[tuple[int, int] | None]:
+) -> list[tuple[str, int, int] | None]:
+    """Split a table into ranges of its rowid. Return one part, None, if no name of the rowid is free of a column."""
     if partitions == 1 or extract.source.startswith("("):
         return [None]
+    described = connection.execute(f"SELECT * FROM {extract.source} LIMIT 0").description
+    taken = {str(column[0]).lower() for column in described}
+    name = next((name for name in _ROWID_NAMES if name not in taken), None)
+    if name is None:
+        return [None]
     try:
-        low, high = connection.execute(f"SELECT min(rowid), max(rowid) FROM {extract.source}").fetchone()
+        low, high = connection.execute(f"SELECT min({name}), max({name}) FROM {extract.source}").fetchone()
     except sqlite3.OperationalError:  # a view, or a table WITHOUT ROWID
         return [None]
     if not isinstance(low, int) or not isinstance(high, int):
         return [None]
     step = max(1, -(-(high - low + 1) // partitions))
-    return [(at, at + step) for at in range(low, high + 1, step)]
+    return [(name, at, at + step) for at in range(low, high + 1, step)]
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
@@ -151,8 +159,9 @@ def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
     conditions: list[str] = []
     bound: dict[str, Any] = {}
     if extract.rowids:
-        conditions.append("rowid >= :low_rowid AND rowid < :high_rowid")
-        bound |= {"low_rowid": extract.rowids[0], "high_rowid": extract.rowids[1]}
+        name, low, high = extract.rowids
+        conditions.append(f"{name} >= :low_rowid AND {name} < :high_rowid")
+        bound |= {"low_rowid": low, "high_rowid": high}
     if extract.by_window:
         within, values = window_conditions(extract.by_window.time_column, extract.by_window.windows, extract.times)
         conditions.append(within)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting
-from waterclock.connectors.sql.capabilities import CHANGE_SLACK, database_capabilities, file_options
-from waterclock.flow.capabilities import Option
+from waterclock.connectors.sql.capabilities import CHANGE_SLACK, database_capabilities, file_options, in_lower_case
+from waterclock.flow.capabilities import DestinationNames, Option
 
 if TYPE_CHECKING:
     from waterclock.connectors.sqlite.collection import SqliteCollector
@@ -32,6 +32,13 @@ CAPABILITIES = database_capabilities(
         "partitions": Option("number", help="in how many parallel parts a large table is read; default 1"),
         **CHANGE_SLACK,
     },
+    names=DestinationNames(
+        {
+            r"(.*\.)?sqlite_[^.]*": "SQLite uses tables whose names begin with sqlite_",
+            r"temp\..*": "tables in the schema temp exist only in one connection",
+        },
+        spelling=in_lower_case,
+    ),
 )
 
 

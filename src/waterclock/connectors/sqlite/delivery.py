@@ -141,9 +141,9 @@ def _create_key_table(connection: sqlite3.Connection, table: str, delivery: Deli
 
 
 def _delete_other_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> int:
-    same = " AND ".join(f"kept.{quote_identifier(key)} = {table}.{quote_identifier(key)}" for key in delivery.keys)
+    same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in delivery.keys)
     deleted = connection.execute(
-        f"DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM temp.{_SLICE_KEYS} AS kept WHERE {same})"
+        f"DELETE FROM {table} AS t WHERE NOT EXISTS (SELECT 1 FROM temp.{_SLICE_KEYS} AS s WHERE {same})"
     ).rowcount
     connection.execute(f"DROP TABLE temp.{_SLICE_KEYS}")
     return deleted
@@ -152,7 +152,8 @@ def _delete_other_keys(connection: sqlite3.Connection, table: str, delivery: Del
 def _insert_sql(table: str, delivery: Delivery) -> str:
     names = [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
     listed = ", ".join(quote_identifier(name) for name in names)
-    sql = f"INSERT INTO {table} ({listed}) VALUES ({', '.join('?' * len(names))})"
+    # the alias lets `excluded` mean the new row also in a table of that name
+    sql = f"INSERT INTO {table} AS t ({listed}) VALUES ({', '.join('?' * len(names))})"
     if delivery.mode is not Mode.MERGE:
         return sql
     keys = {key.lower() for key in delivery.keys}
@@ -164,8 +165,7 @@ def _insert_sql(table: str, delivery: Delivery) -> str:
     label = quote_identifier(TIMELABEL)
     guard = ""
     if delivery.is_by_label and TIMELABEL not in keys:
-        old = f"{table.rpartition('.')[2]}.{label}"
-        guard = f" WHERE {old} IS NULL OR {old} <= excluded.{label}"
+        guard = f" WHERE t.{label} IS NULL OR t.{label} <= excluded.{label}"
     return f"{sql}{conflict}UPDATE SET {update}{guard}"
 
 

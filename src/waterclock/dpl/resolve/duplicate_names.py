@@ -79,12 +79,14 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
 
 def _check_companion_names(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
     """Yield errors for the names of companion tables: late, quarantined and held rows of a table, and its view."""
-    made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
+    made = {name.lower(): name for kind in _TABLES for name in names[kind]}
     for kind in _RELATIONS:
         for name, statement in names[kind].items():
-            suffix = next((end for end in _SUFFIXES if name.endswith(end) and name.removesuffix(end) in made), None)
-            if suffix and statement.clause("LATE ROWS") is None:
-                why = f"it belongs to {name.removesuffix(suffix)}"
+            lower = name.lower()
+            owners = (made.get(lower.removesuffix(end)) for end in _SUFFIXES if lower.endswith(end))
+            owner = next((owner for owner in owners if owner is not None), None)
+            if owner is not None and statement.clause("LATE ROWS") is None:
+                why = f"it belongs to {owner}"
                 yield statement.span.refuse("E211", f"{name} is a reserved name", why=why, fix="choose another name")
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from sqlglot import exp
 
 from waterclock.dpl.query.references import find_in_branches
+from waterclock.dpl.query.visible_columns import Output
 from waterclock.dpl.resolve.hidden import list_hidden_columns
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.parser import parse_text
@@ -159,6 +160,19 @@ def _check_time_columns(
             f"late rows cannot reopen windows of {statement.name}",
             why="ON RESTATE REPORT only reports changes, and runs no batch",
             fix="remove ON RESTATE REPORT or MAX LATENESS",
+        )
+
+
+def check_reason_column(
+    statement: Statement, late_rows: LateRows, read: str, output: Output
+) -> Iterator[WaterclockError]:
+    """Yield an error if `read`, the input of late rows, has a column with the name of the one that is added to them."""
+    if sum(entry.name.lower() == REASON for entry in output.entries) > 1:
+        yield statement.span.refuse(
+            "E212",
+            f"{read} has a column {REASON}",
+            why=f"{statement.name} contains its late rows for {late_rows.of}, with the reason in a column of that name",
+            fix=f"give the column of {read} another name",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from waterclock.dpl.query.aggregates import grouped_calls
@@ -11,24 +11,27 @@ from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.statements import Expression, ParsedMeasure, Statement, StatementKind
 from waterclock.errors import WaterclockError
-from waterclock.flow.measures import ROWS, Measure, Offline
+from waterclock.flow.declarations import Rule
+from waterclock.flow.measures import PROFILED, ROWS, Measure, Offline
 from waterclock.timelabel.period import Period
 
 
 def measures_of(
-    statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]
+    statement: Statement, rules: Iterable[Rule], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> tuple[tuple[Measure, ...], bool, Offline | None]:
     """Return the measures of a table, whether its columns are profiled, and its offline measures, or None.
 
     Invalid measures are left out, and reported in `errors`: E293 for an expression that is not an aggregate, or cannot
-    be computed while rows are written, E295 for a duplicate name, E390 for two periods of OFFLINE or OFFLINE in a
-    PUBLISH.
+    be computed while rows are written, E295 for a duplicate or reserved name, E390 for two periods of OFFLINE or for
+    OFFLINE in a PUBLISH.
     """
     found: dict[str, tuple[Measure, bool]] = {}
     profiled: list[ParsedMeasure] = []
     parsed_measures: list[ParsedMeasure] = [
         declared for clause in statement.clauses if clause.word == "MEASURE" for declared in clause.value
     ]
+    profiles_columns = any(declared.expression is None for declared in parsed_measures)
+    compared = {of for rule in rules if rule.comparison is not None for of in rule.comparison.aggregates}
     for declared in parsed_measures:
         if declared.expression is None or declared.name is None:
             if profiled:
@@ -42,6 +45,11 @@ def measures_of(
             what = f"two measures are called {declared.name}" if is_twice else "rows is a reserved name for a measure"
             fix = "rename one of them" if is_twice else "remove it: the rows of every batch are counted anyway"
             problems.append(declared.span.refuse("E295", what, fix=fix))
+        elif declared.name in compared and declared.name != declared.expression.text:
+            why = f"a rule compares {declared.name} with earlier batches, and records it by that name"
+            problems.append(_reserved_name_error(declared, why))
+        elif profiles_columns and declared.name.lower().endswith(PROFILED):
+            problems.append(_reserved_name_error(declared, "PROFILE records its values by such names"))
         errors.extend(problems)
         if not problems:
             measure = Measure(declared.name, with_literals(declared.expression, variables))
@@ -53,6 +61,12 @@ def measures_of(
         tuple(measure for measure, is_offline in found.values() if not is_offline),
         False in is_profiled,
         Offline(period, offline, True in is_profiled) if period is not None else None,
+    )
+
+
+def _reserved_name_error(declared: ParsedMeasure, why: str) -> WaterclockError:
+    return declared.span.refuse(
+        "E295", f"{declared.name} is a reserved name for a measure", why=why, fix="choose another name"
     )
 
 

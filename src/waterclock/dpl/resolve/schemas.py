@@ -15,6 +15,7 @@ from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Names, Output, names_of, output_of
 from waterclock.dpl.resolve.for_each import check_parameters
 from waterclock.dpl.resolve.input_rules import rules_of_inputs
+from waterclock.dpl.resolve.late_rows import KEEPS_LATE, check_reason_column
 from waterclock.dpl.resolve.merge_keys import record_name_error
 from waterclock.dpl.resolve.query_choices import check_same_columns
 from waterclock.dpl.resolve.retire_clause import expressions_of
@@ -34,6 +35,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat
 from waterclock.flow.enums import Kind
 from waterclock.flow.flats import find_name_clashes, flat_columns
+from waterclock.flow.late_rows import LateRows
 from waterclock.flow.merge_settings import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
@@ -129,7 +131,9 @@ class Schemas:
             self.errors.extend(resolver.errors)
             if column_list is None or column_list.is_open:
                 self.errors.extend(check_column_names(inside.tree, part.span.source))
-            if statement.kind is StatementKind.TRANSFORM:
+            if (late := statement.value(KEEPS_LATE, LateRows)) is not None:
+                self.errors.extend(check_reason_column(statement, late, inside.tables[0].name, outputs[-1]))
+            elif statement.kind is StatementKind.TRANSFORM:
                 self.errors.extend(check_storable(outputs[-1], part.span, column_list))
         self.errors.extend(check_same_columns(statement, column_list, spans, outputs, _unite_outputs))
         return _unite_outputs(outputs)

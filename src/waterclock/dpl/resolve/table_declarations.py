@@ -34,6 +34,8 @@ from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
 from waterclock.similar_names import did_you_mean
 
+_LONGEST_DESTINATION = 150  # bytes; file names have at most 255, and the name of a part adds up to 90
+
 
 def draft_of(
     statement: Statement, config: Config, systems: ValidConnections, errors: list[WaterclockError]
@@ -41,7 +43,7 @@ def draft_of(
     """Return the `UnresolvedTable` of a statement with all parts that do not depend on other tables; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
-    measures, is_profiled, offline = measures_of(statement, config.variables, errors)
+    measures, is_profiled, offline = measures_of(statement, rules, config.variables, errors)
     draft = UnresolvedTable(
         statement,
         TableDeclaration(
@@ -150,6 +152,16 @@ def _destination(draft: UnresolvedTable, systems: ValidConnections, errors: list
                 f"{unit.path!r} cannot be published to",
                 why="a PUBLISH has the name of its unit, which becomes a folder",
                 fix="use letters, digits and _ . - / within the connection",
+            )
+        )
+    length = len(f"{unit.connection}.{unit.path}".encode())
+    if length > _LONGEST_DESTINATION:
+        errors.append(
+            unit.span.refuse(
+                "E211",
+                f"the name of the destination is too long: it has {length} bytes",
+                why="a PUBLISH has the name of its unit, which becomes a folder",
+                fix=f"choose a name with at most {_LONGEST_DESTINATION} bytes, connection included",
             )
         )
     return systems.unit(unit, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)

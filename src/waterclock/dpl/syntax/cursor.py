@@ -17,6 +17,7 @@ from waterclock.timelabel.duration import Duration, parse_duration
 T = TypeVar("T")
 _PLAIN = frozenset({"word", "symbol"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST_NAME = 100  # file and folder names have at most 255 bytes, and some consist of two names and an ending
 _MOST_DIGITS = 18
 _CLOSING = frozenset({")", "]", ">"})
 _CLAUSES_OF_OTHER_TOOLS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
@@ -136,7 +137,7 @@ class Cursor:
         return self.take()
 
     def plain_name(self, what: str) -> Word:
-        """Parse a name that consists of letters, digits and `_`. Raises E211 for any other."""
+        """Parse a name of up to 100 letters, digits and `_`. Raises E211 for any other."""
         word = self.name(what)
         if not _NAME.fullmatch(word.text):
             raise self.span(word).refuse(
@@ -144,6 +145,13 @@ class Cursor:
                 f"{word.text!r} cannot be {what}",
                 why="names become folders, columns and tables in other systems: letters, digits and _",
                 fix=f"write {_to_plain_name(word.text)}",
+            )
+        if len(word.text) > _LONGEST_NAME:
+            raise self.span(word).refuse(
+                "E211",
+                f"{_shorten(word.text)} is too long for {what}",
+                why=f"it has {len(word.text)} characters; names become folders, which limit their length",
+                fix=f"choose a name with at most {_LONGEST_NAME} characters",
             )
         return word
 

@@ -221,6 +221,37 @@ def test_rows_are_read_here_or_by_workers_and_once(
     assert sum('SELECT "id"' in text for text in asked) == (0 if rows > 5 else 1)
 
 
+@pytest.mark.parametrize(
+    ("table", "parts"),
+    [
+        ("TABLE t (id INTEGER, at, rowid INT)", 2),
+        ("TABLE t (id INTEGER, at, RowId INT, _rowid_ INT)", 2),
+        ("TABLE t (id INTEGER, at, rowid INT, _rowid_ INT, oid INT)", 1),
+        ("TABLE t (id INTEGER PRIMARY KEY, at, rowid INT) WITHOUT ROWID", 1),
+        ("VIEW t AS SELECT id, at, iif(id % 3, id, NULL) AS rowid FROM own", 1),
+    ],
+)
+def test_parts_hold_every_row_once_whatever_column_has_the_name_of_the_rowid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, parts: int
+) -> None:
+    monkeypatch.setattr(collection, "DIRECT_ROWS", 5)
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE own (id INTEGER, at)")
+    database.run(f"CREATE {table}")
+    target = "own" if table.startswith("VIEW") else "t"
+    database.run(f"INSERT INTO {target} (id, at) VALUES (?, ?)", [(at, "2012-01-01") for at in range(9)])
+    if target == "t":
+        database.run("UPDATE t SET rowid = id WHERE id % 3")
+    extract = replace(extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)]), by_window=None)
+    handed: list[SqliteExtract] = []
+    monkeypatch.setattr(collection, "read_by_workers", lambda _, extracts, *__: handed.extend(extracts))
+    spark: Any = Session()
+    with closing(sqlite3.connect(database.path)) as connection:
+        collection.collect_rows(spark, connection, extract, (), partitions=2)
+        ids = sorted(row["id"] for part in handed for batch in batches(connection, part) for row in batch.to_pylist())
+    assert (len(handed), ids) == (parts, list(range(9)))
+
+
 def test_rows_that_turn_out_to_be_of_many_bytes_are_left_to_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

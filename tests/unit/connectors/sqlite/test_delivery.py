@@ -190,6 +190,22 @@ def test_a_merge_of_a_whole_state_keeps_columns_that_are_not_ours(database: Sqli
     ]
 
 
+@pytest.mark.parametrize("name", ["excluded", "kept", "s", "t"])
+def test_a_merge_finds_the_rows_of_a_table_that_is_called_as_a_part_of_its_sql(
+    database: SqliteDatabase, name: str
+) -> None:
+    keyed: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",), "publish": f"ops.{name}"}
+    deliverer = CONNECTOR.deliverer(database.setting)
+    deliverer.deliver(unit_of("ops", name), [delivery(database, [("a", 1), ("b", 1)], **keyed)])
+    deliverer.deliver(unit_of("ops", name), [delivery(database, [("a", 2), ("c", 2)], 2, is_whole=True, **keyed)])
+    assert sorted(database.run(f"SELECT id, amount FROM {name}")) == [("a", 2), ("c", 2)]
+    labels = {**keyed, "publish": f"ops.{name}2", "is_from_partitioned": True}
+    other = unit_of("ops", f"main.{name}2")
+    deliverer.deliver(other, [delivery(database, [("a", 3)], 3, label_text="20130103000000", **labels)])
+    deliverer.deliver(other, [delivery(database, [("a", 2), ("b", 2)], 4, label_text="20130102000000", **labels)])
+    assert sorted(database.run(f"SELECT id, amount FROM {name}2")) == [("a", 3), ("b", 2)]
+
+
 def test_a_merge_of_a_whole_state_takes_no_longer_for_keys_that_are_no_texts(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
