@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -262,8 +263,15 @@ def access_of(request: Request, person: Person, action: str) -> Access:
 
 
 def address_of(request: Request) -> str:
-    """Return the address of the client, or "" for one at a Unix socket."""
-    return request.client.host if request.client is not None else ""
+    """Return the address of the client, or "" for one at a Unix socket.
+
+    A proxy can pass on any text that its client sent as an address: one that is none is recorded as such.
+    """
+    host = request.client.host if request.client is not None else ""
+    try:
+        return str(ip_address(host)) if host else ""
+    except ValueError:
+        return "not an address"
 
 
 def agent_of(request: Request) -> str:

@@ -1,6 +1,7 @@
 """Queries that try to see more of shop.people than is granted, and honest ones.
 
-Granted of shop.people are id, at, land, email by its mask, and only rows of the reader's land; of shop.wages nothing.
+Granted of shop.people are id, boss, at, land, email by its mask, and only rows of the reader's land; of shop.wages
+nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +45,13 @@ PLACES_OF_TABLES = (
     "SELECT * FROM shop.people UNION ALL SELECT * FROM {it}",
     "SELECT p.id FROM shop.people p, LATERAL (SELECT * FROM {it}) l",
 )
+# Spark infers the condition for a column from that for an equal one, and would evaluate it before the grant's condition
+_EQUAL = "id = boss AND 1 / (id - 5550002) > -5"
 WHOLE = (
+    f"SELECT id FROM shop.people WHERE {_EQUAL}",
+    f"SELECT DISTINCT boss FROM shop.people_view WHERE {_EQUAL}",
+    f"SELECT id FROM shop.people GROUP BY id, boss HAVING {_EQUAL}",
+    f"SELECT a.id FROM (SELECT id, boss FROM shop.people) a WHERE {_EQUAL}",
     "SELECT * FROM shop.people",
     "SELECT * FROM shop.people_view",
     "SELECT * FROM stg.people",

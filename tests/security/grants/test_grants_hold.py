@@ -42,7 +42,8 @@ roles = ["boss"]
 """
 )
 FLOW = """
-COLLECT shop.people PARTITIONED (id BIGINT, at TIMESTAMP, land STRING, email STRING, pay BIGINT)
+COLLECT shop.people PARTITIONED (id BIGINT, at TIMESTAMP, land STRING, email STRING, pay BIGINT,
+                                  boss BIGINT)
   FROM shop.people EVERY DAY BY DATA TIME at;
 COLLECT shop.wages PARTITIONED (id BIGINT, at TIMESTAMP, amount BIGINT) FROM shop.wages EVERY DAY BY DATA TIME at;
 COLLECT shop.open PARTITIONED (id BIGINT, at TIMESTAMP, name STRING) FROM shop.open EVERY DAY BY DATA TIME at;
@@ -51,7 +52,7 @@ CREATE VIEW stg.people AS SELECT id, email FROM shop.people;
 CREATE VIEW stg.secret AS SELECT id, pay FROM shop.people;
 CREATE VIEW stg.wages AS SELECT * FROM shop.wages;
 CREATE FUNCTION fail_with(x STRING) RETURNS STRING RETURN raise_error(x);
-GRANT SELECT (id, at, land, timelabel, email AS (mask_text(email))) ON shop.people TO (analyst)
+GRANT SELECT (id, boss, at, land, timelabel, email AS (mask_text(email))) ON shop.people TO (analyst)
   WHERE land = USER('land');
 GRANT SELECT (id) ON shop.failed TO (analyst);
 GRANT SELECT ON shop.wages TO (boss);
@@ -69,11 +70,11 @@ OPEN = [(1, AT, "one"), (3, AT, "three")]
 
 def project(root: Path, spark: SparkSession, *, letter: str, pay: int, others: int) -> Tiny:
     tiny = Tiny(root, spark, toml=USERS)
-    hidden = [(3 + number, AT, "FR", f"{letter * 3}{number}@fr", pay + number) for number in range(others)]
+    hidden = [(3 + number, AT, "FR", f"{letter * 3}{number}@fr", pay + number, pay) for number in range(others)]
     # rows of a second label, in one project alone
-    hidden += [(9 + number, NEXT, "FR", f"{letter * 3}{number}@fr", pay) for number in range(others - 2)]
-    own = [(1, AT, "DE", f"{letter}nn{letter}@de", pay), (2, AT, "DE", f"{letter}ob@de", pay * 2)]
-    tiny.source("people", "id INTEGER, at TEXT, land TEXT, email TEXT, pay INTEGER", [*own, *hidden])
+    hidden += [(9 + number, NEXT, "FR", f"{letter * 3}{number}@fr", pay, pay) for number in range(others - 2)]
+    own = [(1, AT, "DE", f"{letter}nn{letter}@de", pay, 1), (2, AT, "DE", f"{letter}ob@de", pay * 2, 1)]
+    tiny.source("people", "id INTEGER, at TEXT, land TEXT, email TEXT, pay INTEGER, boss INTEGER", [*own, *hidden])
     tiny.source("wages", "id INTEGER, at TEXT, amount INTEGER", [(number, AT, pay) for number in range(others)])
     tiny.source("open", "id INTEGER, at TEXT, name TEXT", OPEN)
     tiny.declare(FLOW)

@@ -94,7 +94,7 @@ def test_a_query_is_recorded_before_it_runs_with_its_tables_and_its_sender(serve
     assert answer.status_code == 200
     [access] = served.found()
     assert (access.who, access.sign_in, access.action, access.tables) == ("anna", "token", "query", ("raw.orders",))
-    assert (access.address, len(access.agent), access.refusal) == ("testclient", 200, None)
+    assert (access.address, len(access.agent), access.refusal) == ("not an address", 200, None)
     assert access.at is not None
     served.client(served.value).get("/query.csv", params={"q": QUERY})
     assert len(served.found()) == 2

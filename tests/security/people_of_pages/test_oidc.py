@@ -677,6 +677,17 @@ def test_sign_ins_at_a_slow_provider_leave_the_pages_alone(pages: Pages) -> None
     assert found.count(403) == 8
 
 
+def test_wrong_answers_of_strangers_take_no_place_of_other_sign_ins(pages: Pages) -> None:
+    with (
+        TestClient(pages.app, base_url="http://localhost", follow_redirects=False) as shared,
+        ThreadPoolExecutor(12) as strangers,
+    ):
+        wrong = [strangers.submit(shared.get, "/sign-in/back?state=x") for _ in range(12)]
+        time.sleep(0.3)
+        assert shared.get("/sign-in/start").status_code == 303
+        assert {each.result().status_code for each in wrong} == {403}
+
+
 def test_without_a_declared_provider_there_is_no_such_page(pages: Pages) -> None:
     (pages.folder / "waterclock.toml").write_text(stocks.HEADER)
     browser = pages.browser()

@@ -48,8 +48,8 @@ _SECOND = timedelta(seconds=1)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
     """A query for rows of a SQLite table or query.
 
-    `rowids` selects a part, `low <= rowid < high`, by the name of the rowid and these bounds. `seen` is the state of the
-    database in which all parts must be read.
+    `rowids` selects a part, `low <= rowid < high`, by the name of the rowid and these bounds. `seen` is the state of
+    the database in which all parts must be read.
     """
 
     rowids: tuple[str, int, int] | None = None

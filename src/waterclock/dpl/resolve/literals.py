@@ -17,7 +17,7 @@ def literal(value: Any) -> str:
     if isinstance(value, int):
         return str(value) if value >= 0 else f"({value})"
     if isinstance(value, float):
-        return f"{value!r}D" if math.isfinite(value) and value >= 0 else f"double('{value!r}')"
+        return f"{value!r}D" if math.isfinite(value) and math.copysign(1, value) > 0 else f"double('{value!r}')"
     if isinstance(value, datetime):
         kind = "TIMESTAMP" if value.tzinfo else "TIMESTAMP_NTZ"
         return f"{kind} '{value.isoformat(sep=' ')}'"

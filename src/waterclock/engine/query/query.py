@@ -23,7 +23,7 @@ from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
-from waterclock.engine.spark.granted_plan import check_granted_plan, require_plan
+from waterclock.engine.spark.granted_plan import check_granted_plan, prepare_restricted_session
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
@@ -75,7 +75,7 @@ def query(
         require_tick(work.flow, as_of)
     spark = work.sessions.own()
     if viewer is not None:
-        require_plan(spark)
+        prepare_restricted_session(spark)
     for _ in range(_MOST_ATTEMPTS):
         before = work.ledger.keeping.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None

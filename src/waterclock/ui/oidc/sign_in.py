@@ -48,6 +48,10 @@ class RefusedSignIn(PlainTextResponse):
         self.reason = reason
 
 
+class _TooManyWait(Exception):
+    """As many requests as are allowed wait for the provider."""
+
+
 @dataclass(slots=True)
 class ProviderSignIn:
     """Answers the requests of a sign-in at a provider: its start, its end, and the sign-out.
@@ -70,20 +74,17 @@ class ProviderSignIn:
         """Return the response to a request of a sign-in, or the credential of a person who has signed in."""
         if provider is None or request.method != "GET":
             return RefusedSignIn("the project declares no provider", HTTPStatus.NOT_FOUND)
-        if self._waiting >= _MOST:
-            return RefusedSignIn("too many sign-ins wait for the provider", HTTPStatus.TOO_MANY_REQUESTS)
-        self._waiting += 1
         try:
             if request.url.path == OUT:
                 address = await self._ask(provider.address_to_sign_out)
                 return RedirectResponse(address or "/sign-in", HTTPStatus.SEE_OTHER)
             return await (self._start if request.url.path == START else self._finish)(request, provider)
+        except _TooManyWait:
+            return RefusedSignIn("too many sign-ins wait for the provider", HTTPStatus.TOO_MANY_REQUESTS)
         except WaterclockError as error:
             await self.wrong.delay()
             reason = ". ".join(filter(None, (f"{error.code} {error.what}", error.why, error.fix)))
             return RefusedSignIn(reason)
-        finally:
-            self._waiting -= 1
 
     async def _start(self, request: Request, provider: Provider) -> Response:
         attempt = self.attempts.start(peer_of(request.scope))
@@ -126,8 +127,17 @@ class ProviderSignIn:
         )
 
     async def _ask(self, request: Callable[[], T]) -> T:
-        """Call a function that waits for the provider in a separate thread, so that a slow provider stops no page."""
-        return await to_thread.run_sync(request, limiter=self._threads)
+        """Call a function that waits for the provider in a separate thread, so that a slow provider stops no page.
+
+        Only these calls are limited: a request that is delayed for its wrong answer takes no place of another one.
+        """
+        if self._waiting >= _MOST:
+            raise _TooManyWait
+        self._waiting += 1
+        try:
+            return await to_thread.run_sync(request, limiter=self._threads)
+        finally:
+            self._waiting -= 1
 
 
 def refuse_unknown(credential: Credential) -> RefusedSignIn:
