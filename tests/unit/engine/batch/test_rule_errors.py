@@ -84,8 +84,8 @@ def test_nobody_is_told_to_turn_ansi_off() -> None:
 
 
 def test_no_column_of_ours_is_a_hint() -> None:
-    said = "[UNRESOLVED_COLUMN] A column with name `idd` cannot be resolved. Did you mean one of: [`id`, `wc_read_by`]."
+    said = "[UNRESOLVED_COLUMN] A column with name `idd` cannot be resolved. Did you mean one of: [`id`, `_waterclock_read_by`]."
     found = card("idd > 1", Raised(said, "idd"))
     assert found is not None
-    assert "wc_read_by" not in found.render()
+    assert "_waterclock_read_by" not in found.render()
     assert "[`id`]" in found.render()
