@@ -276,6 +276,7 @@ def test_rows_of_one_key_in_one_label_are_refused_before_one_of_them_is_lost(
         assert tiny.delivered(f"SELECT id, v FROM {name[4:]} ORDER BY id") == [(1, 11), (2, 20)]
 
 
+@pytest.mark.soak
 def test_a_row_that_a_label_lost_has_the_label_from_which_it_is(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare("""

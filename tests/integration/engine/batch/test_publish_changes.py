@@ -164,6 +164,7 @@ def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(
     assert made.revision.source["is_whole"]
 
 
+@pytest.mark.soak
 def test_columns_may_have_the_names_of_those_that_a_delivery_adds(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare("""
