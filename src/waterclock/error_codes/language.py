@@ -59,7 +59,7 @@ LANGUAGE: Mapping[str, Code] = {
         "The name cannot be used. Names become folders, columns and tables in other systems, so only letters, digits "
         "and _ are allowed. Reserved names are timelabel, the schema waterclock, the connection project, and names "
         "that start with _. Names of generated companion tables are reserved too, as are names rec_* in a TEMPORAL "
-        "table, and names of functions that Spark or Waterclock has.",
+        "table, names of columns that begin with _waterclock_, and names of functions that Spark or Waterclock has.",
     ),
     "E212": Code(
         "duplicate name",
