@@ -8,10 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+INTERNAL_PREFIX = "_waterclock_"
+"""The prefix of columns that computations add to rows. No column of a table begins with it, in any case."""
 _ILLEGAL_CHARACTERS = " ,;{}()\n\t="
 _INVALID_CHARACTERS = re.compile(rf"[{re.escape(_ILLEGAL_CHARACTERS)}\r]+")
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 _DECIMAL = re.compile(r"\s*(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", re.IGNORECASE)
+
+
+def is_internal(name: str) -> bool:
+    """Return whether a name is reserved for columns that computations add to rows."""
+    return name.lower().startswith(INTERNAL_PREFIX)
 
 
 def quote_name(name: str) -> str:

@@ -9,7 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.similar_names import did_you_mean
-from waterclock.spark_sql import column_name
+from waterclock.spark_sql import INTERNAL_PREFIX, column_name, is_internal
 from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 10_000
@@ -53,8 +53,8 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
     `,;{}()=` are replaced by `_`. A column `timelabel` is never collected: the engine adds its own. Untyped columns are
     STRING, and with ON SCHEMA CHANGE TEXT all columns without a declared type are. With ADD, IGNORE or TEXT, a nullable
     column may be missing in the source.
-    Raises E805 for all declared columns that the source does not have, E808 for two columns of one name, and E890 for a
-    list with `*` if the source has too many columns.
+    Raises E614 for a reserved name that a list with `*` would collect, E805 for all declared columns that the source
+    does not have, E808 for two columns of one name, and E890 for a list with `*` if the source has too many columns.
     """
     if columns.is_open and len(found) > MOST_COLUMNS:
         raise too_many_columns_error(len(found), where)
@@ -72,9 +72,23 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
         raise _missing_columns_error(missing, clean, where)
     rest = [(name, column) for name, column in clean.items() if name.lower() in by_lower]
     if columns.is_open:
+        if reserved := [name for name, _ in rest if is_internal(name)]:
+            fix = "rename it at the source, or list the columns to collect, without *"
+            raise reserved_name_error(reserved[0], where, fix=fix)
         taken.extend(_collected_column(column, name, None, columns) for name, column in rest)
         return ColumnMatch(tuple(taken), ())
     return ColumnMatch(tuple(taken), tuple(column.name for _, column in rest))
+
+
+def reserved_name_error(name: str, where: str, *, fix: str) -> WaterclockError:
+    """Build the error for a column of a source or a query whose name no table can have."""
+    return WaterclockError(
+        "E614",
+        f"{name} is a reserved name",
+        where=f"{where}.{name}",
+        why=f"names that begin with {INTERNAL_PREFIX} are those of columns that computations add to rows",
+        fix=fix,
+    )
 
 
 def too_many_columns_error(count: int, where: str) -> WaterclockError:

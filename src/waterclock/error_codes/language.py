@@ -59,9 +59,9 @@ LANGUAGE: Mapping[str, Code] = {
         "The name cannot be used. Names become folders, columns and tables in other systems, so only letters, digits "
         "and _ are allowed, and at most 100 of them; a destination has at most 150 bytes. Reserved names are "
         "timelabel, the schema waterclock, the connection project, and names that start with _. Names of generated "
-        "companion tables are reserved too, as are names rec_* in a TEMPORAL table, and names of functions that Spark "
-        "or Waterclock has. A PUBLISH cannot use the names of tables and columns that deliveries use, such as "
-        "waterclock_*, or those of the database, such as sqlite_*.",
+        "companion tables are reserved too, as are names rec_* in a TEMPORAL table, names of columns that begin with "
+        "_waterclock_, and names of functions that Spark or Waterclock has. A PUBLISH cannot use the names of tables "
+        "and columns that deliveries use, such as waterclock_*, or those of the database, such as sqlite_*.",
     ),
     "E212": Code(
         "duplicate name",

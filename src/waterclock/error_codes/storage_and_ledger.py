@@ -222,7 +222,7 @@ STORAGE: Mapping[str, Code] = {
     "E614": Code(
         "unsupported column name",
         "The column name contains a character that Parquet and Delta do not support: space, tab, line end, comma, "
-        "semicolon, equals sign or bracket.",
+        "semicolon, equals sign or bracket. Or it begins with _waterclock_, which is reserved.",
     ),
     "E615": Code(
         "unsupported stored type",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -109,8 +110,22 @@ def checks_of(table: TableWithRules) -> tuple[Check, ...]:
     """Return the checks of each row: parsed lines, columns, rules, and last the key, for rows that pass all others.
 
     Checks of types and of parsed lines that fail the batch are not included, because reading such a row fails anyway.
+    Counts of failed rows are by name, so a check whose name is that of a rule has ` (` and its requirement added.
     """
-    return (*_format_checks(table.columns), *_columns_checks(table), *_rule_checks(table.rules), *_key_checks(table))
+    rules = {rule.name for rule in list_batch_rules(table) if rule.scope is Scope.ROW}
+    return (
+        *_format_checks(table.columns),
+        *(_rename_check(check, rules) for check in _columns_checks(table)),
+        *_rule_checks(table.rules),
+        *(_rename_check(check, rules) for check in _key_checks(table)),
+    )
+
+
+def _rename_check(check: Check, rules: AbstractSet[str]) -> Check:
+    """Return a check under a name that no rule has: NOT NULL of the column `ok` is `ok (value)` next to EXPECT ok."""
+    if check.demand is Requirement.EXPRESSION or check.name not in rules:
+        return check
+    return replace(check, name=f"{check.name} ({check.demand})")
 
 
 def has_row_actions(table: TableWithRules) -> bool:

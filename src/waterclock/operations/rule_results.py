@@ -173,12 +173,13 @@ def _describe_check(check: Check) -> str:
     if check.demand in {Requirement.PARSED, Requirement.REFERENCE}:
         return check.text if check.demand is Requirement.PARSED else check.name
     if check.demand is Requirement.VALUE:
-        return f"{check.name} IS NOT NULL"
+        return f"{check.columns[0]} IS NOT NULL"
     return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
 def _rule_result(name: str, cell: BatchState, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
-    beginnings = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
+    column = name.removesuffix(f" ({Requirement.VALUE})")
+    beginnings = (f"{name}: ", f"{column} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, beginnings))})")
         text = next((line for line in (cell.error or "").splitlines() if pattern.search(line)), "")

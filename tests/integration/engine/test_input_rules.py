@@ -479,3 +479,21 @@ TRANSFORM sales.b PARTITIONED EXPECT amuont > 1 OF shop.orders ELSE QUARANTINE A
     assert "10 / amount" in said["sales.a"].what
     told = said["sales.b"].render()
     assert "amuont" in told, told
+
+
+def test_a_row_that_is_set_aside_has_all_its_columns_whatever_their_names(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", "id INTEGER, ok INTEGER, wc_read_by INTEGER", [(1, 1, 10), (2, 0, 20)])
+    tiny.declare("""
+    COLLECT shop.orders (id BIGINT, ok BOOLEAN NOT NULL, *) FROM shop.orders EVERY DAY EXPECT ok ELSE WARN;
+    TRANSFORM sales.orders (ok BOOLEAN NOT NULL, *) EXPECT id > 0 OF shop.orders ELSE WARN,
+      id < 2 AS first OF shop.orders ELSE QUARANTINE, ok ELSE QUARANTINE AS SELECT * FROM shop.orders;
+    TRANSFORM sales.fine (ok BOOLEAN NOT NULL, *) EXPECT ok ELSE QUARANTINE AS SELECT * FROM shop.orders;
+    """)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    [(row, broken)] = tiny.rows("SELECT row, broken FROM sales.orders_quarantine")
+    assert (json.loads(row)["wc_read_by"], broken) == (20, ["first"])
+    # NOT NULL of ok is not broken, though the rule with this name is
+    assert tiny.rows("SELECT broken FROM sales.fine_quarantine") == [(["ok"],)]
+    assert tiny.rows("SELECT id FROM sales.fine") == [(1,)]

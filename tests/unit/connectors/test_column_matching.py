@@ -28,6 +28,13 @@ def test_a_closed_list_leaves_out_the_rest() -> None:
     assert matched.left_out == ("a", "c")
 
 
+def test_a_reserved_name_is_refused_where_a_list_takes_it() -> None:
+    for name in ("_waterclock_unread", "_Waterclock_x"):
+        with pytest.raises(WaterclockError, match=f"E614 {name} is a reserved name"):
+            match(declared(("a", None)), found("a", name), where="x")
+        assert match(declared(("a", None), is_open=False), found("a", name), where="x").left_out == (name,)
+
+
 def test_the_sources_types_hold_where_none_is_said() -> None:
     matched = match(declared(("a", None)), [SourceColumn("a", "BIGINT"), SourceColumn("b", "DATE")], where="x")
     assert [one.type for one in matched.taken] == ["BIGINT", "DATE"]

@@ -48,7 +48,7 @@ def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
     )
     assert [(check.name, check.demand, check.row_action) for check in found] == [
         ("n INT", Requirement.TYPE, Action.QUARANTINE),
-        ("n", Requirement.VALUE, None),
+        ("n (value)", Requirement.VALUE, None),
         ("big", Requirement.EXPRESSION, None),
         ("n", Requirement.EXPRESSION, Action.DROP),
         ("KEY (id)", Requirement.KEY, Action.QUARANTINE),
@@ -162,3 +162,17 @@ def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> 
 def test_the_read_of_a_key_is_the_one_with_a_span() -> None:
     reads = [Read("a.b", ReadKind.PREVIOUS, WEEK), Read("a.b", ReadKind.PREVIOUS), Read("a.b", ReadKind.PAST, WEEK)]
     assert [is_of_key(read) for read in reads] == [True, False, False]
+
+
+def test_a_check_whose_name_a_rule_has_is_counted_under_another() -> None:
+    key = Column("id", SOMEWHERE, is_key=True, else_of_key=ASIDE)
+    ok, v = (Column(name, SOMEWHERE, is_not_null=True) for name in ("ok", "v"))
+    rules = (rule("ok", Action.QUARANTINE), rule("KEY (id)", Action.QUARANTINE), rule("v", Action.FAIL, Scope.BATCH))
+    named = {check.name: check.demand for check in checks_of(ruled(key, ok, v, rules=rules))}
+    assert named == {
+        "ok (value)": Requirement.VALUE,
+        "v": Requirement.VALUE,
+        "ok": Requirement.EXPRESSION,
+        "KEY (id)": Requirement.EXPRESSION,
+        "KEY (id) (key)": Requirement.KEY,
+    }

@@ -11,7 +11,7 @@ from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
-from waterclock.spark_sql import illegal_characters
+from waterclock.spark_sql import INTERNAL_PREFIX, illegal_characters, is_internal
 from waterclock.timelabel.label import TIMELABEL
 
 _FIXES = {
@@ -28,7 +28,10 @@ def list_illegal_characters(name: str) -> list[str]:
 
 
 def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None:
-    """Return the error for a column name that Delta does not accept, None for a valid name."""
+    """Return the error for a column name that is reserved or that Delta does not accept, None for a valid name."""
+    if is_internal(name):
+        why = f"names that begin with {INTERNAL_PREFIX} are those of columns that computations add to rows"
+        return span.refuse("E211", f"{name} is a reserved name", why=why, fix=fix)
     bad = list_illegal_characters(name)
     if not bad:
         return None

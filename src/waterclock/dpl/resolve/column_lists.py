@@ -16,7 +16,7 @@ from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Sta
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.schema_changes import OnSchemaChange
-from waterclock.spark_sql import column_name
+from waterclock.spark_sql import column_name, is_internal
 from waterclock.timelabel.label import TIMELABEL
 
 _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
@@ -85,7 +85,9 @@ def _column_name_error(column: ParsedColumn, seen: Mapping[str, str], kind: Stat
             fix="leave it out",
         )
     fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
-    if kind is StatementKind.COLLECT and not list_illegal_characters(column_name(column.name)):
+    if kind is StatementKind.COLLECT and is_internal(column.name):
+        fix = "rename it at the source, or leave it out of a list without *"
+    elif kind is StatementKind.COLLECT and not list_illegal_characters(column_name(column.name)):
         fix = f"write {column_name(column.name)}: the source's column is found by that name"
     return column_name_error(column.name, column.span, fix)
 

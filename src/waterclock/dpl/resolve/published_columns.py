@@ -24,7 +24,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.merge_settings import Merge
 from waterclock.flow.published import PublishedExpression, find_sent_name
 
-_RESERVED = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
+_RESERVED = "_deleted"
 _BY_ROW = "each row is sent on its own, computed from its own columns"
 
 
@@ -108,7 +108,7 @@ def _check_published_expression(column: ParsedColumn, made: Expression) -> Itera
     tree = made.tree
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     what = why = fix = None
-    if column.name.lower() in _RESERVED:
+    if column.name.lower() == _RESERVED:
         yield column.span.refuse(
             "E211", f"{column.name} is a reserved name", why="deliveries mark rows by it", fix="rename it"
         )

@@ -10,7 +10,6 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.connectors.sql.versioned_views import is_behind_view
 from waterclock.engine.batch.publish_changes import last_by_key, newest_by_key, published_columns
-from waterclock.engine.batch.restored_rows import ROW_LABEL
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -19,6 +18,7 @@ from waterclock.flow.enums import Mode
 from waterclock.storage.schema_types import fields_of, widen_schema
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.row_filter import ROW_LABEL
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from waterclock.dpl.query.group_measures import group_measures_in
 from waterclock.engine.batch.row_filters import list_findings, row_filter_of
 from waterclock.engine.batch.rule_values import evaluate_aggregates
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
+from waterclock.flow.checks import Requirement, checks_of, key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import counts_rows
@@ -238,7 +238,7 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
 
 
 def _is_filtered_by_key(table: Table, filter_counts: FilterCounts | None) -> bool:
-    return filter_counts is not None and f"KEY ({', '.join(table.columns.keys)})" in filter_counts.broken
+    return filter_counts is not None and any(check.demand is Requirement.KEY for check in checks_of(table))
 
 
 def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str]:

@@ -16,8 +16,8 @@ from waterclock.connectors.sql.replace_where import condition_text
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
-from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
-from waterclock.engine.batch.restored_rows import ROW_LABEL, add_restored_rows, can_restore_rows
+from waterclock.engine.batch.publish_changes import changed_rows, deleted_column_of, published_columns
+from waterclock.engine.batch.restored_rows import add_restored_rows, can_restore_rows
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -29,13 +29,13 @@ from waterclock.flow.published import list_sent_keys
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.storage.slices.row_filter import ROW_LABEL
 from waterclock.storage.slices.writer import WrittenSlices
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_INTERNAL_COLUMNS = frozenset({TIMELABEL, DELETED, ROW_LABEL})
 Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 
@@ -60,7 +60,7 @@ def publish_frame(
     table, see `publish_changes.changed_rows`.
     """
     found = [_rows_of_label(work, spark, table, batch, pins[batch.label][0]) for batch in group.batches]
-    frame = reduce(lambda left, right: left.unionByName(right), (rows for rows, _ in found))
+    frame = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), (rows for rows, _ in found))
     whole = frozenset(batch.label for batch, (_, is_whole) in zip(group.batches, found, strict=True) if is_whole)
     return StagedDelivery(frame, whole)
 
@@ -165,6 +165,8 @@ def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Mani
     folder = entry_path(work.folder(table))
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
+    deleted = "" if table.is_delivered_by_label or table.mode is not Mode.MERGE else deleted_column_of(columns)
+    internal = {TIMELABEL, deleted, ROW_LABEL}
     return Delivery(
         project=work.flow.project,
         publish=table.name,
@@ -173,11 +175,11 @@ def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Mani
         label_text=label_of(manifest.label),
         mode=table.mode,
         is_from_partitioned=source.is_partitioned,
-        columns=tuple((name, kind) for name, kind in columns.items() if name not in _INTERNAL_COLUMNS),
+        columns=tuple((name, kind) for name, kind in columns.items() if name not in internal),
         files=tuple(folder / file.path for file in manifest.files),
         keys=table.keys or list_sent_keys(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),
-        deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
+        deleted_column=deleted,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",
         where=table.where,
         order_by=table.order.by if table.order else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,14 +25,15 @@ from waterclock.storage.log.delta_log import is_recreated
 from waterclock.storage.log.open_tables import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
+from waterclock.storage.slices.row_filter import DELETED_ROW
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# the column that is TRUE for rows that a MERGE publish deletes at the destination
-DELETED = "_deleted"
-_RANK = "_rank"
+# the column of sealed slices that is TRUE for rows that a MERGE publish deletes at the destination
+_DELETED = "_deleted"
+_RANK, _KEY = "_waterclock_rank", "_waterclock_key"
 # codes of errors: neither a version nor the slices of a state are kept, or a file of such a slice is missing
 _NOT_KEPT = frozenset({"E640", "E605"})
 
@@ -48,7 +49,7 @@ class _ChangedSlices:
 def changed_rows(
     work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
-    """Return the rows to upsert and (marked by `_deleted`) to delete at the destination, and whether they are all rows.
+    """Return the rows to upsert and (marked by `deleted_column_of`) to delete, and whether they are all rows.
 
     They are all rows at the first delivery, if the destination lost its newest delivery, and if the state of that
     delivery is not kept any more. Cost: the state is read once, and so are the slices committed since the last
@@ -61,8 +62,14 @@ def changed_rows(
     read = _find_delivered_input(work, table, batch)
     changes = None if read is None else _changes_since(work, spark, table, now, pinned, read)
     upserts, gone = changes or (now, now.limit(0))
-    marked = upserts.withColumn(DELETED, F.expr("false")).unionByName(gone.withColumn(DELETED, F.expr("true")))
+    mark = DELETED_ROW if _DELETED in map(str.lower, now.columns) else _DELETED
+    marked = upserts.withColumn(mark, F.lit(col=False)).unionByName(gone.withColumn(mark, F.lit(col=True)))
     return set_label(marked, batch.window.label), changes is None
+
+
+def deleted_column_of(columns: Collection[str]) -> str:
+    """Return the column that marks deleted rows in a sealed slice of changes: `_deleted`, unless users have it."""
+    return DELETED_ROW if DELETED_ROW in columns else _DELETED
 
 
 def _changes_since(
@@ -185,14 +192,14 @@ def _select_changed_rows(
     if not held:
         return now.limit(0), now.limit(0)
     slices = frame_of_slices(spark, folder, held, table_schema(folder))
-    asked = slices.select(*(F.col(f"`{key}`").alias(f"_key{at}") for at, key in enumerate(names)))
-    same = F.expr(" AND ".join(f"`{key}` <=> _key{at}" for at, key in enumerate(names)))
+    asked = slices.select(*(F.col(f"`{key}`").alias(f"{_KEY}{at}") for at, key in enumerate(names)))
+    same = F.expr(" AND ".join(f"`{key}` <=> {_KEY}{at}" for at, key in enumerate(names)))
     upserts = now.join(asked, same, "left_semi")
     if not touching.may_be_gone:
         return upserts, now.limit(0)
     missed = asked.distinct().join(now, same, "left_anti")
     types = {field.name: field.dataType.simpleString() for field in now.schema.fields}
-    places = {key.lower(): f"_key{at}" for at, key in enumerate(names)}
+    places = {key.lower(): f"{_KEY}{at}" for at, key in enumerate(names)}
     columns = (f"CAST({places.get(each.lower(), 'NULL')} AS {kind}) AS `{each}`" for each, kind in types.items())
     return upserts, missed.selectExpr(*columns)
 

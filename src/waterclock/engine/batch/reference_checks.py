@@ -37,7 +37,7 @@ def mark_orphans(
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
-        rows = _mark_orphans(work, spark, rows, checked, pins, marks[checked.name])
+        rows = _mark_orphans(work, spark, rows, checked, pins, marks[checked.columns])
     return rows
 
 

@@ -19,6 +19,7 @@ from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.row_filter import ROW_LABEL
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.batches.records import Slice
-
-# the column with the label of a row that becomes visible again; NULL for rows of the delivered label itself
-ROW_LABEL = "_waterclock_label"
 
 
 def can_restore_rows(work: RunContext, table: Table, batch: Batch) -> bool:

@@ -99,9 +99,9 @@ def mismatch_columns(table: Table) -> dict[str, str]:
     return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
 
 
-def orphan_marks(table: Table) -> dict[str, str]:
-    """Map each checked reference to the hidden column that marks a row whose parent is missing."""
-    return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
+def orphan_marks(table: Table) -> dict[tuple[str, ...], str]:
+    """Map the columns of each checked reference to the hidden column that marks a row whose parent is missing."""
+    return {each.columns: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
 def list_findings(table: Table, filter_counts: FilterCounts) -> Iterator[tuple[Action, str]]:
@@ -155,7 +155,7 @@ def _condition_sql(table: Table, check: Check) -> str:
     if check.demand is Requirement.PARSED:
         return f"{UNREAD} IS NULL"
     if check.demand is Requirement.REFERENCE:
-        return f"NOT {orphan_marks(table)[check.name]}"
+        return f"NOT {orphan_marks(table)[check.columns]}"
     if check.demand is Requirement.EXPRESSION:
         return check.text
     if check.demand is Requirement.TYPE:

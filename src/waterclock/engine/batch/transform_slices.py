@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import MISSING as LACKING
+from waterclock.connectors.column_matching import reserved_name_error
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.reference_checks import mark_orphans
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
@@ -21,6 +22,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import Batch, Group
+from waterclock.spark_sql import is_internal
 from waterclock.storage.folds.versions import require_instant
 from waterclock.storage.slices.column_casts import ConformedRows, conform
 from waterclock.storage.slices.row_filter import MISSING
@@ -95,6 +97,9 @@ def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> C
     columns = table.columns
     if table.temporal is not None:
         require_instant(frame.schema.json(), table.temporal, table=table.name)
+    reserved = [name for name in frame.columns if is_internal(name) and name != MISSING]
+    if reserved and columns.is_open:
+        raise reserved_name_error(reserved[0], table.name, fix="rename it: ... AS another_name")
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
     return conform(

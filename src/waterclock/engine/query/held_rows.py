@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ from waterclock.dpl.adhoc import HELD
 from waterclock.engine.query.quarantine import frame_of_quarantine
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Flow, Table
-from waterclock.spark_sql import quote_name
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
+from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices, no_rows, table_schema
 from waterclock.storage.slices.row_filter import ROW
@@ -34,21 +35,25 @@ def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -
     """Return the rows of a table's held batches, and their quarantined rows.
 
     `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as
-    `_broken` and no other columns. For a MERGE or TEMPORAL table these are the batch's rows, not the resulting state. A
-    column whose type differs between batches is text. Only batches that are held now are included. Cost: a read of the
-    manifest of each held batch, and one scan for each set of columns, or of rules. Raises E623 if nothing is held and
-    the table was never made.
+    `_broken` and no other columns. If the table has a column with one of these names, the view's own column has the
+    prefix `_waterclock`, as in `_waterclock_claim`. For a MERGE or TEMPORAL table these are the batch's rows, not the
+    resulting state. A column whose type differs between batches is text. Only batches that are held now are included.
+    Cost: a read of the manifest of each held batch, and one scan for each set of columns, or of rules. Raises E623 if
+    nothing is held and the table was never made.
     """
     folder = work.folder(table)
     held = work.ledger.reads.held_labels(table.name)
     found = [read_manifest(folder, work.lake.slice_path(label, claim)) for label, claim in held.items()]
     if not found:
-        return _add_own_columns(no_rows(spark, table_schema(folder)))
-    frames = [_rows_with_claims(spark, folder, alike) for alike in _group_by_schema(found)]
+        rows = no_rows(spark, table_schema(folder))
+        return _add_own_columns(rows, _choose_own_names(rows.columns))
+    names = _choose_own_names(name for manifest in found for name in fields_of(manifest.schema))
+    frames = [_rows_with_claims(spark, folder, alike, names) for alike in _group_by_schema(found)]
     aside = [manifest for manifest in found if manifest.aside]
     if aside:
         rows = frame_of_quarantine(spark, folder, aside)
-        frames.append(rows.selectExpr(TIMELABEL, "claim AS _claim", f"`{ROW}` AS _row", "broken AS _broken"))
+        own = (f"`{column}` AS {names[name]}" for name, column in zip(_OURS, ("claim", ROW, "broken"), strict=True))
+        frames.append(rows.selectExpr(TIMELABEL, *own))
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), _unify_types(frames))
 
 
@@ -59,18 +64,27 @@ def _group_by_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     return list(found.values())
 
 
-def _rows_with_claims(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def _choose_own_names(columns: Iterable[str]) -> dict[str, str]:
+    """Map `_claim`, `_row` and `_broken` to their names in a view whose rows have these columns."""
+    taken = {name.lower() for name in columns}
+    return {name: f"{INTERNAL_PREFIX}{name.removeprefix('_')}" if name in taken else name for name in _OURS}
+
+
+def _rows_with_claims(
+    spark: SparkSession, folder: str, manifests: Sequence[Manifest], names: Mapping[str, str]
+) -> DataFrame:
     """Return the rows of held batches with one schema, each with the claim that sealed its label."""
     claims = spark.createDataFrame(
-        [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, _claim BIGINT"
+        [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, {names['_claim']} BIGINT"
     )
     rows = frame_of_slices(spark, folder, manifests).join(F.broadcast(claims), TIMELABEL)
-    return _add_own_columns(rows)
+    return _add_own_columns(rows, names)
 
 
-def _add_own_columns(rows: DataFrame) -> DataFrame:
-    """Add the columns `_claim`, `_row` and `_broken` as NULL where they are missing."""
-    return rows.withColumns({name: F.lit(None).cast(of) for name, of in _OURS.items() if name not in rows.columns})
+def _add_own_columns(rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Add the view's own columns as NULL where they are missing."""
+    types = {names[name]: of for name, of in _OURS.items()}
+    return rows.withColumns({name: F.lit(None).cast(of) for name, of in types.items() if name not in rows.columns})
 
 
 def _unify_types(frames: Sequence[DataFrame]) -> list[DataFrame]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from waterclock.temporal import FrameStatistics
 
 _EFFECTIVE = RECORD[0]
-_THERE = "waterclock_there"
-_KEY = "waterclock_key"
-_ALONE = "waterclock_alone"
+_THERE = "_waterclock_there"
+_KEY = "_waterclock_key"
+_ALONE = "_waterclock_alone"
 _UNKNOWN: Mapping[Read, FrameStatistics] = MappingProxyType({})
 
 

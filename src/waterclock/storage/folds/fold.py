@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _SLICE = "_waterclock_slice"
 _ORDER = "_waterclock_order"
 _COLUMN_SET = "_waterclock_carries"
+_KEY, _ASKED, _LAST = "_waterclock_key", "_waterclock_asked", "_waterclock_last"
+_HIGHEST, _LAST_DELETE = "_waterclock_highest", "_waterclock_last_delete"
 # precedence at equal order, lowest first: placeholder rows of requested keys, deletes of slices before the state, the
 # state, the slices after it
 _REQUESTED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
@@ -89,8 +91,8 @@ def winners_of(
     Cost: a read of all rows, and a shuffle of those with these keys.
     """
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
-    same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
-    asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
+    same = [F.col(quote_name(key)).eqNullSafe(F.col(f"{_ASKED}{index}")) for index, key in enumerate(merge.keys)]
+    asked = keys.select(*(F.col(quote_name(key)).alias(f"{_ASKED}{index}") for index, key in enumerate(merge.keys)))
     known = rows.join(asked, _all_hold(same), "left_semi")
     nothing = _build_lowest_deletes(keys.select(*map(quote_name, merge.keys)), merge, schema, _REQUESTED)
     return _select_winners(known.unionByName(nothing), manifests, merge, schema)
@@ -110,7 +112,7 @@ def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) 
     """Return the row of each key with the highest `order`: any one of several equal rows, or of all if it is None."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.first(every) if order is None else F.max_by(every, order)
-    return rows.groupBy(*_key_columns(keys)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_key_columns(keys)).agg(last.alias(_LAST)).select(f"{_LAST}.*")
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
@@ -191,14 +193,14 @@ def later_slices_with_deletes(
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Return the last delete of each key in the slices: its key columns as `_key<n>`, and its order and label."""
+    """Return the last delete of each key in the slices: key columns as `_waterclock_key<n>`, order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_key_columns(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
 def drop_deleted_rows(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
     """Remove the rows of `winners` whose key has a delete with a higher order or label in `deletes`."""
-    same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
+    same = [F.col(quote_name(key)).eqNullSafe(F.col(f"{_KEY}{index}")) for index, key in enumerate(merge.keys)]
     return winners.join(deletes, _all_hold([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
@@ -264,7 +266,7 @@ def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge
         return _carry_values(rows, sets_without, merge)
     every = F.struct(*(F.col(quote_name(name)) for name in (*fields_of(schema), DELETED)))
     last = F.max_by(every, F.struct(_ORDER, _SLICE))
-    return rows.groupBy(*_key_columns(merge.keys)).agg(last.alias("_last")).select("_last.*")
+    return rows.groupBy(*_key_columns(merge.keys)).agg(last.alias(_LAST)).select(f"{_LAST}.*")
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
@@ -272,16 +274,16 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
     from pyspark.sql import Window
 
     keys = [F.col(quote_name(key)) for key in merge.keys]
-    last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias("_last")
-    single = rows.groupBy(*_key_columns(merge.keys), _SLICE).agg(last_of_slice).select("_last.*")
+    last_of_slice = F.max_by(F.struct("*"), F.col(_ORDER)).alias(_LAST)
+    single = rows.groupBy(*_key_columns(merge.keys), _SLICE).agg(last_of_slice).select(f"{_LAST}.*")
     before = Window.partitionBy(*keys).orderBy(_SLICE).rowsBetween(Window.unboundedPreceding, -1)
-    counting = single.withColumn("_highest", F.max(_ORDER).over(before))
-    counting = counting.where(F.isnull("_highest") | (F.col(_ORDER) >= F.col("_highest")))
+    counting = single.withColumn(_HIGHEST, F.max(_ORDER).over(before))
+    counting = counting.where(F.isnull(_HIGHEST) | (F.col(_ORDER) >= F.col(_HIGHEST)))
     last_delete = F.max(F.expr(f"if({DELETED}, {_SLICE}, NULL)")).over(Window.partitionBy(*keys))
-    marked = counting.withColumn("_gone", last_delete)
+    marked = counting.withColumn(_LAST_DELETE, last_delete)
     values = [
         F.expr(
-            f"max_by(struct({quote_name(name)} AS v), if((_gone IS NULL OR {_SLICE} > _gone) "
+            f"max_by(struct({quote_name(name)} AS v), if(({_LAST_DELETE} IS NULL OR {_SLICE} > {_LAST_DELETE}) "
             f"AND NOT {_COLUMN_SET} IN ({', '.join(map(str, [-2, *groups]))}), {_SLICE}, NULL)).v"
         ).alias(name)
         for name, groups in lacking.items()
@@ -290,12 +292,12 @@ def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: 
     grouped = marked.groupBy(*_key_columns(merge.keys)).agg(
         *values, F.expr(f"max_by({DELETED}, {_SLICE})").alias(DELETED)
     )
-    names = {key: f"_key{index}" for index, key in enumerate(merge.keys)}
+    names = {key: f"{_KEY}{index}" for index, key in enumerate(merge.keys)}
     return grouped.select(*(F.col(names.get(name, quote_name(name))).alias(name) for name in lacking), F.col(DELETED))
 
 
 def _key_columns(keys: Sequence[str]) -> list[Column]:
-    return [F.col(quote_name(key)).alias(f"_key{index}") for index, key in enumerate(keys)]
+    return [F.col(quote_name(key)).alias(f"{_KEY}{index}") for index, key in enumerate(keys)]
 
 
 def _all_hold(conditions: Sequence[Column]) -> Column:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # from this share of all raw rows in the new slices on, the whole table is recomputed from the slices
 _WHOLE_FROM = 0.25
 _MAX_ATTEMPTS = 5
-_HASH, _NEW = "_waterclock_hash", "_waterclock_new"
+_HASH, _NEW, _OLD = "_waterclock_hash", "_waterclock_new", "_waterclock_old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,8 @@ def _find_differences(new: DataFrame, old: DataFrame, keys: Sequence[str]) -> Da
     on = [*keys, EFFECTIVE]
     other_names = [name for name in new.columns if name not in on]
     new_versions = new.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, other_names))}) AS {_NEW}")
-    old_versions = old.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, other_names))}) AS _old")
-    changed = new_versions.join(old_versions, on, "full_outer").where(f"NOT ({_NEW} <=> _old)")
+    old_versions = old.selectExpr(*map(quote_name, on), f"struct({', '.join(map(quote_name, other_names))}) AS {_OLD}")
+    changed = new_versions.join(old_versions, on, "full_outer").where(f"NOT ({_NEW} <=> {_OLD})")
     return changed.selectExpr(
         *map(quote_name, on),
         *(f"{_NEW}.{quote_name(name)} AS {quote_name(name)}" for name in other_names),

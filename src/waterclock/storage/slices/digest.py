@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _LABEL_COLUMN = "_label"
-ROWS, HIGH, LOW = "_rows", "_high", "_low"
+ROWS, HIGH, LOW = "_waterclock_rows", "_waterclock_high", "_waterclock_low"
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
     # JSON's default formats truncate to milliseconds, and would miss a change of microseconds

@@ -41,7 +41,7 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-READ_BY = "wc_read_by"
+READ_BY = f"{HIDDEN}read_by"
 """The column with the label of the batch that reads a row; the row's own label may be another."""
 _FOLDER_COLUMN = f"{HIDDEN}label"
 _ROWS = "rows"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Up to this number of rows, this process groups the key columns in milliseconds; beyond it Spark does.
 _MAX_ROWS_HERE = 2_000_000
+_COUNT, _ORDER, _HASH = "_waterclock_count", "_waterclock_order", "_waterclock_hash"
+_LEAST, _MOST = "_waterclock_least", "_waterclock_most"
 # Arrow groups these types as Spark does. It does not for floats: it distinguishes 0.0 and -0.0
 _LOCAL_KEY_TYPES = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
@@ -44,7 +46,8 @@ def duplicate_keys(
         return []
     if manifest.rows <= _MAX_ROWS_HERE and _can_group_locally(manifest, keys):
         return _find_duplicates(folder, manifest, keys, most)
-    rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quote_name, keys)).count().where("count > 1")
+    by_key = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quote_name, keys))
+    rows = by_key.agg(F.count(F.lit(1)).alias(_COUNT)).where(f"{_COUNT} > 1")
     return [row[: len(keys)] for row in rows_of(rows, most)]
 
 
@@ -63,12 +66,12 @@ def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manife
     """Raise E620 if two different rows of a slice have the same key and order: it is unknown which one is last."""
     rows = frame_of_slices(spark, folder, [manifest])
     grouped = [F.col(quote_name(key)) for key in merge.keys]
-    order = [order_struct(merge.order_by).alias("_order")] if merge.order_by else []
+    order = [order_struct(merge.order_by).alias(_ORDER)] if merge.order_by else []
     found = (
-        rows.withColumn("_hash", row_hash(StructType.fromJson(json.loads(manifest.schema))))
+        rows.withColumn(_HASH, row_hash(StructType.fromJson(json.loads(manifest.schema))))
         .groupBy(*grouped, *order)
-        .agg(F.min("_hash").alias("_least"), F.max("_hash").alias("_most"))
-        .where("_least <> _most")
+        .agg(F.min(_HASH).alias(_LEAST), F.max(_HASH).alias(_MOST))
+        .where(f"{_LEAST} <> {_MOST}")
         .first()
     )
     if found is not None:
@@ -93,8 +96,10 @@ def _find_duplicates(folder: str, manifest: Manifest, keys: Sequence[str], most:
     parts = [
         pq.ParquetFile(arrow_source(entry_path(folder, file.path))).read(columns=columns) for file in manifest.files
     ]
-    counted = pa.concat_tables(parts, promote_options="permissive").group_by(columns).aggregate([([], "count_all")])
+    rows = pa.concat_tables(parts, promote_options="permissive").select(columns)
+    numbers = [str(number) for number in range(len(columns))]  # a key may have the name of an aggregate
+    counted = rows.rename_columns(numbers).group_by(numbers).aggregate([([], "count_all")])
     if counted.num_rows == manifest.rows:
         return []
     doubled = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, most)
-    return [tuple(row[key] for key in columns) for row in doubled.to_pylist()]
+    return [tuple(row[number] for number in numbers) for row in doubled.to_pylist()]

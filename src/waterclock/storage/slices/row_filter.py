@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from waterclock.spark_sql import INTERNAL_PREFIX
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HIDDEN = "_waterclock_"
+HIDDEN = INTERNAL_PREFIX
 BROKEN = f"{HIDDEN}broken"
 UNREAD = f"{HIDDEN}unread"
 """The hidden column with the text of a line that could not be read. It is NULL in all other rows."""
@@ -19,6 +21,10 @@ FATE = f"{HIDDEN}fate"
 ASIDE = f"{HIDDEN}aside"
 MISSING = f"{HIDDEN}missing"
 """The column that lists, per row, the columns that its source does not have. It is part of the slice, not hidden."""
+DELETED_ROW, ROW_LABEL = f"{HIDDEN}is_deleted", f"{HIDDEN}row_label"
+"""The columns of a delivery that mark its deleted rows, and contain the older labels of its rows that become visible
+again (NULL for rows of the delivered label). They are part of the slice, not hidden."""
+_STORED = frozenset({MISSING, DELETED_ROW, ROW_LABEL})
 ROW, MASK, HASH = "row", "broken", "hash"
 FILE, FILE_ROW = "file", "file_row"
 INPUT = "input"
@@ -32,7 +38,7 @@ STAYS, SET_ASIDE, DROPPED = 0, 1, 2
 
 def is_hidden(column: str) -> bool:
     """Return whether a column is not the table's, but an internal one of the row filter."""
-    return column.startswith(HIDDEN) and column != MISSING
+    return column.startswith(HIDDEN) and column not in _STORED
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,3 +274,25 @@ def test_rows_of_one_key_in_one_label_are_refused_before_one_of_them_is_lost(
     assert not outcome.failed, described(outcome)
     for name in publishes:
         assert tiny.delivered(f"SELECT id, v FROM {name[4:]} ORDER BY id") == [(1, 11), (2, 20)]
+
+
+@pytest.mark.soak
+def test_a_row_that_a_label_lost_has_the_label_from_which_it_is(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("""
+    COLLECT raw.parts PARTITIONED (id BIGINT KEY, v BIGINT, at TIMESTAMP) FROM shop.facts EVERY DAY BY DATA TIME at;
+    PUBLISH raw.parts (id, v) TO out.parts MERGE ON (id);
+    """)
+    first, second = "20200101000000", "20200102000000"
+    for days, again, wanted in (
+        ({1: [(1, 10, 0)], 2: [(1, 20, 0), (2, 20, 0)]}, None, [(1, 20, second), (2, 20, second)]),
+        ({1: [(1, 10, 0)], 2: [(2, 21, 0)]}, 2, [(1, 10, first), (2, 21, second)]),
+        ({1: [(1, 11, 0)], 2: [(2, 21, 0)]}, 1, [(1, 11, first), (2, 21, second)]),
+    ):
+        fill(tiny, days)
+        if again:
+            with tiny.ledger() as ledger:
+                ledger.decisions.request_restate("raw.parts", [day(again)], "recollect", who="a test")
+        outcome = tiny.run(day(3))
+        assert not outcome.failed, described(outcome)
+        assert tiny.delivered("SELECT id, v, timelabel FROM parts ORDER BY id") == wanted

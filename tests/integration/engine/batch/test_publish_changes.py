@@ -162,3 +162,30 @@ def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(
     assert made is not None
     assert made.revision is not None
     assert made.revision.source["is_whole"]
+
+
+@pytest.mark.soak
+def test_columns_may_have_the_names_of_those_that_a_delivery_adds(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("""
+    COLLECT shop.merged (id BIGINT KEY, at TIMESTAMP, *) FROM shop.facts
+      EVERY DAY BY DATA TIME at MERGE ORDER BY at DELETE WHEN _key0 < 0;
+    COLLECT shop.added (at TIMESTAMP, *) FROM shop.facts EVERY DAY BY DATA TIME at APPEND;
+    PUBLISH shop.merged TO out.merged MERGE;
+    PUBLISH shop.added TO out.keyed MERGE ON (id);
+    PUBLISH shop.added TO out.added;
+    """)
+    columns = "id INT, _key0 INT, _rank INT, _deleted INT, at TEXT"
+    days = (
+        [(1, 11, 12, 13, "2020-01-01 10:00:00"), (2, 21, 22, 23, "2020-01-01 10:00:00")],
+        [(1, 111, 112, 0, "2020-01-02 10:00:00"), (2, -1, 0, 1, "2020-01-02 10:00:00")],
+    )
+    for number, rows in enumerate(days, 2):
+        tiny.source("facts", columns, rows)
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    newest = [(1, 111, 112, 0), (2, -1, 0, 1)]
+    shown = "SELECT id, _key0, _rank, _deleted FROM"
+    assert tiny.delivered(f"{shown} merged") == newest[:1]
+    assert tiny.delivered(f"{shown} keyed ORDER BY id") == newest
+    assert tiny.delivered(f"{shown} added ORDER BY timelabel, id") == [(1, 11, 12, 13), (2, 21, 22, 23), *newest]

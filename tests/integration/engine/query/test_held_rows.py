@@ -47,3 +47,17 @@ def test_what_is_held_is_there_before_its_table_is(tmp_path: Path, spark: SparkS
     tiny.declare(TABLE.format(type="INT") + "TRANSFORM shop.daily APPEND AS SELECT id FROM shop.sales_held;")
     with pytest.raises(ProjectErrors, match="a table that reads held rows"):
         tiny.run(day(3))
+
+
+def test_a_column_that_is_called_like_one_of_the_view_is_the_tables(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INTEGER, amount INTEGER, _claim TEXT, _row INTEGER, at TEXT", [
+        (2, 7, "c", 5, "2020-01-01 10:00:00"), (3, -1, "c", 5, "2020-01-01 11:00:00"),
+    ])  # fmt: skip
+    tiny.declare(TABLE.format(type="INT").replace(", at TIMESTAMP", ", at TIMESTAMP, *"))
+    tiny.run(day(2))
+    names = "id, _claim, _row, _broken, _waterclock_claim > 0, _waterclock_row LIKE '{%'"
+    assert tiny.rows(f"SELECT {names} FROM shop.sales_held ORDER BY id NULLS LAST") == [
+        (2, "c", 5, None, True, None),
+        (None, None, None, ["positive"], True, True),
+    ]

@@ -213,3 +213,21 @@ def test_late_rows_of_a_parent_reach_the_facts_that_read_it(sold: Tiny, tmp_path
     assert not outcome.failed, described(outcome)
     flat = "SELECT sale, city_payer FROM marts.sales"
     assert sorted(tiny.rows(flat)) == [("s1", "rome"), ("s2", None), ("s3", "rome")]
+
+
+def test_attributes_of_parents_may_have_the_names_of_what_joins_add(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    names = ("waterclock_there0", "waterclock_key0_0", "waterclock_alone0")
+    tiny.source("parents", f"k INT, up INT, {', '.join(f'{name} INT' for name in names)}", [(7, 1, 70, 71, 72)])
+    tiny.source("above", "top INT, name TEXT", [(1, "a")])
+    tiny.source("facts", "id INT, k INT", [(1, 7), (2, 8)])
+    tiny.declare("""
+    COLLECT raw.above (top KEY, *) FROM shop.above EVERY DAY;
+    COLLECT raw.parents (k KEY, up BIGINT REFERENCES raw.above, *) FROM shop.parents EVERY DAY;
+    COLLECT raw.facts (id KEY, k BIGINT REFERENCES raw.parents) FROM shop.facts EVERY DAY;
+    TRANSFORM marts.facts AS SELECT * FROM FLAT(raw.facts);
+    """)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    found = tiny.rows(f"SELECT id, {', '.join(names)}, name FROM marts.facts ORDER BY id")
+    assert found == [(1, 70, 71, 72, "a"), (2, None, None, None, None)]

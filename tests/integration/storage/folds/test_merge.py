@@ -16,7 +16,7 @@ from waterclock.flow.merge_settings import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.folds import commit_merged, write_state
-from waterclock.storage.folds.fold import fold
+from waterclock.storage.folds.fold import FoldBase, drop_deleted_rows, fold, highest_deletes, winners_of
 from waterclock.storage.folds.merge import merge_slice
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import foreign_commits, outcome
@@ -347,3 +347,21 @@ def test_vacuum_keeps_the_state_and_takes_what_no_version_needs(spark: SparkSess
     assert all(Path(planes.folder, file.path).exists() for sealed in planes.manifests for file in sealed.files)
     if road != "merged by Delta":
         assert len(list(Path(planes.folder, "state").rglob("*.parquet"))) == 1
+
+
+def test_columns_may_have_the_names_of_those_that_a_fold_adds(spark: SparkSession, tmp_path: Path) -> None:
+    names = ("_key0", "_asked0", "_highest", "_gone", "_last", "v")
+    others = ", ".join(f"{name} STRING" for name in names)
+    planes = Planes(spark, tmp_path, BY_ORDER, f"k INT, o INT, op STRING, {others}, w STRING")
+    rows = [(k, number, "u", *(f"{name}{k}{number}" for name in names)) for k, number in ((1, 1), (2, 1), (1, 2))]
+    planes.add([(*row, "w") for row in rows[:2]], f"k INT, o INT, op STRING, {others}, w STRING")
+    planes.add([*rows[2:], (2, 0, "d", *names)], f"k INT, o INT, op STRING, {others}")
+    keys = planes.spark.createDataFrame([(1,), (2,)], "k INT")
+    schema = table_schema(planes.folder).json()
+    won = winners_of(spark, planes.folder, keys, planes.manifests, BY_ORDER, schema, FoldBase())
+    wanted = {row[0]: row[1:] for row in (*rows[1:2], *rows[2:])}
+    for state in (planes.state(), planes.folded(), {row["k"]: row.asDict() for row in won.collect()}):
+        assert {k: tuple(row[name] for name in ("o", "op", *names)) for k, row in state.items()} == wanted
+        assert {row["w"] for row in state.values()} == {"w"}
+    deletes = highest_deletes(spark, planes.folder, planes.manifests, BY_ORDER, schema)
+    assert drop_deleted_rows(won, deletes, BY_ORDER).count() == 2

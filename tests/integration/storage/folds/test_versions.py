@@ -500,6 +500,13 @@ def test_keys_of_snapshots_may_have_any_names(
     assert (counted.versions, counted.keys, counted.most_versions) == (3, 2, 2)
 
 
+def test_columns_of_versions_may_have_any_names(spark: SparkSession) -> None:
+    schema = "_old INT, rec_eff_time INT, _new INT"
+    new, old = (spark.createDataFrame(rows, schema) for rows in ([(1, 1, 2), (2, 1, 2)], [(1, 1, 3), (2, 1, 2)]))
+    found = temporal_commit._find_differences(new, old, ["_old"]).collect()
+    assert [tuple(row) for row in found] == [(1, 1, 2, False)]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
 def test_a_microsecond_makes_another_row_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:

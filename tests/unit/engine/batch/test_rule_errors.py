@@ -12,6 +12,7 @@ from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Rule
 from waterclock.flow.enums import Action, Scope
+from waterclock.storage.slices.input_filter import READ_BY
 
 
 @dataclasses.dataclass
@@ -84,8 +85,8 @@ def test_nobody_is_told_to_turn_ansi_off() -> None:
 
 
 def test_no_column_of_ours_is_a_hint() -> None:
-    said = "[UNRESOLVED_COLUMN] A column with name `idd` cannot be resolved. Did you mean one of: [`id`, `wc_read_by`]."
+    said = f"[UNRESOLVED_COLUMN] A column with name `idd` cannot be resolved. Did you mean one of: [`id`, `{READ_BY}`]."
     found = card("idd > 1", Raised(said, "idd"))
     assert found is not None
-    assert "wc_read_by" not in found.render()
+    assert READ_BY not in found.render()
     assert "[`id`]" in found.render()
