@@ -34,6 +34,8 @@ def leave_out_early_windows(
     Such a window keeps its slice, and is reported. Return the remaining rows and past windows. `labels` are the group's
     own. Rows are filtered only if a window is left out.
     """
+    if not again:
+        return frame, ()
     there = {name.lower() for name in frame.columns}
     ends = {name: at for name, at in _list_ended_columns(work, table, max(labels)).items() if name not in there}
     for column in table.columns.named:
