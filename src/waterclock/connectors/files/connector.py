@@ -5,8 +5,8 @@ Connection      `path`: the landing folder (collect) or the destination folder (
 Unit            The name after FROM: `supplier.source` or a glob (see `file_name_matching`).
 Arrival time    An item is a file; its arrival is its stamp: the time in its name, or else its last modification.
 Data time       A file's stamp is the last second of its rows. A window [s, e) is read from the files stamped from s to
-                e + slack, and the first one after. If stamps are times of the last modification, all files after s are
-                read. The source's clock is the second after the newest complete file's stamp.
+                e + slack (see `WindowRequest`), and the first one after. If stamps are times of the last modification,
+                all files after s are read. The source's clock is the second after the newest complete file's stamp.
 Snapshot        The files of the newest stamp at or before the run's now; all files of a glob whose names have no
                 stamps.
 """

@@ -13,7 +13,7 @@ from waterclock.engine.batch.late_rows import reopen_windows
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.recollected_rows import add_stored_rows
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
-from waterclock.engine.batch.retiring_columns import add_retiring_columns
+from waterclock.engine.batch.retiring_columns import add_retiring_columns, leave_out_early_windows
 from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shapes, written_filter_of
 from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
 from waterclock.engine.batch.table_schema_changes import find_new_schema
@@ -76,11 +76,12 @@ def _make_slices(
         gathered = _gather_rows(work, spark, table, group, bound, now)
         rows = add_origins(table, gathered.collected.frame)
         gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
-        all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
             columns_of_source = find_source_changes(work, table, gathered.collected, labels)
             fits = fit_columns(table, gathered.collected, known)
-            frame, columns = add_retiring_columns(work, table, (fits.frame, fits.columns), all_labels, known, now)
+            frame, again = leave_out_early_windows(work, table, fits.frame, labels, bound.again)
+            all_labels = tuple(sorted({*labels, *(piece.label for piece in again)}))
+            frame, columns = add_retiring_columns(work, table, (frame, fits.columns), all_labels, known, now)
             shaped = conform(
                 frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table),
                 values=gathered.collected.values,
@@ -101,7 +102,7 @@ def _make_slices(
         if gathered.aside is not None:
             part = _add_quarantined(table, part, shaped, gathered)
         values = gathered.collected.values
-        part = add_stored_rows(work, spark, table, group, bound.again, part, (shaped, columns, values))
+        part = add_stored_rows(work, spark, table, group, again, part, (shaped, columns, values))
         return MadeSlices([part], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
         reopen_windows(work, spark, table, group.batches, bound.pins)

@@ -7,6 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
+
+from waterclock.batches.records import Slice
 from waterclock.batches.schema_compatibility import past_retirement_error, retirement_of
 from waterclock.batches.schemas import Side, newest_of
 from waterclock.dpl.query.column_readers import readers_of
@@ -21,6 +24,36 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+
+def leave_out_early_windows(
+    work: RunContext, table: Table, frame: DataFrame, labels: Sequence[datetime], again: Sequence[Slice]
+) -> tuple[DataFrame, tuple[Slice, ...]]:
+    """Leave out past windows of a LOOKBACK that contain a column which has retired since and that the rows do not have.
+
+    Such a window keeps its slice, and is reported. Return the remaining rows and past windows. `labels` are the group's
+    own. Rows are filtered only if a window is left out.
+    """
+    if not again:
+        return frame, ()
+    there = {name.lower() for name in frame.columns}
+    ends = {name: at for name, at in _list_ended_columns(work, table, max(labels)).items() if name not in there}
+    for column in table.columns.named:
+        name = column.name.lower()
+        if column.ends is not None and column.ends.made_as is not None:
+            ends.pop(name, None)
+        elif column.ends is not None and name not in there:
+            ends[name] = column.ends.at(table.cadence.zone)
+    gone = {name: at for name, at in ends.items() if at <= min(labels)}
+    early = [label_of(piece.label) for piece in again if any(piece.label < at for at in gone.values())]
+    if not early:
+        return frame, tuple(again)
+    work.report_once(
+        f"{table.name}: late rows of {', '.join(early)} are not collected: the source no longer has "
+        f"{', '.join(sorted(gone))}, which these windows contain"
+    )
+    others = tuple(piece for piece in again if label_of(piece.label) not in early)
+    return frame.where(~F.col(TIMELABEL).isin(early)), others
 
 
 def add_retiring_columns(
@@ -43,7 +76,7 @@ def add_retiring_columns(
     for column in ending:
         if refused := past_retirement_error(table, column, work.schemas_of(table.name), now):
             raise refused
-    over_by_now = _list_ended_columns(work, table, max(labels)) if stored else []
+    over_by_now = _list_ended_columns(work, table, max(labels)) if stored else {}
     if not ending and not over_by_now:
         return rows
     there = {name.lower(): name for name in frame.columns}
@@ -97,13 +130,12 @@ def _is_read(work: RunContext, table: Table, column: Column, ends: Ending) -> bo
     return bool(readers)
 
 
-def _list_ended_columns(work: RunContext, table: Table, newest: datetime) -> list[str]:
-    """Return the columns that have retired by the label `newest`, according to the table's newest schema version."""
+def _list_ended_columns(work: RunContext, table: Table, newest: datetime) -> dict[str, datetime]:
+    """Map the columns that have retired by the label `newest` to their ends, by the table's newest schema version."""
     version = newest_of(work.schemas_of(table.name), Side.TABLE)
     found = {name: retirement_of(version.columns, name) for name in version.columns} if version else {}
-    return [
-        name.lower() for name, day in found.items() if day is not None and Ending(day).at(table.cadence.zone) <= newest
-    ]
+    ends = {name.lower(): Ending(day).at(table.cadence.zone) for name, day in found.items() if day is not None}
+    return {name: at for name, at in ends.items() if at <= newest}
 
 
 def _early_end_error(table: Table, column: Column, label: datetime) -> WaterclockError:

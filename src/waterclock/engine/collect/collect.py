@@ -25,7 +25,7 @@ from waterclock.engine.collect.arrivals import assign_items
 from waterclock.engine.collect.await_signals import require_signs
 from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.collect_result import CollectResult
-from waterclock.engine.collect.lookback import slack_of, windows_read
+from waterclock.engine.collect.lookback import find_arrival_slack, windows_read
 from waterclock.engine.collect.positions import Owned, range_to_dict
 from waterclock.engine.collect.reread import reread_labels
 from waterclock.engine.collect.source_clocks import filter_arrived
@@ -98,7 +98,7 @@ def _gather_rows(
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, PositionCollector):
         return _read_ranges(spark, table, group, owned or {}, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
-        return _read_windows(spark, table, group, again, unit, collector)
+        return _read_windows(work, spark, table, group, again, unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
         return gather_changes(work, spark, table, group, unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
@@ -116,6 +116,7 @@ def explain_source_error(work: RunContext, table: Table, error: BaseException) -
 
 
 def _read_windows(
+    work: RunContext,
     spark: SparkSession,
     table: Table,
     group: Group,
@@ -124,7 +125,7 @@ def _read_windows(
     collector: WindowCollector,
 ) -> CollectResult:
     windows, time = windows_read(group, again), None if table.source is None else table.source.time_column
-    request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end))
+    request = WindowRequest(time or "", windows, slack=find_arrival_slack(work.ledger, table, group, again))
     collected = collector.read_windows(spark, unit, request, columns_to_request(table), table.cadence.zone)
     noted = {window.start: _rename_items(collected.source) for window in windows}
     return CollectResult(collected, noted)

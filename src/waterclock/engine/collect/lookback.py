@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import count
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN
 from waterclock.batches.records import Slice
@@ -16,6 +17,8 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.window import Window
+
+_PAGE = 64
 
 
 def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
@@ -39,6 +42,39 @@ def slack_of(table: Table, end: datetime) -> timedelta:
     lookback = None if table.source is None else table.source.lookback
     late = end - lookback.subtract_from(end, table.cadence.zone) if lookback else timedelta(0)
     return table.cadence.delay + late
+
+
+def find_arrival_slack(ledger: Ledger, table: Table, group: Group, again: Sequence[Slice]) -> timedelta:
+    """Return how long after the group's end its rows may arrive, such that windows made before lose no rows.
+
+    Batches that are made together read the items of all their windows. A window that is later collected without them is
+    read as far as the batches that may have read it: its own, and those within whose LOOKBACK it is.
+    Cost: nothing if no window was made before; one query if no newer label was; else the source notes of these batches.
+    """
+    end = group.batches[-1].window.end
+    slack = slack_of(table, end)
+    ends = {piece.label: piece.end for piece in again}
+    ends |= {batch.label: batch.window.end for batch in group.batches if batch.is_revision}
+    newest = ledger.reads.newest(table.name) if ends else None
+    if newest is None or newest.end <= end:
+        return slack
+    last = max(ends.values())
+    reach = last + slack_of(table, last)
+    if table.source is not None and table.source.lookback is not None:  # months differ in length
+        reach = max(reach, table.source.lookback.add_to(last, table.cadence.zone))
+    return max(slack, _newest_stamp(ledger, table, min(ends), reach) - end)
+
+
+def _newest_stamp(ledger: Ledger, table: Table, low: datetime, high: datetime) -> datetime:
+    """Return the newest stamp of the items that batches with labels in `[low, high)` read; BEGINNING without items."""
+    newest = BEGINNING
+    for past in count(step=_PAGE):
+        page = ledger.reads.source_notes(table.name, low, high, most=_PAGE, past=past)
+        stamps = {item["stamp"] for _, noted in page for item in noted.get("read", ()) if "stamp" in item}
+        newest = max((newest, *map(datetime.fromisoformat, stamps)))
+        if len(page) < _PAGE:
+            break
+    return newest
 
 
 def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:

@@ -181,3 +181,35 @@ def test_an_end_that_nobody_was_told_of_or_that_comes_too_early_is_refused(tmp_p
     outcome = tiny.run(day(3))
     assert [report.error.code for report in outcome.failed if report.error] == ["E773"]
     assert "AS (the_new_column) RETIRE '2020-02-01'" in described(outcome)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        ("PARTITIONED (id BIGINT", ""),
+        pytest.param("(id BIGINT KEY", "MERGE ORDER BY at", marks=pytest.mark.soak),
+    ],
+)
+def test_a_lookback_leaves_out_windows_before_the_day_once_the_source_has_no_such_column(
+    kind: str, mode: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    declared = (
+        f"COLLECT shop.people {kind}, old STRING RETIRE '2020-01-03', at TIMESTAMP) FROM shop.people EVERY DAY\n"
+        f"  BY DATA TIME at LOOKBACK 2 DAYS {mode};"
+    )
+    times = [f"2020-01-{number:02d} 12:00:00" for number in (1, 2, 3, 4)]
+    tiny.source("people", "id INTEGER, old TEXT, at TEXT", [(1, "ann", times[0]), (2, "bob", times[1])])
+    tiny.declare(declared)
+    run(tiny, day(3))
+    tiny.source("people", "id INTEGER, at TEXT", list(enumerate(times, 1)))
+    run(tiny, day(4))
+    kept = [(1, "ann"), (2, "bob"), (3, None)]
+    assert tiny.rows("SELECT id, old FROM shop.people ORDER BY id") == kept
+    said = [said for said in tiny.heard.said_ if "late rows" in said]
+    early, why = ", ".join(labels(1, 2)), "the source no longer has old, which these windows contain"
+    assert said == [f"shop.people: late rows of {early} are not collected: {why}"]
+
+    tiny.declare(declared.replace("old STRING RETIRE '2020-01-03', ", ""))  # the past keeps it, declared or not
+    run(tiny, day(5))
+    assert tiny.rows("SELECT id, old FROM shop.people ORDER BY id") == [*kept, (4, None)]

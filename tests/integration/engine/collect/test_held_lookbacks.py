@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.tiny import Tiny, day
+from tests.tiny import Tiny, day, evening
 from waterclock.operations.skipping import skip
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -135,3 +135,29 @@ def test_a_late_row_that_breaks_a_rule_holds_its_window_alone(
     for number in (7, 8):
         assert not tiny.run(day(number, 1)).failed
     assert tiny.rows(ids) == [(number,) for number in range(1, 9)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("lookback", "mode"),
+    [("2 DAYS CHANGED", "PARTITIONED"), ("2 DAYS", "PARTITIONED"), ("2 DAYS", "MERGE ORDER BY at")],
+)
+def test_a_late_row_of_a_later_file_than_the_windows_own_holds_it(
+    lookback: str, mode: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    kind, merge = ("PARTITIONED ", "") if mode == "PARTITIONED" else ("", mode)
+    tiny.declare(
+        f"COLLECT raw.o {kind}(id BIGINT KEY, at TIMESTAMP) FROM land.acme.o EVERY DAY BY DATA TIME at\n"
+        f"  LOOKBACK {lookback} {merge} EXPECT count_if(id > 10) = 0 AS small ELSE HOLD;"
+    )
+    for number in (1, 2):
+        tiny.land("o", evening(number), f"id,at\n{number},2020-01-{number:02d} 05:00:00\n")
+    tiny.run(day(3))
+    for number in (3, 4, 5):
+        tiny.land("o", evening(number), f"id,at\n{number},2020-01-{number:02d} 05:00:00\n")
+    tiny.land("o", day(5, 12), "id,at\n12,2020-01-01 07:00:00\n")
+    for _ in range(2):  # labels 3 to 5 in one group, and the 1st by itself
+        tiny.run(day(6))
+    assert tiny.rows("SELECT id FROM raw.o ORDER BY id") == [(n,) for n in range(1, 6)]
+    assert tiny.rows("SELECT id FROM raw.o_held ORDER BY id") == [(1,), (12,)]

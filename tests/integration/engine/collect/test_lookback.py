@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tiny import Tiny, day, described, labels
+from tests.tiny import Tiny, day, described, evening, labels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,3 +44,31 @@ def test_late_rows_within_the_lookback_restate_their_own_window_and_its_readers_
         zip(labels(1, 2, 3, 4), (10, 10, 17, 10), strict=True)
     )
     assert second.done == 3  # the 4th, and the 3rd and 4th of what reads it: the 2nd was read again and is as it was
+
+
+@pytest.mark.parametrize(
+    "lookback", ["", pytest.param("LOOKBACK 2 DAYS", marks=pytest.mark.soak)], ids=["without LOOKBACK", "LOOKBACK"]
+)
+def test_a_window_of_files_that_is_collected_again_keeps_the_rows_that_batches_made_together_found(
+    lookback: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(
+        "COLLECT land.visits PARTITIONED (id BIGINT, at TIMESTAMP) FROM land.acme.visits\n"
+        f"  EVERY DAY START '2020-01-01' BY DATA TIME at {lookback};"
+    )
+    first = 1 if lookback else 3
+    if lookback:
+        for number in (1, 2):
+            tiny.land("visits", evening(number), f"id,at\n{number},2020-01-{number:02d} 12:00:00\n")
+        tiny.run(day(3))
+    for number in (3, 4, 5):
+        tiny.land("visits", evening(number), f"id,at\n{number},2020-01-{number:02d} 12:00:00\n")
+    tiny.land("visits", day(5, 12), f"id,at\n9,2020-01-{first:02d} 13:00:00\n")
+    tiny.run(day(6))  # one group of three labels, after an outage
+    ids, known = "SELECT id FROM land.visits ORDER BY id", [(n,) for n in range(first, 6)]
+    assert tiny.rows(ids) == [*known, (9,)]
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("land.visits", [day(first)], "recollect", who="ann")
+    outcome = tiny.run(day(6))
+    assert (outcome.done, tiny.rows(ids)) == (1, [*known, (9,)])

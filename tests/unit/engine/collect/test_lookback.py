@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,7 +12,12 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
 from waterclock.batches.ledger_snapshot import FOREVER, LOOK_AGAIN
 from waterclock.batches.records import Slice
-from waterclock.engine.collect.lookback import filter_changed_slices, find_revisited_slices, windows_read
+from waterclock.engine.collect.lookback import (
+    filter_changed_slices,
+    find_arrival_slack,
+    find_revisited_slices,
+    windows_read,
+)
 from waterclock.flow.enums import Mode
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.duration import Duration
@@ -23,9 +29,22 @@ TWO_DAYS = Duration(2, "DAY")
 class Slices:
     """A ledger that knows a done slice a day, and the windows that were dropped."""
 
-    def __init__(self, *numbers: int, dropped_before: int | None = None) -> None:
+    def __init__(
+        self, *numbers: int, dropped_before: int | None = None, noted: Mapping[int, int] | None = None
+    ) -> None:
         self.pieces = [piece(number) for number in numbers]
         self.dropped_before = dropped_before
+        self.noted = noted or {}
+
+    def newest(self, name: str) -> Slice | None:
+        assert name == "shop.orders"
+        return max(self.pieces, key=lambda found: found.label, default=None)
+
+    def source_notes(self, name: str, low: datetime, high: datetime, *, most: int, past: int) -> list[Any]:
+        assert name == "shop.orders"
+        items = {at: [{"name": "f", "stamp": day(stamp).isoformat()}] for at, stamp in self.noted.items()}
+        noted = [(day(at), {"read": of}) for at, of in items.items() if low <= day(at) < high]
+        return [*noted, (day(0), {})][past : past + most]
 
     def drop_boundary(self, name: str, *, by: datetime) -> datetime | None:
         assert (name, by) == ("shop.orders", FOREVER)
@@ -51,6 +70,14 @@ def numbers(pieces: Any) -> list[int]:
 def again(known: Slices, table: Any, *labels: int) -> list[int]:
     ledger: Any = SimpleNamespace(reads=known, keeping=known)
     return numbers(find_revisited_slices(ledger, table, group("shop.orders", *labels)))
+
+
+def slack(known: Slices, table: Any, *labels: int, made: bool = False) -> int:
+    """Return the days after the group's end up to which it reads files. `made`: its labels were made before."""
+    ledger: Any = SimpleNamespace(reads=known, keeping=known)
+    asked = group("shop.orders", *labels)
+    asked = replace(asked, batches=tuple(replace(it, is_revision=made) for it in asked.batches))
+    return find_arrival_slack(ledger, table, asked, find_revisited_slices(ledger, table, asked)).days
 
 
 def test_the_done_windows_within_the_lookback_are_read_again() -> None:
@@ -91,6 +118,22 @@ def test_a_window_that_is_looked_at_again_for_late_rows_reads_no_other() -> None
 def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:
     found = windows_read(group("shop.orders", 5, 6), [piece(3), piece(4)])
     assert found == [Window(day(number), day(number + 1)) for number in (3, 4, 5, 6)]
+
+
+def test_a_window_that_is_collected_again_is_read_as_far_as_the_batches_that_read_it_before() -> None:
+    table, plain = collect("shop.orders", lookback=TWO_DAYS), collect("shop.orders")
+    assert slack(Slices(1, 2, 3), table, 4) == 2, "a new label: its own slack"
+    together = Slices(1, 2, 3, 4, 5, noted={1: 2, 3: 9, 4: 20})  # 3 and its group read the 1st again
+    assert slack(together, table, 1, made=True) == 7, "the 4th's LOOKBACK does not reach the 1st"
+    assert slack(together, plain, 3, made=True) == 5, "labels that were made together read the files of all"
+    assert slack(together, plain, 2, made=True) == 0
+
+
+def test_a_late_label_reads_past_windows_as_far_as_newer_labels_did() -> None:
+    table = collect("shop.orders", lookback=TWO_DAYS)
+    known = Slices(1, 2, 4, 5, noted={2: 3, 4: 8, 5: 20})
+    assert slack(known, table, 3) == 4
+    assert slack(known, collect("shop.orders"), 3) == 0, "without a past window there is none that could lose rows"
 
 
 def test_a_slice_with_the_digest_it_had_is_left_out_and_the_own_labels_never_are() -> None:
