@@ -26,7 +26,7 @@ from tests.life.books import (
 )
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD, SKIPPED
-from tests.life.parts import Closes, Retain
+from tests.life.parts import Retain
 from tests.life.rows import Row, Rows
 from tests.life.transforms import Transforms
 
@@ -64,11 +64,7 @@ class Oracle(Transforms):
         table, book = self.tables[name], self.books[name]
         is_new = [label for label in options if table.is_by_file and book.status.get(label) != DONE]
         files = {label: self.files_of(table, label) for label in is_new}
-        shown = dict(book.shown)
         self._take(name, options, seen)
-        if table.has(Closes):
-            for label in [label for label, made in book.shown.items() if shown.get(label) is not made]:
-                self.begun[name, label] = {of: self.start(of) for of in table.inputs}
         for label in is_new:
             if book.status.get(label) == DONE:
                 self.taken[name] |= {file.name for file in files[label]}
@@ -131,10 +127,6 @@ class Oracle(Transforms):
                     kept[label] = replace(made, inputs=inputs)
         self.closed = {(new if name == old else name, label): it for (name, label), it in self.closed.items()}
         self.checked = {(new if name == old else name, label): it for (name, label), it in self.checked.items()}
-        self.begun = {
-            (new if name == old else name, label): {new if of == old else of: start for of, start in it.items()}
-            for (name, label), it in self.begun.items()
-        }
         if old in self.dropped:
             self.dropped[new] = self.dropped.pop(old)
 

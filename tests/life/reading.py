@@ -40,9 +40,6 @@ class Reading:
     checked: dict[tuple[str, int], int] = field(default_factory=dict)
     """By table and label the boundary up to which the books of a window were surely left open."""
 
-    begun: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
-    """By table and label, for tables that close books, where each table that a batch read started then."""
-
     starts: dict[str, int] = field(default_factory=dict)
     """By table its first label, as far as it was asked for; START and names change it."""
 

@@ -172,15 +172,10 @@ class Transforms(Collects, Closing):
         again = self._outcome(*judged, before)
         if before.asked == "recompute":
             return [again]
-        if self._since_begun(table, label, inputs) == before.shown.inputs and not before.shown.is_partial:
+        if inputs == before.shown.inputs and not before.shown.is_partial:
             # the code may have changed: then slices that make no difference are seen in what it makes
             return [before] if table.code == before.shown.code else [before, again]
         return [before] if table.has(Report) else [again, *self._early(table, label, before)]
-
-    def _since_begun(self, table: Declared, label: int, inputs: Inputs) -> Inputs:
-        """Return inputs without the labels that a START which moved back since has added, if the books are closed."""
-        begun = self.begun.get((table.name, label), {}) if table.has(Closes) else {}
-        return tuple(it for it in inputs if not it[1] or it[1] >= begun.get(it[0].split(" ")[1], 0))
 
     def _partial_state(self, table: Declared, label: int, before: Option, settled: int) -> list[Option]:
         """Return what the newest state comes to that may go without some of what it reads; nothing if it waits.

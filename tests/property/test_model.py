@@ -65,6 +65,10 @@ def test_what_was_cut_at_the_old_start_is_made_again() -> None:
     assert sum(live_and_compare(seed, begins_earlier=True).begun_earlier for seed in (13, 14)) > 15
 
 
+def test_so_are_windows_whose_books_are_closed() -> None:
+    assert live_and_compare(3, closes=True, begins_earlier=True).begun_earlier
+
+
 def live_and_compare(
     seed: int,
     pauses: Sequence[float] = (0.0, 0.0, 0.1),

@@ -20,6 +20,7 @@ from waterclock.timelabel.zone import local_text
 
 if TYPE_CHECKING:
     from waterclock.batches.linked_projects import LinkFacts
+    from waterclock.flow.declarations import Table
 
 # The verb of a request to make a done label again only if its inputs have changed, even if no other batch needs it.
 FOLLOW = "follow"
@@ -27,7 +28,8 @@ FOLLOW = "follow"
 RECOMPUTE = "recompute"
 # The verb of a request to make a label that is not done, even if no other batch needs it.
 BACKFILL = "backfill"
-# The verb of a request to make a batch again because rows arrived for it after its window was closed.
+# The verb of a request to make a window again that was closed: because rows arrived for it, or START moved back. It
+# cannot be withdrawn, because the table of late rows does not contain these rows.
 REOPEN = "reopen"
 # The verb of a request to publish a held batch as it was sealed.
 RELEASE = "release"
@@ -42,6 +44,14 @@ _RELEASE_BEFORE = f"{RELEASE}, else "
 _MOST_LISTED = 3
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
+
+
+def verb_of_earlier_start(table: Table) -> str:
+    """Return the verb that requests batches of a table again because START of an input moved back.
+
+    Closed windows keep their ticks: RECOMPUTE would add late rows to them.
+    """
+    return REOPEN if table.closes else RECOMPUTE
 
 
 class BatchStatus(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import RECOMPUTE, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import LedgerSnapshot, verb_of_earlier_start
 from waterclock.batches.records import Input
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
@@ -39,5 +39,5 @@ def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSn
     if snapshot.flow == flow.fingerprint:
         return snapshot
     again = find_shortened_reads(ledger, flow, now, snapshot)
-    asking = {(RECOMPUTE, name): labels for name, labels in again.items()}
+    asking = {(verb_of_earlier_start(flow.tables[name]), name): labels for name, labels in again.items()}
     return ledger.reads.snapshot(flow, asking=asking) if asking else snapshot

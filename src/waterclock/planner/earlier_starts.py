@@ -62,7 +62,6 @@ def _may_be_made_again(
     table = node.table
     return (
         table.open_of is None  # tables of open windows are made from new reads at each tick
-        and table.closes is None  # making a closed window again would reopen it
         and table.late_rows is None
         and table.on_restate is not OnRestate.REPORT
         and label >= starts[table.name]

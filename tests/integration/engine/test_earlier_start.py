@@ -88,3 +88,28 @@ def test_what_a_person_takes_back_is_not_asked_again(tmp_path: Path, spark: Spar
         apply_flow(work, day(5))
     with tiny.ledger() as ledger:
         assert not ledger.reads.snapshot(tiny.load().flow).of("d.past").requested
+
+
+CLOSED = """
+COLLECT raw.o PARTITIONED (id BIGINT, at TIMESTAMP, came TIMESTAMP) FROM shop.o EVERY DAY START '{start}'
+  BY DATA TIME came;
+TRANSFORM d.closed PARTITIONED EVERY DAY CLOSE WHEN watermark(at) >= WINDOW_END()
+AS SELECT id FROM UNTIL(raw.o, '1 day') WHERE at >= WINDOW_START() AND at < WINDOW_END();
+"""
+
+
+def test_a_closed_window_gets_its_early_rows_and_no_late_ones(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("o", "id INTEGER, at TEXT, came TEXT", [
+        (1, "2020-01-01 01:00", "2020-01-01 01:00"), (9, "2020-01-02 00:30", "2020-01-01 23:59"),
+        (2, "2020-01-02 01:00", "2020-01-02 01:00"), (3, "2020-01-03 01:00", "2020-01-03 01:00"),
+        (8, "2020-01-02 02:00", "2020-01-04 01:00"),
+    ])  # fmt: skip
+    tiny.declare(CLOSED.format(start="2020-01-02"))
+    run(tiny, 5)
+    second = labels(2)[0]
+    rows, late = "SELECT timelabel, id FROM d.closed ORDER BY ALL", "SELECT id, late_reason FROM d.closed_late"
+    assert (tiny.rows(rows), tiny.rows(late)) == ([(second, 2)], [(8, "late")])
+    tiny.declare(CLOSED.format(start="2020-01-01"))
+    run(tiny, 5)
+    assert (tiny.rows(rows), tiny.rows(late)) == ([(labels(1)[0], 1), (second, 2), (second, 9)], [(8, "late")])

@@ -155,3 +155,27 @@ def test_a_damaged_slice_that_is_made_again_keeps_no_rule_from_being_asked(
     assert not (outcome := tiny.run(day(4))).failed, described(outcome)
     gained = 10 if mode.startswith("TEMPORAL") else 0  # a later row of the key counts in a MERGE
     assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(before + gained,)]
+
+
+MOVES = """
+COLLECT shop.sent PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.sent EVERY DAY BY DATA TIME at LOOKBACK 3 DAYS
+  {of_rows};
+TRANSFORM shop.ids PARTITIONED {of_ids} AS SELECT id FROM shop.sent;
+"""
+ONCE = "EXPECT count(DISTINCT id) = count(*) AS each_once OVER TABLE"
+
+
+@pytest.mark.parametrize(("of_rows", "of_ids"), [(ONCE, ""), pytest.param("", ONCE, marks=pytest.mark.soak)])
+def test_a_row_that_moves_to_an_earlier_window_breaks_no_rule(
+    tmp_path: Path, spark: SparkSession, of_rows: str, of_ids: str
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sent", "id INTEGER, at TEXT", [(2, "2020-01-02 01:00:00"), (3, "2020-01-03 01:00:00")])
+    tiny.shop("INSERT INTO sent VALUES (30, '2020-01-03 02:00:00')")
+    tiny.declare(MOVES.format(of_rows=of_rows, of_ids=of_ids))
+    assert not (outcome := tiny.run(day(4))).failed, described(outcome)
+    tiny.shop("UPDATE sent SET at = '2020-01-02 02:00:00' WHERE id = 30")
+    assert not (outcome := tiny.run(day(5))).failed, described(outcome)
+    found = tiny.rows("SELECT timelabel, id FROM shop.ids ORDER BY ALL")
+    second, third = labels(2, 3)
+    assert found == [(second, 2), (second, 30), (third, 3)]

@@ -11,7 +11,8 @@ import pytest
 from tests.ledgers import ZERO, Desk, day, desk, flow, table
 from waterclock.batches.records import Claim
 from waterclock.engine.earlier_starts import find_shortened_reads
-from waterclock.flow.declarations import Read
+from waterclock.flow.closings import Closes
+from waterclock.flow.declarations import Read, Table
 from waterclock.flow.enums import ReadKind
 
 ORDERS = table("orders", partitioned=True, start=day(5))
@@ -35,10 +36,10 @@ def total_of_day_6(shop: Desk) -> Claim:
     return shop.claim("total", 6, reads={6: [shop.read("orders", 5, 7, read="HISTORY(orders)")]})
 
 
-def begin_earlier(shop: Desk, *, meanwhile: bool = False) -> list[Claim]:
+def begin_earlier(shop: Desk, total: Table = TOTAL, *, meanwhile: bool = False) -> list[Claim]:
     """Apply a flow in which orders start on the 2nd. A batch may be claimed once those to make again were found."""
     former, found = shop.flow, list[Claim]()
-    earlier = flow(replace(ORDERS, start=day(2)), TOTAL, fingerprint="flow 2")
+    earlier = flow(replace(ORDERS, start=day(2)), total, fingerprint="flow 2")
 
     def search() -> Mapping[str, Collection[datetime]]:
         again = find_shortened_reads(shop.ledger, earlier, NOW)
@@ -61,6 +62,18 @@ def test_a_batch_that_is_being_made_is_made_once_more(shop: Desk) -> None:
     begin_earlier(shop)
     shop.done("total", 6, claim=claim)
     assert requested(shop) == dict.fromkeys((day(5), day(6)), "recompute")
+
+
+def test_a_closed_window_is_made_again_up_to_the_same_tick(shop: Desk) -> None:
+    begin_earlier(shop, replace(TOTAL, closes=Closes("TRUE", "TRUE")))
+    assert requested(shop) == {day(5): "reopen"}  # `recompute` would add late rows
+    assert not shop.ledger.decisions.withdraw("total", [day(5)], who="ann")
+
+
+def test_a_request_to_recompute_a_closed_window_stays(shop: Desk) -> None:
+    shop.ledger.decisions.request_restate("total", [day(5)], "recompute", who="ann")
+    begin_earlier(shop, replace(TOTAL, closes=Closes("TRUE", "TRUE")))
+    assert requested(shop) == {day(5): "recompute"}
 
 
 def test_so_is_one_that_was_claimed_in_between(shop: Desk) -> None:

@@ -23,6 +23,7 @@ from tests.unit.planner.pasts import done
 from tests.unit.planner.pasts import past as ledger
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, Missing, TableFacts
 from waterclock.batches.records import Input
+from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import graph_of
@@ -75,6 +76,11 @@ def recorded_of(of: Flow, table: Table, day: str) -> tuple[Input, ...]:
 )
 def test_those_whose_read_reaches_before_the_old_start(read: Read | str, labels: tuple[str, ...]) -> None:
     assert made_again(transform("t", [read])) == list(labels)
+
+
+def test_closed_windows_are_made_again_too() -> None:
+    table = replace(transform("t", [until("daily", "1 days")]), closes=Closes("TRUE", "TRUE"))
+    assert made_again(table) == list(LABELS[:1])
 
 
 def test_of_several_reads_one_is_enough() -> None:

@@ -23,7 +23,7 @@ from waterclock.engine.batch.expectations import (
 from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import LabelMeasurement
 from waterclock.engine.batch.seal import SealedGroup
-from waterclock.engine.batch.table_rules import table_findings
+from waterclock.engine.batch.table_rules import TableRuleFindings
 from waterclock.flow.enums import Action, Kind
 from waterclock.flow.measures import GIVEN_UP
 from waterclock.planner.plan import GIVE_UP
@@ -61,12 +61,12 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
     measures: dict[datetime, Mapping[str, Any]] = {}
     keys = unproven_keys(table, work.flow.tables[table.reads[0].table]) if table.kind is Kind.PUBLISH else ()
     judging = LabelMeasurement(work, table, claim.request.labels)
-    for manifest in sorted(written.manifests, key=lambda each: each.label):
+    manifests = sorted(written.manifests, key=lambda each: each.label)
+    of_rules = TableRuleFindings(work, spark, table, manifests, bound.pins)
+    for manifest in manifests:
         own, filter_counts = written.measures[manifest.label], written.filter_counts.get(manifest.label)
         rows = frame_of_slices(spark, folder, [manifest]) if has_unmeasured_rules(table, own) else None
-        before = [each for each in written.manifests if each.label <= manifest.label]
-        of_table = [*sealed.asked.of(manifest.label).findings]
-        of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
+        of_table = [*sealed.asked.of(manifest.label).findings, *of_rules.of(manifest.label)]
         if keys:  # a destination would keep one of several rows, and not report which
             of_table += [(Action.FAIL, text) for text in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:

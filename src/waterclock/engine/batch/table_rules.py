@@ -1,9 +1,11 @@
-"""Evaluates rules OVER TABLE on the table as it will be after a sealed slice is committed, before it is visible."""
+"""Evaluates rules OVER TABLE on the table as it will be after sealed slices are committed, before they are visible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
@@ -28,25 +30,67 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def table_findings(
-    work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
-) -> Iterator[tuple[Action, str]]:
-    """Yield a finding for each rule OVER TABLE that does not hold once these slices are committed in order.
+Finding = tuple[Action, str]
 
-    They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the inputs of the last
-    slice. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
-    all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL one
-    (`resulting_state`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH, see
+
+@dataclass
+class TableRuleFindings:
+    """Finds the labels of one commit whose slices break a rule OVER TABLE. `sealed` are the slices, oldest first.
+
+    Slices that replace others become visible together, so a rule applies to all of them at once. A rule that they break
+    is evaluated after each of them, to find those to blame. New labels follow one after the other, so that none is
+    blamed for a later one.
+
+    Rules are evaluated on the newest state, also if a slice is of an older label. `pins` are the inputs of each label.
+    Concurrent commits of other batches are not included. Cost: one job for each new label, or one in all if there is
+    none; one more for each slice that replaces another, if a rule does not hold. A job reads the columns that the rules
+    name: of all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL
+    one (`resulting_state`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH, see
     `delivered_state`.
     """
-    rules = [rule for rule in list_batch_rules(table) if rule.scope is Scope.TABLE]
-    if not rules:
-        return
-    found = _evaluate_table_rules(work, spark, table, sealed, pinned, rules)
-    what = "the destination" if table.kind is Kind.PUBLISH else "the table"
-    for rule in rules:
-        if found.get(rule.name) is not True:
-            yield rule.action, f"{rule.name}: {what} would not be ({rule.expression})"
+
+    work: RunContext
+    spark: SparkSession
+    table: Table
+    sealed: Sequence[Manifest]
+    pins: Mapping[datetime, Sequence[PinnedRead]]
+    _known: dict[frozenset[datetime], tuple[Finding, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def _rules(self) -> list[Rule]:
+        return [rule for rule in list_batch_rules(self.table) if rule.scope is Scope.TABLE]
+
+    @cached_property
+    def _replaced(self) -> frozenset[datetime]:
+        """The labels that have a slice already. Cost: one ledger query for several labels."""
+        own = {each.label for each in self.sealed}
+        low, high = min(own), self.table.cadence.next(max(own))
+        found = self.work.ledger.reads.slices(self.table.name, low, high) if len(own) > 1 else []
+        return frozenset(piece.label for piece in found if piece.label in own)
+
+    def of(self, label: datetime) -> tuple[Finding, ...]:
+        """Return a finding for each rule that does not hold because of the slice of a label."""
+        if not self._rules:
+            return ()
+        replaced = self._replaced
+        new = sorted(each.label for each in self.sealed if each.label not in replaced)
+        if label not in replaced:
+            return self._after({*replaced, *(it for it in new if it <= label)})
+        # together with the first new label, to which a row of an older one may have moved
+        broken = [it for it in self._after({*replaced, *new[:1]}) if it in self._after(replaced)]
+        return tuple(it for it in broken if it in self._after({other for other in replaced if other <= label}))
+
+    def _after(self, labels: Collection[datetime]) -> tuple[Finding, ...]:
+        """Return a finding for each rule that does not hold once the slices of these labels are committed."""
+        key = frozenset(labels)
+        if key not in self._known:
+            slices = [each for each in self.sealed if each.label in key]
+            pinned = self.pins.get(slices[-1].label, ())
+            found = _evaluate_table_rules(self.work, self.spark, self.table, slices, pinned, self._rules)
+            what = "the destination" if self.table.kind is Kind.PUBLISH else "the table"
+            broken = (rule for rule in self._rules if found.get(rule.name) is not True)
+            self._known[key] = tuple((it.action, f"{it.name}: {what} would not be ({it.expression})") for it in broken)
+        return self._known[key]
 
 
 def _evaluate_table_rules(

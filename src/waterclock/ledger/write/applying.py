@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import DECLARED
 from waterclock.batches.former_names import folder_of
-from waterclock.batches.ledger_snapshot import RECOMPUTE
+from waterclock.batches.ledger_snapshot import RECOMPUTE, verb_of_earlier_start
 from waterclock.errors import raise_all
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind
@@ -101,7 +101,7 @@ def apply(
                 declaration = {"code": flow.tables[name].fingerprint, "statement": text}
                 if declared.get(name) != declaration:
                     write.log(DECLARED, who=who, table=name, data=declaration)
-            _request_recompute(write, again, who)
+            _request_again(write, flow, again, who)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = AppliedFlow(number, flow.fingerprint, write.at)
     except BaseException:
@@ -110,15 +110,16 @@ def apply(
     since_then = {name: set(labels).difference(again.get(name, ())) for name, labels in reading_back().items()}
     if any(since_then.values()):
         with database.write() as write:
-            _request_recompute(write, since_then, who)
+            _request_again(write, flow, since_then, who)
     for name, was in renamed.items():
         database.tell(f"{was} is renamed to {name}, with its history")
     return found
 
 
-def _request_recompute(write: Write, again: Mapping[str, Collection[datetime]], who: str) -> None:
+def _request_again(write: Write, flow: Flow, again: Mapping[str, Collection[datetime]], who: str) -> None:
     for name, labels in again.items():
-        add_restate_requests(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
+        verb, why = verb_of_earlier_start(flow.tables[name]), "START of their inputs moved back"
+        add_restate_requests(write, name, labels, verb, who=who, why=why, command=RECOMPUTE)
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:

@@ -312,6 +312,8 @@ def _hides_reopen(row: AnyRow) -> bool:
 
 def _stronger_verb(known: str | None, verb: str) -> str:
     known = request_without_release(known)  # a new run replaces the held slice
+    if known == RECOMPUTE and verb == REOPEN:
+        return known  # it includes the late rows
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
