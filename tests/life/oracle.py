@@ -185,9 +185,14 @@ class Oracle(Transforms):
         self.checked = {key: it for key, it in self.checked.items() if key[0] != name}
 
     def released(self, name: str, label: int) -> None:
-        """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""
+        """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves.
+
+        The next batch reads the released window, too, even if its LOOKBACK does not reach it.
+        """
         table, book = self.tables[name], self.books[name]
         book.late |= {window for window in self._looked_back(table, label) if window in book.shown}
+        if table.lookback_days:
+            book.late.add(label)
 
     def troubles(self) -> list[tuple[str, int, str]]:
         """Return the labels that failed or are held."""

@@ -50,6 +50,7 @@ class Reads(Section):
     closings = DatabaseMethod(closings_in)
     held_labels = DatabaseMethod(held_and_quarantined.list_held_labels)
     held_claim = DatabaseMethod(held_and_quarantined.find_held_claim)
+    list_unread_releases = DatabaseMethod(held_and_quarantined.list_unread_releases)
     list_earlier_holds = DatabaseMethod(held_and_quarantined.list_earlier_holds)
     list_quarantined_labels = DatabaseMethod(held_and_quarantined.list_quarantined_labels)
     list_quarantine_slices = DatabaseMethod(held_and_quarantined.list_quarantine_slices)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN
+from waterclock.engine.collect.lookback import find_next_lookback
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import RECOLLECT
@@ -30,15 +31,20 @@ def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, w
 def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]) -> dict[datetime, datetime]:
     """Map done windows within the LOOKBACK of a skipped batch, but not of the next batch, to the skipped label.
 
+    Batches that are skipped, held or made already do not count as the next.
     Windows that RETAIN or `drop` removed are not included: a late row would restore all their rows.
     """
     if table.source is None or (lookback := table.source.lookback) is None:
         return {}
     cadence = table.cadence
     dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
-    found = {}
-    for window in windows:
-        first, following = (cadence.ceil(lookback.subtract_from(at, cadence.zone)) for at in (window.start, window.end))
+    found: dict[datetime, datetime] = {}
+    following, after = BEGINNING, FOREVER
+    for window in sorted(windows, reverse=True):
+        first = cadence.ceil(lookback.subtract_from(window.start, cadence.zone))
+        if window.end != after:  # the skipped windows after it have the same next batch
+            following = find_next_lookback(ledger, table, window.end)
+        after = window.start
         for piece in ledger.reads.slices(table.name, max(first, dropped), min(following, window.start)):
-            found[piece.label] = window.start
-    return found
+            found.setdefault(piece.label, window.start)
+    return dict(sorted(found.items()))

@@ -93,3 +93,31 @@ def test_a_branch_that_fails_leaves_the_others_alone_and_what_cannot_be_written_
     outcome = tiny.run(day(3))
     assert tiny.done("marts.orders") == tiny.done("marts.sums") == labels(1, 2)
     assert sum(each.made for each in made) == 1
+
+
+@pytest.mark.parametrize(
+    "is_called",
+    [
+        pytest.param(True, id="the view calls IS_PARTIAL()"),
+        pytest.param(False, id="it does not", marks=pytest.mark.soak),
+    ],
+)
+def test_readers_share_rows_only_if_is_partial_is_the_same_for_them(
+    is_called: bool, tmp_path: Path, spark: SparkSession, made: Shared
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("u", "id INTEGER, at TEXT", [(1, "2020-01-01 01:00"), (2, "2020-01-02 01:00")])
+    call = "IS_PARTIAL()" if is_called else "FALSE"
+    tiny.declare(
+        "COLLECT web.u PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.u EVERY DAY BY DATA TIME at;\n"
+        f"CREATE VIEW web.v SHARED AS SELECT id, {call} AS part FROM UNTIL(web.u, '1 day') WHERE at < WINDOW_END();\n"
+        "TRANSFORM web.last PARTITIONED EVERY DAY CLOSE WHEN count(*) > 99 PARTIAL AFTER 1 DAY AS\n"
+        "  SELECT id, part FROM web.v;\n"
+        "TRANSFORM web.whole PARTITIONED EVERY DAY CLOSE WHEN watermark(at) >= WINDOW_END() PARTIAL AFTER 1 DAY AS\n"
+        "  SELECT id, part FROM web.v;"
+    )
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert sum(each.used for each in made) == (0 if is_called else 1)
+    assert tiny.rows("SELECT id, part FROM web.last") == [(1, is_called)]
+    assert tiny.rows("SELECT id, part FROM web.whole") == [(1, False)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from waterclock.batches.audit_records import Audit
@@ -14,6 +14,7 @@ from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.restored_rows import can_restore_rows
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.collect_result import RELEASED
+from waterclock.engine.collect.lookback import find_next_lookback
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -128,19 +129,17 @@ def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
     """Request that past windows are collected again if only a held batch's LOOKBACK has read their late rows.
 
     The late rows of these windows are not released with the batch. Windows of a MERGE or TEMPORAL table keep their
-    rows. Windows within the LOOKBACK of the next batch are left to that batch, unless it was made before. The request
-    is recorded before the release is committed: if the release then fails, one scan of the source was in vain.
+    rows. Windows within the LOOKBACK of the next batch are left to that batch. Batches that were skipped, or made
+    before the held one, do not count as the next. The request is recorded before the release is committed: if the
+    release then fails, one scan of the source was in vain.
     """
     source, label = table.source, held.manifest.label
     past = [other for other in held.request.labels if other < label]
     if source is None or source.lookback is None or not past:
         return
-    following = table.cadence.window_of(label).end
-    reach = table.cadence.ceil(source.lookback.subtract_from(following, table.cadence.zone))
-    made = work.ledger.reads.slices(table.name, following, following + timedelta(microseconds=1))
-    is_looked_before = bool(made) and made[0].claim < held.manifest.claim
+    reach = find_next_lookback(work.ledger, table, table.cadence.window_of(label).end, held.manifest.claim)
     done = {piece.label for piece in work.ledger.reads.slices(table.name, min(past), label)}
-    wanted = [other for other in past if other in done and (is_looked_before or other < reach)]
+    wanted = [other for other in past if other in done and other < reach]
     if wanted:
         why = f"{label_of(label)} contained rows of this window, and was held"
         verb = LOOK_AGAIN if table.is_fold else RECOLLECT

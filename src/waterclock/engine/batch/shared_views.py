@@ -14,7 +14,7 @@ from functools import reduce
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.splice import list_reads, splice
+from waterclock.dpl.query.splice import MARKERS, list_reads, splice
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Query, Read, Table, TableReference
 from waterclock.flow.shared_views import list_shared_references, queries_in, readers_of_shared, rows_of_view
@@ -118,11 +118,15 @@ def _read_view_rows(spark: SparkSession, folder: str, schema: str) -> DataFrame:
 
 
 def _rows_key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, ...]) -> str:
-    """Return the key of a label's rows: a hash of the view's text, functions, variables, window and inputs."""
+    """Return the key of a label's rows: a hash of the view's text, functions, variables, window and inputs.
+
+    It contains whether the batch is partial if the text calls IS_PARTIAL().
+    """
     text = "\x1e".join(splice(part, lambda read: f"<{read}>").text for part in query.branches or (query,))
     functions = [
         (each.name, each.parameters, each.returns, each.body, each.python) for each in work.flow.functions.values()
     ]
     read = [(str(each.read), each.input.low, each.input.high, each.input.content) for each in pins]
-    text_of_key = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
+    is_partial = batch.is_partial and MARKERS["IS_PARTIAL"] in text
+    text_of_key = repr((text, functions, sorted(work.project.variables.items()), batch.window, is_partial, read))
     return blake2b(text_of_key.encode(), digest_size=12).hexdigest()

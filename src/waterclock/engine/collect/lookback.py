@@ -11,6 +11,7 @@ from itertools import count
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN
 from waterclock.batches.records import Slice
+from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
@@ -24,7 +25,8 @@ _PAGE = 64
 def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
-    A window that begins before the LOOKBACK is not included. Nor are windows that RETAIN or `drop` removed: a late row
+    A window that begins before the LOOKBACK is included only if it was released after the last batch before the group
+    was made: while it was held, no LOOKBACK read it. Nor are windows that RETAIN or `drop` removed: a late row
     would restore all their rows.
     """
     if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
@@ -33,8 +35,33 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
     own = {batch.label for batch in group.batches}
     begin = table.cadence.ceil(table.source.lookback.subtract_from(first, table.cadence.zone))
     dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
-    known = ledger.reads.slices(table.name, max(begin, dropped), group.batches[-1].window.end)
-    return tuple(piece for piece in known if piece.label not in own)
+    low = max(begin, dropped)
+    released = ledger.reads.list_unread_releases(table.name, first, low, note=RELEASED)
+    known = ledger.reads.slices(table.name, low, group.batches[-1].window.end)
+    return tuple(piece for piece in (*released, *known) if piece.label >= dropped and piece.label not in own)
+
+
+def find_next_lookback(ledger: Ledger, table: Table, start: datetime, claim: int | None = None) -> datetime:
+    """Return the begin of the LOOKBACK of the first batch from `start` on that will still be made.
+
+    Batches that were made or held by a claim after `claim` count as well. Skipped ones do not. The result is `start` or
+    later if no such batch reads a window before `start`. Cost: three ledger queries, and one step for each window
+    within a LOOKBACK after `start`.
+    """
+    if table.source is None or (lookback := table.source.lookback) is None:
+        return start
+    cadence, held = table.cadence, ledger.reads.held_labels(table.name)
+    covered, claims = ledger.reads.covered_windows(table.name), dict[datetime, int]()
+    if claim is not None:
+        end = cadence.window_of(lookback.add_to(start, cadence.zone)).end
+        claims = {piece.label: piece.claim for piece in ledger.reads.slices(table.name, start, end)} | held
+    label = start
+    while True:
+        begin = cadence.ceil(lookback.subtract_from(label, cadence.zone))
+        is_made = label in held or covered.covers_instant(label)
+        if begin >= start or not is_made or (claim is not None and claims.get(label, claim) > claim):
+            return begin
+        label = cadence.window_of(label).end
 
 
 def slack_of(table: Table, end: datetime) -> timedelta:

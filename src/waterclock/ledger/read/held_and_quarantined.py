@@ -7,11 +7,12 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus
-from waterclock.batches.records import Slice
+from waterclock.batches.records import NO_VERSION, Slice
 from waterclock.ledger.read.states import PIECES, slice_of
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import batches, claim_labels
+from waterclock.ledger.store.schema import batches, claim_labels, revisions
 
+_ROWS_AT_ONCE = 10
 _HELD = sa.select(batches.c.label, batches.c.claim).where(
     batches.c.table_name == sa.bindparam("of"),
     sa.text("batches.status IN ('failed', 'held')"),
@@ -20,6 +21,20 @@ _HELD = sa.select(batches.c.label, batches.c.claim).where(
 _HELD_AT = _HELD.where(batches.c.label == sa.bindparam("at"))
 _HELD_BEFORE = sa.select(claim_labels.c.label, claim_labels.c.prior_claim).where(
     claim_labels.c.claim == sa.bindparam("number_"), claim_labels.c.prior_status == BatchStatus.HELD.value
+)
+_MADE = sa.select(*PIECES, revisions.c.source).join(
+    revisions,
+    sa.and_(
+        revisions.c.table_name == batches.c.table_name,
+        revisions.c.label == batches.c.label,
+        revisions.c.claim == batches.c.current_claim,
+    ),
+)
+_MADE_BEFORE = _MADE.where(
+    batches.c.table_name == sa.bindparam("of"), batches.c.label < sa.bindparam("before")
+).order_by(batches.c.label.desc())
+_COMMITTED_SINCE = _MADE.where(
+    revisions.c.table_name == sa.bindparam("of"), revisions.c.version > sa.bindparam("since")
 )
 _QUARANTINED = sa.select(batches.c.label, batches.c.aside, batches.c.code).where(
     batches.c.table_name == sa.bindparam("of"), sa.text("batches.aside IS NOT NULL")
@@ -54,6 +69,25 @@ def list_earlier_holds(database: LedgerDatabase, number: int) -> dict[datetime, 
     """Return the labels of a claim that were held when it began, each with the claim that sealed its held slice."""
     with database.read() as connection:
         return {row.label: row.prior_claim for row in connection.execute(_HELD_BEFORE, {"number_": number})}
+
+
+def list_unread_releases(
+    database: LedgerDatabase, table: str, first: datetime, before: datetime, *, note: str
+) -> list[Slice]:
+    """Return the slices with a label before `before` that were released after the last batch before `first` was made.
+
+    The LOOKBACK of no batch before `first` has read their windows since. They are ordered by label. `note` is the name
+    of the source note that only released slices have. Cost: the batches that were committed since are read.
+    """
+    with database.read() as connection:
+        made = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(
+            _MADE_BEFORE, {"of": table, "before": first}
+        )
+        since = next((row.version for row in made if note not in row.source), NO_VERSION)
+        made.close()
+        rows = connection.execute(_COMMITTED_SINCE, {"of": table, "since": since}).all()
+        found = (slice_of(row) for row in rows if row.label < before and note in row.source)
+        return sorted(found, key=lambda piece: piece.label)
 
 
 def list_quarantined_labels(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:

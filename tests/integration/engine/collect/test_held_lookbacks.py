@@ -161,3 +161,35 @@ def test_a_late_row_of_a_later_file_than_the_windows_own_holds_it(
         tiny.run(day(6))
     assert tiny.rows("SELECT id FROM raw.o ORDER BY id") == [(n,) for n in range(1, 6)]
     assert tiny.rows("SELECT id FROM raw.o_held ORDER BY id") == [(1,), (12,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "merge"),
+    [("PARTITIONED ", ""), pytest.param("", "MERGE ORDER BY at", marks=pytest.mark.soak)],
+    ids=["partitioned", "merge"],
+)
+def test_a_late_row_of_a_window_that_was_held_is_not_lost_if_it_is_released_after_its_lookback(
+    kind: str, merge: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("o", "id INTEGER, amount INTEGER, at TEXT, m TEXT", [(1, 99, "2020-01-01 01:00:00", "")])
+    tiny.declare(
+        f"COLLECT raw.o {kind}(id BIGINT KEY, amount INT, at TIMESTAMP) FROM shop.o EVERY DAY\n"
+        f"  BY DATA TIME at LOOKBACK 1 DAY {merge} EXPECT count_if(amount > 10) = 0 AS sane ELSE HOLD;"
+    )
+    tiny.run(day(2))
+    put(tiny, (2, 1, "2020-01-02 01:00:00", ""), (6, 7, "2020-01-01 20:00:00", ""))
+    tiny.run(day(3))
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
+    tiny.run(day(3))
+    ids = "SELECT day(at), id FROM raw.o ORDER BY ALL"
+    assert tiny.rows(ids) == [(1, 1), (2, 2)]
+    # the next batch reads the window again, and the rule holds it as it is with the late row
+    assert [report.group.batches[0].label for report in tiny.run(day(4)).failed] == [day(1)]
+    assert tiny.rows(ids) == [(1, 1), (2, 2)], "what was released stays"
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
+    for number in (4, 5, 6):
+        assert not tiny.run(day(number)).failed
+    assert tiny.rows(ids) == [(1, 1), (1, 6), (2, 2)]

@@ -27,12 +27,17 @@ TWO_DAYS = Duration(2, "DAY")
 
 
 class Slices:
-    """A ledger that knows a done slice a day, and the windows that were dropped."""
+    """A ledger that knows a done slice a day, the windows that were dropped, and those that were released since."""
 
     def __init__(
-        self, *numbers: int, dropped_before: int | None = None, noted: Mapping[int, int] | None = None
+        self,
+        *numbers: int,
+        dropped_before: int | None = None,
+        noted: Mapping[int, int] | None = None,
+        released: tuple[int, ...] = (),
     ) -> None:
         self.pieces = [piece(number) for number in numbers]
+        self.released = [piece(number) for number in released]
         self.dropped_before = dropped_before
         self.noted = noted or {}
 
@@ -53,6 +58,11 @@ class Slices:
     def slices(self, name: str, low: datetime, high: datetime) -> tuple[Slice, ...]:
         assert name == "shop.orders"
         return tuple(found for found in self.pieces if low <= found.label and found.end <= high)
+
+    def list_unread_releases(self, name: str, first: datetime, before: datetime, *, note: str) -> list[Slice]:
+        assert (name, note) == ("shop.orders", "released")
+        assert before <= first
+        return [found for found in self.released if found.label < before]
 
 
 def piece(number: int, digest: str | None = "1:2:3") -> Slice:
@@ -95,6 +105,13 @@ def test_a_window_that_was_dropped_is_not_read_again() -> None:
     table = collect("shop.orders", lookback=TWO_DAYS)
     assert again(Slices(1, 2, 3, 4, dropped_before=4), table, 5) == [4]
     assert again(Slices(1, 2, 3, 4, dropped_before=2), table, 5) == [3, 4]
+
+
+def test_a_window_before_the_lookback_is_read_again_if_it_was_released_since_the_last_batch() -> None:
+    table = collect("shop.orders", lookback=TWO_DAYS)
+    assert again(Slices(1, 2, 3, 4, released=(1,)), table, 5) == [1, 3, 4]
+    assert again(Slices(1, 2, 3, 4, released=(4,)), table, 5) == [3, 4]
+    assert again(Slices(1, 2, 3, 4, released=(1,), dropped_before=2), table, 5) == [3, 4]
 
 
 def test_windows_that_are_not_done_and_the_groups_own_are_not_read_again() -> None:
