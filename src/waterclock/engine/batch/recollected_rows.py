@@ -28,6 +28,7 @@ from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.quarantined_rows import rows_as_they_came
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import HIDDEN
+from waterclock.storage.slices.rule_marks import ROW_TEXT
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,10 @@ def _mark_new(rows: ConformedRows, *, is_new: bool) -> ConformedRows:
 
 
 def _remove_replaced_rows(table: Table, frame: DataFrame) -> DataFrame:
-    """Remove stored rows for which the source now has rows of the same window, key, order and time."""
+    """Remove stored rows for which the source now has rows of the same window, key, order and time.
+
+    Rows without a key, which are quarantined, are compared by their whole content.
+    """
     fold = table.merge or table.temporal
     if fold is None:
         raise AssertionError(f"{table.name} is not folded, and its caller did not ask")
@@ -103,5 +107,8 @@ def _remove_replaced_rows(table: Table, frame: DataFrame) -> DataFrame:
     there = {name.lower() for name in frame.columns}
     names = [name for name in (TIMELABEL, *fold.keys, *at, *fold.order_by) if name.lower() in there]
     by = ", ".join(map(quote_name, dict.fromkeys(names)))
+    if ROW_TEXT in frame.columns:
+        has_no_key = " OR ".join(f"{quote_name(name)} IS NULL" for name in fold.keys if name.lower() in there)
+        by += f", CASE WHEN {has_no_key or 'TRUE'} THEN {ROW_TEXT} END"
     newest = frame.withColumn(f"{_IS_NEW}_of_all", F.expr(f"max({_IS_NEW}) OVER (PARTITION BY {by})"))
     return newest.where(f"{_IS_NEW} = {_IS_NEW}_of_all").drop(_IS_NEW, f"{_IS_NEW}_of_all")

@@ -124,6 +124,20 @@ def test_of_one_key_and_time_the_source_counts(tmp_path: Path, spark: SparkSessi
         assert seen(tiny, 1) == seen(tiny, 2) == [(1, "Wien"), (2, "Linz")], name
 
 
+def test_quarantined_rows_without_a_key_are_told_apart_by_their_content(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("c", CITIES, [(1, "Wien", at(1)), (None, "Graz", at(1)), (None, "Linz", at(1))])
+    tiny.declare(
+        "COLLECT dim.c (id BIGINT KEY ELSE QUARANTINE, city STRING, at TIMESTAMP) FROM shop.c EVERY DAY\n"
+        "  BY DATA TIME at LOOKBACK 3 DAYS MERGE;"
+    )
+    ran(tiny, 2)
+    tiny.source("c", CITIES, [(1, "Wien", at(1)), (7, "Graz", at(2)), (None, "Linz", at(1)), (None, "Enns", at(1))])
+    ran(tiny, 3)
+    aside = tiny.rows("SELECT get_json_object(row, '$.city') FROM dim.c_quarantine ORDER BY ALL")
+    assert aside == [("Enns",), ("Graz",), ("Linz",)], "what the source has replaced is kept, and each row once"
+
+
 @pytest.mark.parametrize("order", ["ORDER BY at", ""])
 def test_a_late_row_of_a_merge_is_in_the_states_from_its_window_on_and_beats_no_newer_row(
     order: str, tmp_path: Path, spark: SparkSession
