@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -37,10 +38,15 @@ def imports_of(tree: ast.Module) -> set[str]:
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] == "waterclock":
             for name in statement.names:
                 module = f"{statement.module}.{name.name}"
-                path = SOURCE / module.replace(".", "/")
-                is_module = path.with_suffix(".py").exists() or path.is_dir()
-                found.add(module if is_module else str(statement.module))
+                found.add(module if module in module_names() else str(statement.module))
     return found
+
+
+@cache
+def module_names() -> frozenset[str]:
+    """Return the names of all modules and packages of ours."""
+    files = [Path(module).with_suffix("") for module in modules()]
+    return frozenset(".".join(path.parts) for path in {*files, *(file.parent for file in files)})
 
 
 def test_imports_are_counted_by_module_also_those_for_types() -> None:

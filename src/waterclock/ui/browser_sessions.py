@@ -18,7 +18,7 @@ from waterclock.permissions.users_and_roles import AttributeClaim, AttributeValu
 
 SECONDS = 7 * 24 * 3600  # without a request, after which a session ends
 LONGEST_SECONDS = 30 * 24 * 3600
-MOST = 1000
+MOST, MOST_OF_ONE = 1000, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Credential:
     user: str = ""
     groups: tuple[str, ...] = ()
     claims: tuple[tuple[AttributeClaim, AttributeValue], ...] = field(default=(), repr=False)
+
+    @property
+    def identity(self) -> tuple[SignIn, str, str, str]:
+        """Who signed in, without the groups and claims, which may be others at the next sign-in."""
+        return self.sign_in, self.digest, self.issuer, self.user
 
 
 @dataclass(slots=True)
@@ -56,7 +61,7 @@ class BrowserSessions:
     """The current sessions of browsers.
 
     A session ends a week after its last request, or 30 days after its start. The least recently used one ends if there
-    are more than MOST.
+    are more than MOST in all, or more than MOST_OF_ONE of the same owner, token or user, who can thus end no other's.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -72,6 +77,9 @@ class BrowserSessions:
         self._sessions[_digest(value)] = Session(
             self._last, credential, now, now, datetime.now(UTC), who, address, agent, peer
         )
+        own = [digest for digest, each in self._sessions.items() if each.credential.identity == credential.identity]
+        for ended in own[:-MOST_OF_ONE]:
+            del self._sessions[ended]
         while len(self._sessions) > MOST:
             del self._sessions[next(iter(self._sessions))]
         return value

@@ -307,7 +307,9 @@ def _is_from_own_page(request: Request) -> bool:
         return request.headers.get("sec-fetch-site") == "same-origin"
     try:
         scheme, netloc = urlsplit(origin)[:2]
-        return scheme in {"http", "https"} and netloc == request.headers.get("host", "") != ""
+        # somebody on the network can change a page that came by HTTP, but none that came by HTTPS
+        is_as_safe = scheme == "https" or (scheme == "http" and request.url.scheme != "https")
+        return is_as_safe and netloc == request.headers.get("host", "") != ""
     except ValueError:
         return False
 

@@ -18,7 +18,8 @@ from tests import stocks
 from tests.security.strangers import MALLORY, as_user, needs_root
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.ui.browser_sessions import MOST, BrowserSessions, Credential
+from waterclock.permissions.users_and_roles import SignIn
+from waterclock.ui.browser_sessions import MOST, MOST_OF_ONE, BrowserSessions, Credential
 from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
@@ -172,7 +173,10 @@ def test_sessions_end_and_are_few() -> None:
 
     sessions = BrowserSessions(lambda: now)
     first = sessions.begin(Credential(), peer="user 1")
-    others = [sessions.begin(Credential(), peer="user 1") for _ in range(MOST - 1)]
+    others = [
+        sessions.begin(Credential(SignIn.TOKEN, digest=f"{number // MOST_OF_ONE}"), peer="user 1")
+        for number in range(MOST - 1)
+    ]
     assert sessions.find(first, user)
     sessions.begin(Credential(), peer="user 1")
     assert (sessions.find(first, user) is None, sessions.find(others[0], user) is None) == (False, True)
@@ -183,6 +187,16 @@ def test_sessions_end_and_are_few() -> None:
     assert sessions.find(first, user) is None
     assert sessions.find("", user) is None
     assert not looked_up  # a list of all connections is read for no flood of wrong cookies
+
+
+def test_the_sessions_of_one_token_end_no_others() -> None:
+    sessions = BrowserSessions()
+    other = sessions.begin(Credential())
+    own = [sessions.begin(Credential(SignIn.TOKEN, digest="a meter's")) for _ in range(MOST)]
+    assert sessions.find(other, str)
+    assert [sessions.find(each, str) is not None for each in own] == [False] * (MOST - MOST_OF_ONE) + [
+        True
+    ] * MOST_OF_ONE
 
 
 def test_a_session_ends_after_thirty_days_even_if_it_is_used() -> None:
