@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.results import Notes
+from waterclock.engine.collect.reread import is_by_arrival, source_notes_of
 from waterclock.engine.damage import current_slice
 from waterclock.engine.reads.pin import set_label
 from waterclock.engine.run_context import RunContext
@@ -44,8 +45,14 @@ def build_stand_in_rows(
         frames.append(set_label(_substitute_rows(work, spark, table, known, stand_in), batch.window.label))
         lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
         stand_in_note = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
-        notes[batch.label] = {"given_up": lost | stand_in_note}
+        notes[batch.label] = _items_of(work, table, piece) | {"given_up": lost | stand_in_note}
     return reduce(lambda left, right: left.unionByName(right), frames), Notes(notes)
+
+
+def _items_of(work: RunContext, table: Table, piece: Slice | None) -> dict[str, Any]:
+    """Return the note of the files that a slice by arrival was made from: `recompute` reads them from the archive."""
+    source = source_notes_of(work, table, piece) if piece is not None and is_by_arrival(table) else {}
+    return {"items": source["items"]} if "items" in source else {}
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:

@@ -46,8 +46,8 @@ def reread_labels(
         for batch in group.batches
         for piece in work.ledger.reads.slices(table.name, batch.window.start, batch.window.end)
     }
-    if _is_by_arrival(table) and isinstance(collector, ArrivalCollector | PositionCollector):
-        sources = {label: _source_of(work, table, piece) for label, piece in pieces.items()}
+    if is_by_arrival(table) and isinstance(collector, ArrivalCollector | PositionCollector):
+        sources = {label: source_notes_of(work, table, piece) for label, piece in pieces.items()}
         items = items_of(sources)
         if isinstance(collector, ArrivalCollector):
             items = _find_items(table, unit, collector, sources)
@@ -89,7 +89,7 @@ def _refuse_lines(table: Table, aside: DataFrame) -> None:
         )
 
 
-def _source_of(work: RunContext, table: Table, piece: Slice) -> Mapping[str, Any]:
+def source_notes_of(work: RunContext, table: Table, piece: Slice) -> Mapping[str, Any]:
     """Return the source notes of a label, from the ledger if its manifest is damaged."""
     try:
         return read_manifest(work.folder(table), piece.slice_path).source
@@ -98,7 +98,8 @@ def _source_of(work: RunContext, table: Table, piece: Slice) -> Mapping[str, Any
         return {} if made is None or made.revision is None else made.revision.source
 
 
-def _is_by_arrival(table: Table) -> bool:
+def is_by_arrival(table: Table) -> bool:
+    """Return whether a table collects files or records by the time of their arrival."""
     return table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
 
 
