@@ -515,7 +515,8 @@ class Table(TableDeclaration):
 class Flow:
     """All checked declarations of a project: all inputs exist, defaults are resolved, and there are no invalid cycles.
 
-    `fingerprint` identifies the whole flow. `order` lists the table names, inputs first.
+    `fingerprint` identifies the whole flow. `order` lists the table names, inputs first. `grants_by_table` maps each
+    table that a GRANT names to its grants, in the order declared.
     """
 
     project: str
@@ -528,3 +529,11 @@ class Flow:
     order: tuple[str, ...] = ()
     fingerprint: str = ""
     grants: tuple[Grant, ...] = ()
+    grants_by_table: Mapping[str, tuple[Grant, ...]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_table: dict[str, list[Grant]] = {}
+        for grant in self.grants:
+            for name in dict.fromkeys(grant.tables):
+                by_table.setdefault(name, []).append(grant)
+        object.__setattr__(self, "grants_by_table", {name: tuple(found) for name, found in by_table.items()})

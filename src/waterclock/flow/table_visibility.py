@@ -29,12 +29,7 @@ class TableVisibility(Enum):
 
 def is_restricted(flow: Flow, person: Person) -> bool:
     """Return whether there is a table of which the person does not see all rows and columns."""
-    return any(form_of(flow, person, name) is not TableVisibility.WHOLE for name in granted_tables(flow))
-
-
-def granted_tables(flow: Flow) -> frozenset[str]:
-    """Return the tables that a GRANT names."""
-    return frozenset(name for grant in flow.grants for name in grant.tables)
+    return any(form_of(flow, person, name) is not TableVisibility.WHOLE for name in flow.grants_by_table)
 
 
 def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None:
@@ -43,9 +38,9 @@ def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None
     `name` may be a companion table; it has the grants of its table.
     """
     base = table_of_rights(flow, name)
-    if person.may(Right.ADMINISTER) or base not in granted_tables(flow):
+    if person.may(Right.ADMINISTER) or base not in flow.grants_by_table:
         return None
-    found = tuple(grant for grant in flow.grants if base in grant.tables and grant.is_to(person))
+    found = tuple(grant for grant in flow.grants_by_table[base] if grant.is_to(person))
     return None if any(grant.is_whole for grant in found) else found
 
 

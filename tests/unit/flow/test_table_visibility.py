@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,3 +198,39 @@ def test_input_rows_in_quarantine_are_for_those_who_see_the_whole_input(tmp_path
         for who in ("ben", "dora")
     }
     assert forms == {"ben": [TableVisibility.WHOLE, TableVisibility.NONE], "dora": [TableVisibility.WHOLE] * 2}
+
+
+class CountedNames(tuple[str, ...]):
+    """The tables of a grant; counts how often they are read."""
+
+    __slots__ = ()
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        CountedNames.reads += 1
+        return super().__iter__()
+
+    def __contains__(self, name: object) -> bool:
+        CountedNames.reads += 1
+        return super().__contains__(name)
+
+
+def test_the_grants_are_read_once_per_flow_and_not_per_table(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"raw.t{number}" for number in range(40)]
+    grant, table = shop.flow.grants[0], shop.flow.tables["raw.open"]
+    flow = replace(
+        shop.flow,
+        tables={name: replace(table, name=name) for name in names},
+        grants=tuple(
+            replace(grant, tables=CountedNames([name]), users=frozenset({who}))
+            for name in names
+            for who in ("anna", "ben")
+        ),
+    )
+    monkeypatch.setattr(CountedNames, "reads", 0)
+    anna, dora = person(shop, "anna"), person(shop, "dora")
+    assert (is_restricted(flow, anna), is_restricted(flow, dora)) == (True, False)
+    assert [*show_flow(flow, anna).tables] == names
+    assert [grants_of(flow, anna, name) for name in names] == [(each,) for each in flow.grants[::2]]
+    assert CountedNames.reads <= len(flow.grants)  # for the flow that `show_flow` makes

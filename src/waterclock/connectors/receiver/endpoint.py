@@ -168,8 +168,8 @@ def _fail_requests(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error:
 class Endpoint:
     """ASGI and RSGI application that receives events. `streams` maps `connection/stream` to the stream.
 
-    `is_ready` is False once the application is shutting down. `patience` is the limit in seconds for the arrival of a
-    body.
+    The mapping never changes. `is_ready` is False once the application is shutting down. `patience` is the limit in
+    seconds for the arrival of a body.
 
     `max_waiting` limits the bytes of arriving and pending requests. In addition, an equal share of the same amount is
     reserved for each stream, so that senders of one stream cannot block another. `/metrics` lists the streams, for
@@ -185,6 +185,13 @@ class Endpoint:
     senders: Callable[[str, str, str], Awaitable[SendPermission]] | None = None
     """Checks an access token for a stream; the third argument is the address of the client."""
     wrong: WrongTokens = field(default_factory=WrongTokens)
+    _tokens: frozenset[str] = field(init=False, repr=False)
+    _needs_token: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = [each.limits for each in self.streams.values()]
+        self._tokens = frozenset(each.token for each in limits if each.token is not None)
+        self._needs_token = any(each.needs_token for each in limits)
 
     @property
     def pending_bytes(self) -> int:
@@ -265,10 +272,8 @@ class Endpoint:
         sent = bearer_of(headers.get("authorization", "")) or ""
         if self.senders is not None and sent.startswith(PREFIX):
             return await self._check_access_token(await self.senders(sent, path[:_LONGEST_PATH], client), stream)
-        tokens = {each.limits.token for each in self.streams.values()} - {None}
-        needs_token = any(each.limits.needs_token for each in self.streams.values())
-        if stream is None and (tokens or needs_token):
-            known = [token for token in tokens if token is not None and is_same(sent, token)]
+        if stream is None and (self._tokens or self._needs_token):
+            known = [token for token in self._tokens if is_same(sent, token)]
             if not known and (refusal := await self._check_token(None, headers)) is not None:
                 return refusal
         elif stream is not None and (stream.limits.token is not None or stream.limits.needs_token):

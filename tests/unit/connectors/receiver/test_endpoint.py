@@ -303,3 +303,27 @@ def test_a_sender_that_goes_away_leaves_nothing() -> None:
 
     assert answers(disk, story) == 0
     assert disk.groups == []
+
+
+class CountedStreams(dict[str, Stream]):
+    """The streams of an endpoint; counts how often all of them are listed."""
+
+    listed = 0
+
+    def values(self) -> Any:
+        self.listed += 1
+        return super().values()
+
+
+def test_a_request_does_not_list_the_tokens_of_all_streams() -> None:
+    tokens = {f"door/{number}": f"t0ken-of-the-stream-{number}" for number in range(20)}
+    streams = CountedStreams({path: Stream(RequestLimits(token=token), Disk()) for path, token in tokens.items()})
+    door = Endpoint(streams, wrong=WrongTokens(seconds=0.0))
+    listed = streams.listed
+
+    async def story() -> list[int]:
+        sent = [("/door/nowhere", "t0ken-of-the-stream-7"), ("/door/nowhere", "wrong"), ("/door/7", "wrong")]
+        return [(await ask(door, path=path, headers={"authorization": f"Bearer {token}"}))[0] for path, token in sent]
+
+    assert asyncio.run(story()) == [404, 403, 403]
+    assert streams.listed == listed
