@@ -189,6 +189,19 @@ def test_a_label_whose_source_is_gone_is_given_up_knowingly(tiny: Tiny) -> None:
     assert made_of.revision.source["given_up"]["rows"] == 2
 
 
+@pytest.mark.soak
+def test_a_label_by_arrival_that_is_given_up_is_made_again_from_the_archive(tiny: Tiny, made: Made) -> None:
+    shutil.rmtree(leaves_of(tiny, "web.clicks")[0])
+    assert run(tiny)
+    mend(tiny, "skip web.clicks 20200101000000 --why 'the disk was lost'")
+    assert not run(tiny)
+    left = tiny.rows("SELECT id FROM web.clicks")
+    mend(tiny, "recompute web.clicks@20200101000000")
+    assert not run(tiny)
+    assert len(left) < len(tiny.rows("SELECT id FROM web.clicks"))
+    assert_answers(tiny, made)
+
+
 def test_a_whole_label_is_not_given_up(tiny: Tiny) -> None:
     with pytest.raises(AssertionError):
         mend(tiny, "skip shop.prices 20200102000000 --why 'no reason'")
