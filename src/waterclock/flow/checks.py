@@ -110,7 +110,8 @@ def checks_of(table: TableWithRules) -> tuple[Check, ...]:
     """Return the checks of each row: parsed lines, columns, rules, and last the key, for rows that pass all others.
 
     Checks of types and of parsed lines that fail the batch are not included, because reading such a row fails anyway.
-    Counts of failed rows are by name, so a check whose name is that of a rule has ` (` and its requirement added.
+    Failed rows are counted by name. So a check of a column or key that has the name of a rule gets another name, such
+    as `ok (value)`.
     """
     rules = {rule.name for rule in list_batch_rules(table) if rule.scope is Scope.ROW}
     return (

@@ -49,7 +49,7 @@ def form_of(flow: Flow, person: Person, name: str) -> TableVisibility:
 
     Masks and conditions cannot be applied to quarantined and held rows, which are stored as they came, nor to a
     watermark, which is computed from all rows. So only persons who see the whole table see these. Late rows, and rows
-    quarantined by rules on inputs, are whole rows of other tables. So only persons who see these as well see them.
+    that rules on inputs quarantine, are whole rows of the inputs. So only persons who see the whole inputs see them.
     """
     if any(grants_of(flow, person, other) is not None for other in _list_tables_of_rows(flow, name)):
         return TableVisibility.NONE

@@ -265,7 +265,7 @@ def access_of(request: Request, person: Person, action: str) -> Access:
 def address_of(request: Request) -> str:
     """Return the address of the client, or "" for one at a Unix socket.
 
-    A proxy can pass on any text that its client sent as an address: one that is none is recorded as such.
+    A proxy can pass on any text that its client sent. If it is not an IP address, `not an address` is recorded.
     """
     host = request.client.host if request.client is not None else ""
     try:
@@ -307,7 +307,7 @@ def _is_from_own_page(request: Request) -> bool:
         return request.headers.get("sec-fetch-site") == "same-origin"
     try:
         scheme, netloc = urlsplit(origin)[:2]
-        # somebody on the network can change a page that came by HTTP, but none that came by HTTPS
+        # an attacker on the network can change a page that is served by HTTP, but none that is served by HTTPS
         is_as_safe = scheme == "https" or (scheme == "http" and request.url.scheme != "https")
         return is_as_safe and netloc == request.headers.get("host", "") != ""
     except ValueError:

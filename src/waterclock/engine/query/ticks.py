@@ -89,7 +89,7 @@ def list_limitations(moment: ResolvedTick) -> list[str]:
 
 
 def require_tick(flow: Flow, asked: RequestedTick) -> None:
-    """Check the text of a tick as which no table is read. Raises E106, E511 or E512, as `read_tick` does."""
+    """Check the tick of a query that reads no table. Raises E106, E511 or E512, as `read_tick` does."""
     read_tick(asked.tick, flow, asked.zone)
 
 
