@@ -182,11 +182,12 @@ def test_a_late_row_of_a_window_that_was_held_is_not_lost_if_it_is_released_afte
     tiny.run(day(3))
     with tiny.ledger() as ledger:
         ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
-    tiny.run(day(3))
+    releasing = tiny.run(day(3))  # of MERGE, the second window is collected now, after the first one's release
     ids = "SELECT day(at), id FROM raw.o ORDER BY ALL"
     assert tiny.rows(ids) == [(1, 1), (2, 2)]
     # the next batch reads the window again, and the rule holds it as it is with the late row
-    assert [report.group.batches[0].label for report in tiny.run(day(4)).failed] == [day(1)]
+    failed = [*releasing.failed, *tiny.run(day(4)).failed]
+    assert [report.group.batches[0].label for report in failed] == [day(1)]
     assert tiny.rows(ids) == [(1, 1), (2, 2)], "what was released stays"
     with tiny.ledger() as ledger:
         ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
