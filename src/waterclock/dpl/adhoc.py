@@ -59,7 +59,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     found = find_references(ParsedQuery(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
     if found.tree is None:
-        raise ProjectErrors(errors)
+        raise ProjectErrors(found.errors)
     errors.extend(_refused_calls(statements[0].tokens, source))
     errors.extend(_keyed_calls(statements[0].tokens, source, flow))
     errors.extend(_keyed_views(found, flow))
