@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from sqlglot.tokens import Token, TokenType
 
@@ -30,6 +30,9 @@ HELD = "_held"
 """The suffix of a table's name by which queries read the rows of its held batches."""
 STATUS_SCHEMA = "waterclock."
 """Prefix of the names of the status tables, such as `waterclock.batches`. A query by a restricted person has none."""
+LONGEST_QUERY = 100_000
+"""The most characters of an ad hoc query. Bounds the time of the checks, which no limit of the query ends."""
+_MOST_SUGGESTIONS = 10  # of similar names: each takes a comparison with all tables
 _ANSWERS_DIFFER = "E215"  # an ad hoc query runs once, so it may read the current time
 
 
@@ -39,6 +42,8 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     Raises ProjectErrors with all errors of the query and their positions in the text.
     """
     source = SourceText(_FILE, text.rstrip().removesuffix(";"))
+    if len(source.text) > LONGEST_QUERY:
+        raise ProjectErrors([_long_query_error(source)])
     statements, errors = statements_of(source)
     if not errors and len(statements) != 1:
         what = "this is more than one query" if statements else "there is no query"
@@ -53,6 +58,8 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
         raise ProjectErrors([error]) from None
     found = find_references(ParsedQuery(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
+    if found.tree is None:
+        raise ProjectErrors(found.errors)
     errors.extend(_refused_calls(statements[0].tokens, source))
     errors.extend(_keyed_calls(statements[0].tokens, source, flow))
     errors.extend(_keyed_views(found, flow))
@@ -60,9 +67,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     errors.extend(_flat_views(found, flow))
     shown = tables_by_view(flow)
     known = {*flow.tables, *flow.views, *status_tables, *shown}
-    errors.extend(
-        _refused_table_error(table, flow, known) for table in found.tables if not _is_plain_and_known(table, known)
-    )
+    errors.extend(_refused_tables(found, flow, known))
     if errors:
         raise ProjectErrors(errors)
     hiding = compute_hiding(
@@ -116,7 +121,42 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     return TableReference(*at, view=view.query, view_columns=columns)
 
 
-def _refused_table_error(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
+def _long_query_error(source: SourceText) -> WaterclockError:
+    return WaterclockError(
+        "E267",
+        f"this query has {len(source.text):,} characters",
+        where=str(source.place(0)),
+        why=f"the limit of an ad hoc query is {LONGEST_QUERY:,} characters",
+        fix="move parts into views of the flow, or long lists into a table",
+    )
+
+
+def _refused_tables(found: QueryNames, flow: Flow, known: Collection[str]) -> Iterator[WaterclockError]:
+    """Yield an error for each table that a query cannot read. Only the first unknown names get similar ones as fix."""
+    renamed = {table.was: name for name, table in reversed(list(flow.tables.items())) if table.was}
+    has_status = any(name.startswith(STATUS_SCHEMA) for name in known)
+    fixes: dict[str, str] = {}
+    for table in found.tables:
+        if _is_plain_and_known(table, known):
+            continue
+        error = _refused_read_error(table)
+        if error is None and table.name.startswith(STATUS_SCHEMA) and not has_status:
+            error = table.span.refuse(
+                "E946", f"{table.name} is not granted",
+                why="the tables of this schema list the batches and errors of all tables",
+                fix="ask an administrator to run the query",
+            )  # fmt: skip
+        if error is None:
+            if table.name in renamed:
+                fixes[table.name] = f"it was renamed: write {renamed[table.name]}"
+            elif table.name not in fixes:
+                fixes[table.name] = nearest_table(table.name, known if len(fixes) < _MOST_SUGGESTIONS else ())
+            error = table.span.refuse("E213", f"unknown table {table.name}", fix=fixes[table.name])
+        yield error
+
+
+def _refused_read_error(table: FoundTable) -> WaterclockError | None:
+    """Return the error for a read that only queries of the flow may have, such as PAST; None for a plain name."""
     if table.mark:
         return table.span.refuse(
             "E216",
@@ -133,17 +173,7 @@ def _refused_table_error(table: FoundTable, flow: Flow, known: Collection[str]) 
             if table.is_flat
             else f"read {table.name} and filter on timelabel",
         )
-    if table.name in flow.tables:
-        raise AssertionError(table.name)
-    if table.name.startswith(STATUS_SCHEMA) and not any(name.startswith(STATUS_SCHEMA) for name in known):
-        return table.span.refuse(
-            "E946", f"{table.name} is not granted",
-            why="the tables of this schema list the batches and errors of all tables",
-            fix="ask an administrator to run the query",
-        )  # fmt: skip
-    now = next((name for name, it in flow.tables.items() if it.was == table.name), None)
-    fix = f"it was renamed: write {now}" if now else nearest_table(table.name, known)
-    return table.span.refuse("E213", f"unknown table {table.name}", fix=fix)
+    return None
 
 
 def _flat_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
@@ -169,7 +199,10 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
         what, why = "", "queries can only read tables and compute values"
         if name in CALLS_OF_CODE:
             what = f"{token.text} calls Java, which is not allowed in a query"
-        elif name in MOST_ARGUMENTS and len(list(arguments(tokens, index + 1))) > MOST_ARGUMENTS[name]:
+        elif (
+            name in MOST_ARGUMENTS
+            and _count_arguments(tokens, index + 1, MOST_ARGUMENTS[name] + 1) > MOST_ARGUMENTS[name]
+        ):
             what = f"{token.text} takes {MOST_ARGUMENTS[name]} arguments in a query, without options"
             why = "options can name files that Spark would open"
         elif is_qualified:
@@ -178,6 +211,11 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
             yield source.span(token.start, token.end + 1).refuse(
                 "E733", what, why=why, fix="leave the schema out" if is_qualified else "write a function in Python"
             )
+
+
+def _count_arguments(tokens: Sequence[Token], opening: int, most: int) -> int:
+    """Return the number of arguments of a call, at most `most`."""
+    return sum(1 for _ in islice(arguments(tokens, opening), most))
 
 
 def _keyed_calls(tokens: Sequence[Token], source: SourceText, flow: Flow) -> Iterator[WaterclockError]:

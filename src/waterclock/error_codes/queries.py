@@ -14,9 +14,10 @@ TEXTS: Mapping[str, Code] = {
         "letter, or x:// outside of quotes.",
     ),
     "E267": Code(
-        "text nested too deeply",
+        "text nested too deeply or too long",
         "The text exceeds the nesting limit of 100 levels. Brackets, CASE and consecutive operators count. The limit "
-        "applies to queries and expressions; deeper texts could crash the process that parses them.",
+        "applies to queries and expressions; deeper texts could crash the process that parses them. An "
+        "ad hoc query also has at most 100,000 characters.",
     ),
 }
 QUERIES: Mapping[str, Code] = {

@@ -134,13 +134,13 @@ def test_a_cron_of_any_length_is_refused_with_a_short_message(text: str) -> None
 
 def _no_crash(texts: list[str], count: int, seed: int, flow: Flow) -> None:
     for text in mutations(texts, count, seed):
-        begun = time.monotonic()
+        begun = time.process_time()  # a machine that is busy otherwise is no finding
         try:
             refusal(text, flow)
             parse_text(SourceText("f.dpl", text), variables={})
         except Exception:  # noqa: BLE001 (reported in ASCII: a worker cannot report a text that is no UTF-8)
             raise AssertionError(f"seed {seed}: {text!a}: {traceback.format_exc()!a}") from None
-        assert time.monotonic() - begun < 20, f"seed {seed}: {text!a}"
+        assert time.process_time() - begun < 20, f"seed {seed}: {text!a}"
 
 
 def _texts() -> list[str]:

@@ -137,14 +137,15 @@ def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tu
 def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
     """Yield the tokens of each argument between the bracket at `opening` and the one that closes it."""
     depth, argument = 0, list[Token]()
-    for token in tokens[opening:]:
+    for index in range(opening, len(tokens)):
+        token = tokens[index]
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         if depth == 0:
             break
         if depth == 1 and token.token_type is TokenType.COMMA:
             yield argument
             argument = []
-        elif token is not tokens[opening]:
+        elif index > opening:
             argument.append(token)
     if argument:
         yield argument

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from sqlglot import exp
@@ -83,66 +84,53 @@ def exclude_columns_from_stars(expression: str, columns: Sequence[str]) -> str:
 
 
 class _Nested:
-    """Tokens with their nesting: `around` has the index of the innermost bracket around each token, or -1."""
+    """Tokens with their nesting.
+
+    `around` has the index of the innermost bracket around each token, or -1. `select_above` has the index of the
+    innermost SELECT whose text contains each token, `select_that_reads` that of the SELECT whose FROM contains it; None
+    if there is none.
+    """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
         self.at = {token.start: index for index, token in enumerate(tokens)}
         self.around: list[int] = []
+        self.select_above: list[int | None] = []
+        self.select_that_reads: list[int | None] = []
         open_ones = [_TOP]
+        own: int | None = None  # the SELECT in the same brackets
+        outer: int | None = None  # the SELECT around these brackets
+        reader: int | None = None
+        enclosing: list[tuple[int | None, int | None, int | None]] = []
         for index, token in enumerate(tokens):
-            if token.token_type in _CLOSING and len(open_ones) > 1:
+            kind = token.token_type
+            if kind in _CLOSING and enclosing:
                 open_ones.pop()
+                own, outer, reader = enclosing.pop()
+            above = outer if own is None else own
             self.around.append(open_ones[-1])
-            if token.token_type in _OPENING:
+            self.select_above.append(above)
+            self.select_that_reads.append(reader)
+            if kind in _OPENING:
                 open_ones.append(index)
+                enclosing.append((own, outer, reader))
+                own, outer = None, above
+            elif kind is TokenType.SELECT:
+                own = index
+            elif kind is TokenType.FROM and self.kind(index - 1) is not TokenType.DISTINCT:
+                reader = own
+            elif self.parts(index):
+                own = reader = None
 
     def kind(self, index: int) -> TokenType | None:
         """Return the type of the token at an index; None if there is none."""
         return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
-
-    def preceding_indexes(self, index: int) -> Iterator[int]:
-        """Yield the indexes before a token within the same brackets, nearest first."""
-        level = self.around[index]
-        return (at for at in range(index - 1, level, -1) if self.around[at] == level)
 
     def parts(self, index: int) -> bool:
         """Return whether the token at `index` ends a SELECT, as UNION, EXCEPT, INTERSECT and |> do."""
         kind = self.kind(index)
         is_of_star = kind is TokenType.EXCEPT and self.kind(index - 1) is TokenType.STAR
         return kind is TokenType.PIPE_GT or (kind in _SETS and not is_of_star)
-
-    def select_above(self, index: int) -> int | None:
-        """Return the index of the innermost SELECT whose text contains a token; None if there is none."""
-        at = index
-        while at != _TOP:
-            for earlier in self.preceding_indexes(at):
-                if self.kind(earlier) is TokenType.SELECT:
-                    return earlier
-                if self.parts(earlier):
-                    break
-            at = self.around[at]
-        return None
-
-    def select_that_reads(self, index: int) -> int | None:
-        """Return the index of the SELECT whose FROM contains the token at `index`; None if the FROM has no SELECT."""
-        at = index
-        while at != _TOP:
-            for earlier in self.preceding_indexes(at):
-                if self.kind(earlier) is TokenType.FROM and self.kind(earlier - 1) is not TokenType.DISTINCT:
-                    return self._select_of(earlier)
-                if self.parts(earlier):
-                    return None
-            at = self.around[at]
-        return None
-
-    def _select_of(self, index: int) -> int | None:
-        for earlier in self.preceding_indexes(index):
-            if self.kind(earlier) is TokenType.SELECT:
-                return earlier
-            if self.parts(earlier):
-                return None
-        return None
 
     def end_of(self, select: int) -> int:
         """Return the index after the last token of a SELECT."""
@@ -176,18 +164,19 @@ class _Nested:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT: the indexes of its first and last token, and of each `*`, PIVOT and NATURAL JOIN in it.
+    """A SELECT: the indexes of its `*`, PIVOTs and NATURAL JOIN, and the names in it.
 
-    `stars` are its own, `inner_stars` those of its subqueries. `merged` are the columns in USING.
+    `stars` are its own without a qualifier. `qualified` maps the lower-case name of an input to each `name.*` of it, in
+    the SELECT or in its subqueries. `merged` are the columns in USING. `names` maps each possible name of a column, in
+    lower case, to its first index; names after AS do not count.
     """
 
-    begin: int
-    end: int
     stars: tuple[int, ...]
-    inner_stars: tuple[int, ...]
+    qualified: Mapping[str, Sequence[int]]
     pivots: tuple[int, ...]
     natural: int | None
     merged: frozenset[str]
+    names: Mapping[str, int]
 
 
 class _HiddenColumnFinder:
@@ -200,23 +189,25 @@ class _HiddenColumnFinder:
         self.nodes = nodes
         self.hiding = hiding
         self.selects: dict[int, _Select] = {}
+        self.tables_named: dict[int, frozenset[str]] = {}
+        self.written: dict[int, frozenset[str]] = {}
         self.excepted: dict[int, list[str]] = {}
 
     def read(self, table: FoundTable, hidden: tuple[str, ...]) -> None:
         """Add the edits for an input table with HIDDEN columns."""
         index, node = self.nested.at.get(table.start), self.nodes.get(table.start)
-        begin = None if index is None else self.nested.select_that_reads(index)
+        begin = None if index is None else self.nested.select_that_reads[index]
         if begin is None or node is None:
             self.hiding.left_out[table.start] = hidden
             return
         select = self._select(begin)
         name = table.alias or node.alias
         alias = node.args.get("alias")
-        stars = [star for star in select.stars if not self._is_qualified(star)]
+        stars = select.stars
         join = node.find_ancestor(exp.Join, exp.Select)
         if isinstance(join, exp.Join) and join.args.get("kind") in {"SEMI", "ANTI"}:
-            stars = []
-        own = [star for star in (*select.stars, *select.inner_stars) if self._is_of(star, name, select)]
+            stars = ()
+        own = select.qualified.get(name.lower(), ())
         if alias is not None and alias.args.get("columns"):
             self._leave_out(table, hidden)
         elif select.pivots:
@@ -248,59 +239,65 @@ class _HiddenColumnFinder:
             self.hiding.left_out[table.start] = names
 
     def _except(self, star: int, parts: Sequence[str]) -> None:
-        written = set()
-        if self.nested.has_list(star):
-            written = set(self._in_brackets(star + 1))
-        if parts[-1].lower() not in written:  # the user's own EXCEPT may name it already
+        if star not in self.written:  # the user's own EXCEPT may name columns already
+            self.written[star] = frozenset(self._in_brackets(star + 1) if self.nested.has_list(star) else ())
+        if parts[-1].lower() not in self.written[star]:
             self.excepted.setdefault(star, []).append(".".join(map(quote_name, parts)))
 
     def _select(self, begin: int) -> _Select:
         if begin not in self.selects:
             nested, end = self.nested, self.nested.end_of(begin)
-            inside = [at for at in range(begin, end) if self.nested.is_star(at)]
-            stars = tuple(at for at in inside if nested.select_above(at) == begin)
+            inside = [at for at in range(begin, end) if nested.is_star(at)]
+            stars = [at for at in inside if nested.select_above[at] == begin]
+            inner = [at for at in inside if nested.select_above[at] != begin]
             own = [at for at in range(begin, end) if self.tokens[at].text.upper() in _COLUMN_CLAUSES]
-            own = [at for at in own if nested.select_above(at) == begin]
+            own = [at for at in own if nested.select_above[at] == begin]
             words = [(self.tokens[at].text.upper(), at) for at in own]
             pivots = tuple(at for word, at in words if word in {"PIVOT", "UNPIVOT"} and self._has_brackets(at))
             using = (at for word, at in words if word == "USING" and nested.kind(at + 1) is TokenType.L_PAREN)
+            names: dict[str, int] = {}
+            for at, text in nested.texts(begin, end):
+                if nested.kind(at - 1) is not TokenType.ALIAS:
+                    names.setdefault(text, at)
             self.selects[begin] = _Select(
-                begin,
-                end,
-                stars,
-                tuple(at for at in inside if at not in stars),
+                tuple(at for at in stars if not self._is_qualified(at)),
+                self._find_qualified([*stars, *inner], begin),
                 pivots,
                 next((at for word, at in words if word == "NATURAL" and nested.kind(at + 1) in _JOINS), None),
                 frozenset(text for at in using for text in self._in_brackets(at)),
+                names,
             )
         return self.selects[begin]
 
     def _is_qualified(self, star: int) -> bool:
         return self.nested.kind(star - 1) is TokenType.DOT
 
-    def _is_of(self, star: int, name: str, select: _Select) -> bool:
-        """Return whether a `*` is `name.*` of the input `name` of a SELECT, in the SELECT or in its subqueries."""
-        before = star - 2
-        if not self._is_qualified(star) or self.tokens[before].text.lower() != name.lower():
-            return False
-        if self.nested.kind(before - 1) is TokenType.DOT:
-            return False
-        inner = self.nested.select_above(star)
-        if inner is None or inner == select.begin:
-            return True
-        return not any(
-            text == name.lower() and self.nested.kind(at + 1) is not TokenType.DOT
-            for at, text in self.nested.texts(inner, self.nested.end_of(inner))
-        )
+    def _find_qualified(self, stars: Sequence[int], begin: int) -> dict[str, list[int]]:
+        """Map the lower-case name of each input of a SELECT to each `name.*` of it, also those in subqueries."""
+        found: dict[str, list[int]] = {}
+        for star in stars:
+            before = star - 2
+            if not self._is_qualified(star) or self.nested.kind(before - 1) is TokenType.DOT:
+                continue
+            name, inner = self.tokens[before].text.lower(), self.nested.select_above[star]
+            if inner is None or inner == begin or name not in self._find_tables_named(inner):
+                found.setdefault(name, []).append(star)
+        return found
+
+    def _find_tables_named(self, select: int) -> frozenset[str]:
+        """Return the possible names of inputs in a SELECT, in lower case: all names without a dot after them."""
+        if select not in self.tables_named:
+            texts = self.nested.texts(select, self.nested.end_of(select))
+            self.tables_named[select] = frozenset(
+                text for at, text in texts if self.nested.kind(at + 1) is not TokenType.DOT
+            )
+        return self.tables_named[select]
 
     def _find_named_columns(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
-        """Map each HIDDEN column that a SELECT may name to the index of its token. Names after AS do not count."""
+        """Map each HIDDEN column that a SELECT may name to the index of its first token, in the order of the tokens."""
         lower = {name.lower(): name for name in hidden}
-        named: dict[str, int] = {}
-        for at, text in self.nested.texts(select.begin, select.end):
-            if text in lower and self.nested.kind(at - 1) is not TokenType.ALIAS:
-                named.setdefault(lower[text], at)
-        return named
+        named = {name: select.names[text] for text, name in lower.items() if text in select.names}
+        return dict(sorted(named.items(), key=itemgetter(1)))
 
     def _has_brackets(self, at: int) -> bool:
         return TokenType.L_PAREN in {self.nested.kind(at + ahead) for ahead in (1, 3)}

@@ -5,8 +5,9 @@ Names are taken from the query's syntax tree, their offsets from its tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.query.builtins import BUILTINS_BY_NAME, check_builtin_call
 from waterclock.dpl.query.determinism import WATCHED, check_deterministic_call
 from waterclock.dpl.query.names_in_query import FLAT, FoundTable, FoundValue, QueryNames, mark_in_tree
-from waterclock.dpl.query.scopes import is_cte, written_ctes
+from waterclock.dpl.query.scopes import CteScopes, written_ctes
 from waterclock.dpl.query.sources_in_tokens import check_sources_parsed
 from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
 from waterclock.dpl.query.union_by_name import branches_of, check_union_by_name
@@ -133,6 +134,7 @@ class _Finder:
         self.found = found
         self.at: dict[int, int] = {token.start: index for index, token in enumerate(tokens)}
         self.reads: set[int] = set()
+        self.scopes = CteScopes()
 
     def find(self) -> None:
         """Find tables and columns in the syntax tree, then values and variables in the tokens; add all to `found`."""
@@ -148,8 +150,9 @@ class _Finder:
                     columns.append(node)
             elif isinstance(node, exp.Placeholder):
                 names[node.name] = None
+        tables = {table.name: table for table in self.found.tables}
         for column in columns:
-            self._guard(self._column, column)
+            self._guard(partial(self._column, names=tables), column)
         self._refuse_scripts()
         if not self.found.errors:
             self._refuse(check_sources_parsed(self.source, self.tokens, self.found.tree))
@@ -198,7 +201,7 @@ class _Finder:
             )  # fmt: skip
         if isinstance(node.parent, exp.Stream) or node.find_ancestor(exp.Stream):
             raise span.refuse("E209", "STREAM is not supported", fix=_MISTAKEN_READS["STREAM"])
-        if len(parts) == 1 and is_cte(node, parts[0]):
+        if len(parts) == 1 and self.scopes.is_cte(node, parts[0]):
             return
         self._add(node, parts, span, ReadKind.PLAIN, None, first, index)
 
@@ -219,7 +222,7 @@ class _Finder:
         self.reads.add(index)
         last = self._find_closing_bracket(index + 1)
         parts, name_span, rest = self._read_name(index + 2, last, word)
-        if len(parts) == 1 and is_cte(node, parts[0]):
+        if len(parts) == 1 and self.scopes.is_cte(node, parts[0]):
             raise name_span.refuse(
                 "E216", f"{word} reads a table, and {parts[0]} is defined in this query",
                 fix=f"write {word} around the table inside {parts[0]}",
@@ -318,15 +321,21 @@ class _Finder:
             index = last + 1
         return self.tokens[last].end + 1
 
-    def _column(self, node: exp.Column) -> None:
+    @cached_property
+    def _ctes(self) -> set[str]:
+        return written_ctes(self.found.tree)
+
+    @cached_property
+    def _starts_of_functions(self) -> set[int | None]:
+        nodes = self.found.tree.find_all(exp.Table)
+        return {node.this.meta.get("start") for node in nodes if isinstance(node.this, exp.Func)}
+
+    def _column(self, node: exp.Column, names: Mapping[str, FoundTable]) -> None:
         """Refuse schema.table.column, because Spark knows the table only by its alias or by its name without schema."""
-        names = {table.name: table for table in self.found.tables}
         parts = [part.name for part in node.parts]
         table = f"{parts[0]}.{parts[1]}"
-        if table not in names:
-            return
         start = node.parts[0].meta.get("start")
-        if start is None:
+        if table not in names or start is None:
             return
         bare = ".".join(parts[1:])
         raise self.source.span(start, node.parts[-1].meta.get("end", start) + 1).refuse(
@@ -391,8 +400,8 @@ class _Finder:
             return
         last = self._find_closing_bracket(index + 1)
         given = [token for token in self.tokens[index + 2 : last] if token.token_type is not TokenType.L_PAREN]
-        parts = written_ctes(self.found.tree)
-        if not given or given[0].token_type in _BEGIN_A_QUERY or (len(given) == 1 and given[0].text.lower() in parts):
+        is_name = len(given) == 1
+        if not given or given[0].token_type in _BEGIN_A_QUERY or (is_name and given[0].text.lower() in self._ctes):
             return
         name = self.source.span(given[0].start, self.tokens[last - 1].end + 1).text
         error = self._span(index, last).refuse(
@@ -449,22 +458,14 @@ class _Finder:
         self.found.tables.append(found)
 
     def _check_stray_read(self, index: int, upper: str) -> None:
-        if self._is_call(index) and self._is_after_from(index):
-            return  # reported when the tree was walked
-        if self._is_call(index):
-            self.found.errors.append(
-                self._span(index).refuse(
-                    "E216", f"{upper}(...) reads a table, and is not a value",
-                    fix=f"write it in FROM, as in (SELECT max(a) FROM {upper}(schema.name))",
-                )
-            )  # fmt: skip
-
-    def _is_after_from(self, index: int) -> bool:
-        start = self.tokens[index].start
-        return any(
-            isinstance(node.this, exp.Func) and node.this.meta.get("start") == start
-            for node in self.found.tree.find_all(exp.Table)
-        )
+        if not self._is_call(index) or self.tokens[index].start in self._starts_of_functions:
+            return  # not a call, or reported when the tree was walked
+        self.found.errors.append(
+            self._span(index).refuse(
+                "E216", f"{upper}(...) reads a table, and is not a value",
+                fix=f"write it in FROM, as in (SELECT max(a) FROM {upper}(schema.name))",
+            )
+        )  # fmt: skip
 
     def _is_call(self, index: int) -> bool:
         following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None

@@ -57,23 +57,26 @@ def without_comments(text: str, tokens: Sequence[Token]) -> str:
     return "".join([*pieces, _IN_A_GAP.sub(" ", text[copied:])])
 
 
-def differences(text: str, tokens: Sequence[Token]) -> Iterator[TokenDifference]:
-    """Yield the parts of a text that Spark splits into other tokens than sqlglot. Comments must have been removed.
+def differences(
+    text: str, tokens: Sequence[Token], begin: int = 0, end: int | None = None
+) -> Iterator[TokenDifference]:
+    """Yield the parts of a text, from `begin` to `end`, that Spark splits into other tokens than sqlglot.
 
-    Strings and quoted names must end at the same place for both, and no token may start or end within a word. A hint
-    may contain only names, numbers, brackets and commas. Adjacent strings are reported elsewhere (E218).
+    Comments must have been removed. Strings and quoted names must end at the same place for both, and no token may
+    start or end within a word. A hint may contain only names, numbers, brackets and commas. Adjacent strings are
+    reported elsewhere (E218).
     """
     starts = {token.start: token for token in tokens}
     edges = {edge for token in tokens for edge in (token.start, token.end + 1)}
-    at = 0
-    while at < len(text):
+    at, end = begin, len(text) if end is None else end
+    while at < end:
         token = starts.get(at)
         if token is not None and token.token_type is TokenType.HINT:
             if not _IN_A_HINT.fullmatch(text, at, token.end + 1):
                 yield TokenDifference(at, token.end + 1, "a hint may contain only names, numbers, brackets and commas")
             at = token.end + 1
             continue
-        found = _LEXEME.match(text, at)
+        found = _LEXEME.match(text, at, end)
         if found is None:
             return
         reason = _difference(found, starts, edges)

@@ -78,9 +78,10 @@ def statements_of(source: SourceText) -> tuple[list[RawStatement], list[Waterclo
     checked tokens. E279 is reported for text that Spark would still split into other tokens.
     """
     try:
-        return _split(source, dialect().tokenize(source.text))
+        tokens = dialect().tokenize(source.text)
     except TokenError:
         return statements_despite_errors(source)
+    return _split(source.without_comments(without_comments(source.text, tokens)), tokens, 0, len(source.text))
 
 
 def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
@@ -89,9 +90,21 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
     A quoted text with a semicolon at the end of a line is reported as unclosed. Otherwise the tokenizer would extend it
     to the next quote, which may belong to another statement.
     """
+    pieces: list[tuple[int, int, int | None, list[Token] | None]] = []
+    for start, end, broken in _find_statements(source.text):
+        try:
+            tokens = dialect().tokenize(source.text[start:end]) if broken is None else []
+        except TokenError:
+            pieces.append((start, end, None, None))
+        else:
+            _shift(tokens, start, source.place(start).line - source.line, start - source.text.rfind("\n", 0, start) - 1)
+            pieces.append((start, end, broken, tokens))
+    read = source.without_comments(
+        without_comments(source.text, [token for *_, tokens in pieces for token in tokens or ()])
+    )
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
-    for start, end, broken in _find_statements(source.text):
+    for start, end, broken, piece in pieces:
         if broken is not None:
             opening = "/*" if source.text.startswith("/*", broken) else source.text[broken]
             errors.append(
@@ -101,13 +114,10 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
                     fix=f"close it with {'*/' if opening == '/*' else opening}",
                 )
             )
-            continue
-        try:
-            padding = re.sub(r"[^\n]", " ", source.text[:start])
-            cut, unended = _split(source, dialect().tokenize(padding + source.text[start:end]))
-        except TokenError:
+        elif piece is None:
             errors.append(_unreadable_error(source, start, end))
         else:
+            cut, unended = _split(read, piece, start, end)
             found.extend(cut)
             errors.extend(unended)
     return found, errors
@@ -145,9 +155,13 @@ def _touching_strings_error(source: SourceText, start: int, end: int) -> Watercl
     )
 
 
-def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split tokens at semicolons. Also split, with an error, before a statement that has no semicolon before it."""
-    source = source.without_comments(without_comments(source.text, tokens))
+def _split(
+    source: SourceText, tokens: Sequence[Token], begin: int, end: int
+) -> tuple[list[RawStatement], list[WaterclockError]]:
+    """Split the tokens of `source` from `begin` to `end` at semicolons; in its text, blanks have replaced comments.
+
+    Also split, with an error, before a statement that has no semicolon before it.
+    """
     found: list[RawStatement] = []
     errors = [
         source.span(each.start, each.end).refuse(
@@ -156,7 +170,7 @@ def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStateme
             why=each.reason,
             fix="quote names with unusual characters in backticks, and put spaces between words",
         )
-        for each in differences(source.text, tokens)
+        for each in differences(source.text, tokens, begin, end)
     ]
     start = 0
     for index, token in enumerate(tokens):
@@ -245,6 +259,15 @@ def _unreadable_error(source: SourceText, start: int, end: int) -> WaterclockErr
 
 def _is_hex(literal: str) -> bool:
     return all(digit in "0123456789abcdefABCDEF" for digit in literal[2:-1])
+
+
+def _shift(tokens: Sequence[Token], offset: int, lines: int, columns: int) -> None:
+    """Move the positions of tokens by an offset, by lines, and in the first line by columns."""
+    for token in tokens:
+        token.start += offset
+        token.end += offset
+        token.col += columns if token.line == 1 else 0
+        token.line += lines
 
 
 def _find_statements(text: str) -> Iterator[tuple[int, int, int | None]]:
