@@ -342,6 +342,7 @@ def withdraw(
     labels: Collection[datetime],
     *,
     is_of_late_rows: bool = False,
+    shortened: Collection[datetime] = (),
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
@@ -350,7 +351,8 @@ def withdraw(
     If an attempt to make a done batch again has failed or is held, the attempt is discarded: the batch keeps its rows,
     as if there had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is
     still made again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a
-    reopened window, so the slice is still made again.
+    reopened window, so the slice is still made again. So are the closed windows of `shortened`, which would read more
+    since the START of an input moved back.
 
     Raises E413 for a label under an open claim, E412 for an unknown table.
     """
@@ -363,7 +365,11 @@ def withdraw(
         to_release = end_releases(write, table, requested)
         others = [row for row in requested if row not in to_release]
         is_whole = find_complete_windows(write, table, [row.label for row in others if row.current_claim is not None])
-        hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
+        hidden = [
+            row
+            for row in others
+            if (is_of_late_rows and _hides_reopen(row)) or (row.label in shortened and row.current_claim is not None)
+        ]
         still_reopened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
         withdrawn = [row for row in others if row not in still_reopened]
         write.execute_each(
