@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from waterclock.batches.lease_times import is_pending
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 from waterclock.timelabel.intervals import IntervalSet
@@ -110,6 +111,10 @@ class FailedBatch:
     is_transient: bool
     due_again: datetime | None = None
     read: tuple[InputFact, ...] = ()
+
+    def is_due_again(self, clock: datetime) -> bool:
+        """Return whether its scheduled retry is due, by the ledger's real clock."""
+        return self.due_again is not None and not is_pending(self.due_again, clock)
 
     @property
     def is_outdated(self) -> bool:

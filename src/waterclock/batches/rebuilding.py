@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from waterclock.batches.lease_times import LONGEST_TURN, has_lease_expired
 from waterclock.batches.ledger_snapshot import Pause
 
 _INSTANTS = ("at", "until")
@@ -18,8 +19,8 @@ class Rebuilding:
     `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
     `is_moving`, some tables may be replaced by new ones already, and the lock lasts until all are, whichever runner
     finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set of tables.
-    `sequence` is that of the ledger's write that began it: the rebuild does not satisfy later requests. Instants are of
-    the ledger's real clock.
+    `sequence` is that of the ledger's write that began it: the rebuild does not satisfy later requests. `lease_seconds`
+    is the length of its lease. Instants are of the ledger's real clock.
     """
 
     token: str
@@ -31,10 +32,15 @@ class Rebuilding:
     is_done: bool = False
     standing: str | None = None
     sequence: int = 0
+    lease_seconds: float = LONGEST_TURN.total_seconds()
+
+    def has_expired(self, now: datetime) -> bool:
+        """Return whether the lease of the rebuild has expired at `now`."""
+        return has_lease_expired(self.until, now, self.lease_seconds)
 
     def is_blocking(self, now: datetime) -> bool:
         """Return whether all claims are blocked at `now`."""
-        return self.is_moving or (self.until >= now and not self.is_done)
+        return self.is_moving or not (self.is_done or self.has_expired(now))
 
     @property
     def current_token(self) -> str | None:

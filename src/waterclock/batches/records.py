@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
+
+from waterclock.batches.lease_times import has_lease_expired
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its quarantined rows."""
@@ -91,12 +93,8 @@ class Claim:
     lease_until: datetime
 
     def has_expired(self, now: datetime) -> bool:
-        """Return whether the lease of the claim has expired at `now`.
-
-        A live runner extends it three times per lease. If it ends more than two leases from now, the clock was set back
-        and the runner has not extended it since.
-        """
-        return self.lease_until < now or self.lease_until - now > 2 * timedelta(seconds=self.request.lease_seconds)
+        """Return whether the lease of the claim has expired at `now`."""
+        return has_lease_expired(self.lease_until, now, self.request.lease_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class Reads(Section):
     contents = DatabaseMethod(current.contents)
     pins = DatabaseMethod(current.pins)
     list_collected_items = DatabaseMethod(current.list_collected_items)
+    find_collected_items = DatabaseMethod(current.find_collected_items)
     owned_items = DatabaseMethod(current.owned_items)
     read_closed_since = DatabaseMethod(past_closings.read_closed_since)
     source_notes = DatabaseMethod(source_notes.list_source_notes)

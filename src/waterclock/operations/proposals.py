@@ -35,7 +35,7 @@ from waterclock.operations.retrying import (
     plan_of_readers,
 )
 from waterclock.operations.skipping import skip
-from waterclock.operations.withdrawing import find_withdrawable
+from waterclock.operations.withdrawing import find_shortened_windows, find_withdrawable
 from waterclock.permissions.users_and_roles import Person, Right, require_right
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
@@ -295,7 +295,8 @@ def _withdraw(
     """Withdraw requests, and those requests to recompute older states (FOLLOW) that were made only because of them."""
     for name, found in labels.items():
         is_of_late_rows = at.flow.tables[name].late_rows is not None
-        ledger.decisions.withdraw(name, found, is_of_late_rows=is_of_late_rows, who=who, why=why)
+        shortened = find_shortened_windows(at, ledger, name, found)
+        ledger.decisions.withdraw(name, found, is_of_late_rows=is_of_late_rows, shortened=shortened, who=who, why=why)
     for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow), at.now).items():
         ledger.decisions.end_following(name, followed, who=who)
 

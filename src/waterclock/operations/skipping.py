@@ -17,21 +17,25 @@ from waterclock.timelabel.window import Window
 def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, why: str) -> tuple[datetime, ...]:
     """Skip batches. Return the done windows within their LOOKBACK, which are collected again because of late rows.
 
+    One ledger transaction records the skip and the requests to collect again.
+
     Raises E413 for a label that is done or being made, E412 for an unknown table.
     """
-    ledger.decisions.skip(table.name, windows, who=who, why=why)
     again = _find_unread_windows(ledger, table, windows)
-    for label, skipped in again.items():
-        reason = f"{label_of(skipped)} was skipped, and no other batch's LOOKBACK reads late rows of this window"
-        verb = LOOK_AGAIN if table.is_fold else RECOLLECT
-        ledger.decisions.request_restate(table.name, [label], verb, who=who, why=reason, is_retry=True)
+    reasons = {
+        label: f"{label_of(skipped)} was skipped, and no other batch's LOOKBACK reads late rows of this window"
+        for label, skipped in again.items()
+    }
+    verb = LOOK_AGAIN if table.is_fold else RECOLLECT
+    ledger.decisions.skip(table.name, windows, who=who, why=why, again=reasons, verb=verb)
     return tuple(again)
 
 
 def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]) -> dict[datetime, datetime]:
-    """Map done windows within the LOOKBACK of a skipped batch, but not of the next batch, to the skipped label.
+    """Map done windows within the LOOKBACK of a batch to skip, but not of the next batch, to the label to skip.
 
-    Batches that are skipped, held or made already do not count as the next.
+    Batches that are skipped, held or made already do not count as the next. A batch of `windows` may count as the next
+    of an earlier one: the windows within its own LOOKBACK are included by itself.
     Windows that RETAIN or `drop` removed are not included: a late row would restore all their rows.
     """
     if table.source is None or (lookback := table.source.lookback) is None:
@@ -42,7 +46,7 @@ def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]
     following, after = BEGINNING, FOREVER
     for window in sorted(windows, reverse=True):
         first = cadence.ceil(lookback.subtract_from(window.start, cadence.zone))
-        if window.end != after:  # the skipped windows after it have the same next batch
+        if window.end != after:  # the windows to skip after it have the same next batch
             following = find_next_lookback(ledger, table, window.end)
         after = window.start
         for piece in ledger.reads.slices(table.name, max(first, dropped), min(following, window.start)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.ledger import ledger_errors
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.planner.earlier_starts import find_shortened_labels
 from waterclock.timelabel.label import label_of
 
 Found = dict[str, frozenset[datetime]]
@@ -24,6 +27,20 @@ def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> 
         waiting = find_withdrawable_labels(at.snapshot.of(name))
         requested[name] = frozenset(label for label in waiting if selected is None or selected.contains(label, cadence))
     return {name: of_table for name, of_table in requested.items() if of_table}
+
+
+def find_shortened_windows(
+    at: OpenedProject, ledger: Ledger, name: str, labels: Collection[datetime]
+) -> tuple[datetime, ...]:
+    """Return those closed windows of `labels` that would now read more, since the START of an input moved back.
+
+    Cost: a ledger query for each label of a table with CLOSE WHEN.
+    """
+    if at.flow.tables[name].closes is None:
+        return ()
+    recorded = {(name, label): ledger.reads.inputs(name, label) for label in labels}
+    starts = at.planner.starts(at.snapshot, at.now)
+    return find_shortened_labels(at.flow, at.planner.graph, starts, at.snapshot, recorded).get(name, ())
 
 
 def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:

@@ -229,7 +229,7 @@ class BatchEvaluator:
         troubles = self.facts.snapshot.of(node.table.name).troubles
         for window in (window for span in spans for window in node.table.cadence.windows(*span)):
             trouble = troubles.get(window.start)
-            if trouble is None or _is_due_again(trouble, self.facts.clock):
+            if trouble is None or trouble.is_due_again(self.facts.clock):
                 yield window
 
     def _is_batch_coming(self, node: Node, window: Window) -> bool:
@@ -294,7 +294,7 @@ class BatchEvaluator:
         if past.refused is not None:
             return Status.BLOCKED, f"{past.refused.code} {past.refused.what}"
         trouble = past.troubles.get(window.start)
-        if trouble is not None and not _is_due_again(trouble, self.facts.clock):
+        if trouble is not None and not trouble.is_due_again(self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
             return status, _first_line(trouble.error)
         if pause := self.facts.snapshot.pause_of(node.table.name):
@@ -367,7 +367,7 @@ class BatchEvaluator:
         first = self.batch(name, node.table.cadence.window_of(missing[0]))
         if node.groups_in_order and first.status is Status.READY:
             stopped = min((label for label in past.troubles if first.label < label < window.start), default=None)
-            if stopped is None or _is_due_again(past.troubles[stopped], self.facts.clock):
+            if stopped is None or past.troubles[stopped].is_due_again(self.facts.clock):
                 return None
             first = self.batch(name, node.table.cadence.window_of(stopped))
         return self._root_cause(first)
@@ -489,10 +489,6 @@ def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
 def _cause_rank(cause: Cause) -> int:
     """Return the rank of a cause for display: those that need a user's action come first, then pauses."""
     return 0 if cause.status in STOPS else 1 if cause.status is Status.PAUSED else 2
-
-
-def _is_due_again(trouble: FailedBatch, clock: datetime) -> bool:
-    return trouble.due_again is not None and trouble.due_again <= clock
 
 
 def _first_line(error: str) -> str:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, desk, flow, table
+from waterclock.batches.ledger_snapshot import CONDITION, Closing
 from waterclock.batches.records import Claim
 from waterclock.engine.earlier_starts import find_shortened_reads
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Read, Table
 from waterclock.flow.enums import ReadKind
+from waterclock.operations.proposals import _withdraw
+from waterclock.planner.planning import Planner
 
 ORDERS = table("orders", partitioned=True, start=day(5))
 TOTAL = replace(table("total", partitioned=True, start=day(5)), reads=(Read("orders", ReadKind.HISTORY),))
@@ -74,6 +79,25 @@ def test_a_request_to_recompute_a_closed_window_stays(shop: Desk) -> None:
     shop.ledger.decisions.request_restate("total", [day(5)], "recompute", who="ann")
     begin_earlier(shop, replace(TOTAL, closes=Closes("TRUE", "TRUE")))
     assert requested(shop) == {day(5): "recompute"}
+
+
+@pytest.mark.parametrize("is_earlier_first", [True, False, None])
+def test_a_closed_window_is_made_again_also_if_its_recompute_is_withdrawn(
+    shop: Desk, *, is_earlier_first: bool | None
+) -> None:
+    closed = replace(TOTAL, closes=Closes("TRUE", "TRUE"))
+    shop.apply(ORDERS, closed, fingerprint="flow 1b")
+    shop.ledger.decisions.close_books("total", [(day(5), Closing(day(6), reason=CONDITION))], who="ann")
+    if is_earlier_first is True:
+        begin_earlier(shop, closed)
+    shop.ledger.decisions.request_restate("total", [day(5)], "recompute", who="ann")
+    if is_earlier_first is False:
+        begin_earlier(shop, closed)
+    assert requested(shop) == {day(5): "recompute"}
+    snapshot = shop.ledger.reads.snapshot(shop.flow)
+    at: Any = SimpleNamespace(flow=shop.flow, planner=Planner(shop.flow), snapshot=snapshot, now=NOW)
+    _withdraw(at, shop.ledger, {"total": [day(5)]}, who="ann", why="")
+    assert requested(shop) == ({} if is_earlier_first is None else {day(5): "reopen"})
 
 
 def test_so_is_one_that_was_claimed_in_between(shop: Desk) -> None:

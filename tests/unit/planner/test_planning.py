@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -228,12 +228,19 @@ class TestTrouble:
         assert reason(found, "b", "2013-01-04") == "blocked by a@20130104000000, held: fewer rows"
 
     def test_a_timed_retry_is_offered_when_the_real_clock_says_so(self) -> None:
-        troubles = {at("2013-01-04"): failed("locked", again=at("2024-01-01"))}
+        due = NOW + timedelta(hours=1)
+        troubles = {at("2013-01-04"): failed("locked", again=due)}
         ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles=troubles))
         assert states(plan(flow(A), ledger, NOW), "a") == {"01-04": "failed"}
-        later = plan(flow(A), ledger, NOW, PlanRequest(clock=at("2024-01-01")))
+        later = plan(flow(A), ledger, NOW, PlanRequest(clock=due))
         assert states(later, "a") == {"01-04": "ready"}
         assert reason(later, "a", "2013-01-04") == "tried again after: locked"
+
+    def test_a_retry_does_not_wait_for_a_clock_that_was_set_back(self) -> None:
+        troubles = {at("2013-01-04"): failed("locked", again=NOW)}
+        ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles=troubles))
+        found = plan(flow(A), ledger, NOW, PlanRequest(clock=NOW - timedelta(days=1)))
+        assert states(found, "a") == {"01-04": "ready"}
 
     def test_what_failed_is_tried_alone(self) -> None:
         troubles = {at("2013-01-02"): failed(again=NOW), at("2013-01-03"): failed(again=NOW)}

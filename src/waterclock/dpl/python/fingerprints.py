@@ -8,7 +8,7 @@ a syntax tree is called a shape.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -186,15 +186,77 @@ def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_C
     imports = [node for node in tree.body if isinstance(node, _Imports)]
     modules = {name for node in imports for name in _list_bound_names(node)} - {*values}
     declaring = {name for node in imports if _is_of_waterclock(node) for name in _list_bound_names(node)}
-    found: dict[str, list[_CodePiece]] = {}
+    pieces: list[tuple[_CodePiece, list[str]]] = []
     for statement in tree.body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
             continue  # it does not run in a project
-        piece = _CodePiece(statement)
         changed = (name for name in _list_called_names(statement, declaring) if name not in modules)
-        for name in dict.fromkeys((*_list_bound_names(statement), *changed)):
+        pieces.append((_CodePiece(statement), [*_list_bound_names(statement), *changed]))
+    direct = _group_by_name(pieces)
+    by_call = {
+        id(piece): [*_list_names_changed_in_functions(piece.node, declaring, modules)]
+        for piece, _ in pieces
+        if not isinstance(piece.node, _Imports)
+    }
+    return _group_by_name(
+        (piece, [*names, *_list_names_changed_by_calls(piece.node, direct, by_call)]) for piece, names in pieces
+    )
+
+
+def _group_by_name(pieces: Iterable[tuple[_CodePiece, list[str]]]) -> dict[str, list[_CodePiece]]:
+    found: dict[str, list[_CodePiece]] = {}
+    for piece, names in pieces:
+        for name in dict.fromkeys(names):
             found.setdefault(name, []).append(piece)
     return found
+
+
+def _list_names_changed_by_calls(
+    statement: ast.AST, bindings: Mapping[str, list[_CodePiece]], by_call: Mapping[int, Sequence[str]]
+) -> Iterator[str]:
+    """Yield the globals that functions of the file may change when a statement calls them while the file is loaded.
+
+    `by_call` has the names that functions change, by the piece that defines them. Functions that a called one mentions
+    count as called.
+    """
+    waiting, seen = [*_list_callees(statement)], set[int]()
+    while waiting:
+        for piece in bindings.get(waiting.pop(), ()):
+            if id(piece) not in seen:
+                seen.add(id(piece))
+                yield from (name for name in by_call.get(id(piece), ()) if name in bindings)
+                waiting += piece.names
+
+
+def _list_callees(node: ast.AST) -> Iterator[str]:
+    """Yield the first names of what a statement calls at once: not in the body of a function that it defines."""
+    if isinstance(node, ast.Call):
+        yield from _root_name(node.func)
+    children = ast.iter_child_nodes(node)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield from (name for decorator in node.decorator_list for name in _root_name(decorator))
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        children = iter([*node.decorator_list, node.args])
+    elif isinstance(node, ast.Lambda):
+        children = iter([node.args])
+    for child in children:
+        yield from _list_callees(child)
+
+
+def _list_names_changed_in_functions(
+    statement: ast.AST, declaring: Collection[str], modules: Collection[str]
+) -> Iterator[str]:
+    """Yield the names from outside of a statement's functions whose values these functions may change."""
+    for scope in ast.walk(statement):
+        if not isinstance(scope, _Scope):
+            continue
+        nodes = [node for node in ast.walk(scope) if node is not scope]
+        shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        own = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        stored = {name for node in nodes if _is_changed_part(node) for name in _root_name(node)}
+        called = {name for node in nodes for name in _list_names_of_call(node, declaring)} - {*modules}
+        yield from sorted(shared | (stored | called) - own)
 
 
 def _list_bound_names(node: ast.AST) -> Iterator[str]:
@@ -206,7 +268,7 @@ def _list_bound_names(node: ast.AST) -> Iterator[str]:
         yield from (name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names)
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
-    elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+    elif _is_changed_part(node):
         yield from _root_name(node)
     if not isinstance(node, _Scope):
         for child in ast.iter_child_nodes(node):
@@ -218,11 +280,23 @@ def _is_of_waterclock(node: _Imports) -> bool:
     return any(name.partition(".")[0] == "waterclock" for name in names)
 
 
+def _is_changed_part(node: ast.AST) -> bool:
+    """Return whether code sets or deletes this item or attribute of a value."""
+    return isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load)
+
+
 def _list_called_names(node: ast.AST, declaring: Collection[str]) -> Iterator[str]:
     """Yield the names whose values calls in a statement may change, as in `rates.update(...)` or `shuffle(names)`.
 
     Calls of names in `declaring` only declare statements, and change no values.
     """
+    yield from _list_names_of_call(node, declaring)
+    if not isinstance(node, _Scope):
+        for child in ast.iter_child_nodes(node):
+            yield from _list_called_names(child, declaring)
+
+
+def _list_names_of_call(node: ast.AST, declaring: Collection[str]) -> Iterator[str]:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         call = node.value
         called = [*_root_name(call.func)]
@@ -231,9 +305,6 @@ def _list_called_names(node: ast.AST, declaring: Collection[str]) -> Iterator[st
             yield from (
                 name for given in (*call.args, *(it.value for it in call.keywords)) for name in _root_name(given)
             )
-    if not isinstance(node, _Scope):
-        for child in ast.iter_child_nodes(node):
-            yield from _list_called_names(child, declaring)
 
 
 def _root_name(node: ast.AST) -> Iterator[str]:

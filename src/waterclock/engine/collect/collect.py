@@ -159,7 +159,7 @@ def _read_arrivals(
     # This comes before the query of taken items: all items of a sealed window are recorded by then. So no two runners
     # take one late item (its rows would be duplicated before E414 could refuse it).
     sealed = work.ledger.reads.covered_windows(table.name)
-    taken = work.ledger.reads.list_collected_items(table.name, [item.name for item in present])
+    taken = work.ledger.reads.find_collected_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign_items(free, windows, sealed, others_open=_find_older_open_windows(work, table, windows))
@@ -169,7 +169,9 @@ def _read_arrivals(
         for label, items in by_label.items()
     }
     # items that an earlier batch took, and whose runner died before it could archive them
-    left_behind = [item for item in present if item.name in taken and not item.is_archived]
+    left_behind = [
+        _as_collected(item, taken[item.name]) for item in present if item.name in taken and not item.is_archived
+    ]
     to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
     return CollectResult(collected, source, partial(_archive, table, collector, unit, to_archive))
 
@@ -196,7 +198,18 @@ def _find_older_open_windows(work: RunContext, table: Table, windows: Sequence[W
 
 
 def _item_to_dict(item: Item) -> dict[str, Any]:
-    return {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
+    found = {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
+    return found if item.changed is None else {**found, "changed": item.changed.isoformat()}
+
+
+def _as_collected(item: Item, data: Mapping[str, Any]) -> Item:
+    """Return an item with the size and modification time that it had when it was collected.
+
+    The archive then reports a file that changed since.
+    """
+    if "changed" not in data:
+        return item
+    return replace(item, size=data["size"], changed=datetime.fromisoformat(data["changed"]))
 
 
 def _rename_items(source: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
     Return the tables that were replaced. Cost: a ledger query if there is no such rebuild.
     """
     known = work.ledger.keeping.current_rebuilding()
-    if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
+    if known is None or known.is_done or not (is_left(known) or known.has_expired(work.real_now())):
         return ()
     if known.is_moving:
         try:

@@ -78,7 +78,9 @@ _LAST_OWNED = (
     .order_by(items.c.item.desc())
     .limit(1)
 )
-_COLLECTED_AMONG = _COLLECTED.where(items.c.item.in_(sa.bindparam("names", expanding=True)))
+_COLLECTED_AMONG = sa.select(items.c.item, items.c.data).where(
+    items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
+)
 
 
 def table(database: LedgerDatabase, name: str) -> TableRecord:
@@ -214,17 +216,21 @@ def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datet
         ]
 
 
-def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Return the names of the source items, such as files, that a table has collected: all, or those in `names`."""
+def list_collected_items(database: LedgerDatabase, name: str) -> set[str]:
+    """Return the names of all source items, such as files, that a table has collected."""
     with database.read() as connection:
-        if names is None:
-            return set(connection.execute(_COLLECTED, {"of": name}).scalars())
-        found: set[str] = set()
+        return set(connection.execute(_COLLECTED, {"of": name}).scalars())
+
+
+def find_collected_items(database: LedgerDatabase, name: str, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """Map those of `names` that are source items which a table has collected to their data, as it was collected."""
+    found: dict[str, Mapping[str, Any]] = {}
+    with database.read() as connection:
         wanted = list(names)
         for start in range(0, len(wanted), 500):
             values = {"of": name, "names": wanted[start : start + 500]}
-            found.update(connection.execute(_COLLECTED_AMONG, values).scalars())
-        return found
+            found |= {row.item: row.data for row in connection.execute(_COLLECTED_AMONG, values)}
+    return found
 
 
 def owned_items(

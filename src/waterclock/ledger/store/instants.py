@@ -8,8 +8,6 @@ from functools import lru_cache
 import sqlalchemy as sa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LONGEST_TURN = timedelta(hours=1)
-"""An upper bound of the leases of senders, and of the delays before a next attempt."""
 
 
 def to_micros(instant: datetime) -> int:
@@ -37,11 +35,3 @@ class Instant(sa.types.TypeDecorator[datetime]):
     def process_result_value(self, value: int | None, _dialect: sa.Dialect) -> datetime | None:
         """Convert a number to an instant."""
         return None if value is None else from_micros(value)
-
-
-def is_pending(until: datetime | None, now: datetime) -> bool:
-    """Return whether a lease or delay is still running at `now`. One that ends over an hour later is ignored.
-
-    Such an end shows that the clock was set back.
-    """
-    return until is not None and now < until <= now + LONGEST_TURN

@@ -13,10 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsNow, Decide, Outgoing, StoredAlerts
+from waterclock.batches.lease_times import LONGEST_TURN, is_pending
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.alerts import LOOKED_BEFORE, alert_of_row, outgoing_of_row
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.instants import LONGEST_TURN, is_pending, to_micros
+from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.store.schema import alerts, alerts_look, messages
 
 _RECENT = timedelta(hours=1)

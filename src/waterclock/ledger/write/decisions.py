@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -75,8 +75,20 @@ _NEWEST_DONE = (
 _CHUNK = 500
 
 
-def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
+def record_skipped(
+    database: LedgerDatabase,
+    table: str,
+    windows: Sequence[Window],
+    *,
+    who: str,
+    why: str,
+    again: Mapping[datetime, str] | None = None,
+    verb: str = RECOMPUTE,
+) -> None:
     """Skip batches: they count as covered, without rows, until a retry.
+
+    In the same transaction, request that the done labels of `again` are made again by `verb`, for the reason of each,
+    as `request_restate` with `is_retry` does.
 
     Raises E412 for an unknown table, E413 for a label that is done or being made.
     """
@@ -100,6 +112,9 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
         write.execute_each(_SKIP, old)
         cover(write.connection, table, IntervalSet.from_windows(windows))
         write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
+        for label, reason in (again or {}).items():
+            add_restate_requests(write, table, [label], verb, who=who, why=reason)
+            _retry_stopped(write, table, read_batches(write, table, [label]).values(), who, reason)
 
 
 def retry(
@@ -174,12 +189,16 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
         known = _check_done(write, table, labels)
         requested = add_restate_requests(write, table, labels, verb, who=who, why=why, command=command)
         if is_retry:
-            failed = {BatchStatus.FAILED.value, BatchStatus.HELD.value}
-            stopped = [row for row in known.values() if row.status in failed]
-            done = {"of": table, "as_": BatchStatus.DONE.value}
-            write.execute_each(_CLEAR, [done | {"at": row.label} for row in stopped])
-            _log_labels(write, "retried", table, stopped, who, why)
+            _retry_stopped(write, table, known.values(), who, why)
         return requested
+
+
+def _retry_stopped(write: Write, table: str, known: Iterable[AnyRow], who: str, why: str) -> None:
+    """Discard the attempts to make done batches again that failed or are held: they are due again."""
+    stopped = [row for row in known if row.status in {BatchStatus.FAILED.value, BatchStatus.HELD.value}]
+    done = {"of": table, "as_": BatchStatus.DONE.value}
+    write.execute_each(_CLEAR, [done | {"at": row.label} for row in stopped])
+    _log_labels(write, "retried", table, stopped, who, why)
 
 
 def request_remake_of_held(
@@ -323,6 +342,7 @@ def withdraw(
     labels: Collection[datetime],
     *,
     is_of_late_rows: bool = False,
+    shortened: Collection[datetime] = (),
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
@@ -331,7 +351,8 @@ def withdraw(
     If an attempt to make a done batch again has failed or is held, the attempt is discarded: the batch keeps its rows,
     as if there had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is
     still made again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a
-    reopened window, so the slice is still made again.
+    reopened window, so the slice is still made again. So are the closed windows of `shortened`, which would read more
+    since the START of an input moved back.
 
     Raises E413 for a label under an open claim, E412 for an unknown table.
     """
@@ -344,7 +365,11 @@ def withdraw(
         to_release = end_releases(write, table, requested)
         others = [row for row in requested if row not in to_release]
         is_whole = find_complete_windows(write, table, [row.label for row in others if row.current_claim is not None])
-        hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
+        hidden = [
+            row
+            for row in others
+            if (is_of_late_rows and _hides_reopen(row)) or (row.label in shortened and row.current_claim is not None)
+        ]
         still_reopened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
         withdrawn = [row for row in others if row not in still_reopened]
         write.execute_each(

@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from waterclock.batches.lease_times import is_pending
 from waterclock.batches.run_events import LEFT_OUT, LineageEvent
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.instants import is_pending
 from waterclock.ledger.store.schema import lineage_sent
 
 _PROGRESS = sa.select(lineage_sent)

@@ -39,7 +39,8 @@ def begin_rebuilding(
         if known is not None and known.is_blocking(write.at):
             raise rebuild_in_progress_error(known)
         begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
-        begun = replace(begun, standing=None if known is None else known.current_token, sequence=write.sequence)
+        standing = None if known is None else known.current_token
+        begun = replace(begun, standing=standing, sequence=write.sequence, lease_seconds=lease_seconds)
         write.execute(_SET, {"said": begun.to_json()})
         write.log(BEGUN, who=who, data={"token": token, "runner": runner})
         return begun
@@ -50,7 +51,7 @@ def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: flo
     with database.write() as write:
         known = require_own(write, token)
         until = write.at + timedelta(seconds=lease_seconds)
-        write.execute(_SET, {"said": replace(known, until=until).to_json()})
+        write.execute(_SET, {"said": replace(known, until=until, lease_seconds=lease_seconds).to_json()})
 
 
 def begin_moving(database: LedgerDatabase, token: str) -> None:

@@ -109,6 +109,11 @@ def a(rows=wc.table("raw.a")):
         "from flows.rates import RATES\nRATES.update(usd={})",
         "RATES = {{}}\ndef fill(rates):\n    rates['usd'] = {}\nfill(RATES)",
         "import heapq\nRATES = []\nheapq.heappush(RATES, {})",
+        "RATES = {{}}\ndef load():\n    RATES['usd'] = {}\nload()",
+        "RATES = {{}}\ndef load(usd=0):\n    RATES['usd'] = usd\nload({})",
+        "RATES = {{}}\ndef fill():\n    RATES.update(usd={})\ndef load():\n    fill()\n    return 1\nN = load()",
+        "RATES = {{}}\nclass Rates:\n    def load(self):\n        RATES['usd'] = {}\nrates = Rates()\nrates.load()",
+        "RATES = {{}}\ndef add(it):\n    RATES[it.__name__] = it\n    return it\n@add\ndef usd():\n    return {}",
     ],
     ids=[
         "an item",
@@ -120,6 +125,11 @@ def a(rows=wc.table("raw.a")):
         "an imported value",
         "an argument",
         "an argument of another module",
+        "a function without arguments",
+        "a function with another value",
+        "a function that a function calls",
+        "a method of an object",
+        "a decorator",
     ],
 )
 def test_statements_that_change_a_value_count(change: str, tmp_path: Path) -> None:
@@ -134,6 +144,24 @@ def test_calls_of_modules_and_declarations_do_not_count(call: str, tmp_path: Pat
     usual = CHANGES.format("RATES = 'SELECT 1 AS n'\nOTHERS = 1")
     deep = DEEP + "def declare(name): pass\n"
     assert fingerprint(tmp_path, usual + call, deep=deep) == fingerprint(tmp_path, usual, deep=deep)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return RATES[0]",
+        "wc.view('a.b', as_=RATES)",
+        "RATES = dict(OTHERS)\n    RATES['usd'] = 1",
+        "OTHERS['usd'] = 1",
+        "deep.declare(1)",
+    ],
+    ids=["reads it", "declares", "a name of its own", "changes another one", "a function of a module"],
+)
+def test_calls_of_functions_that_do_not_change_a_value_do_not_count(body: str, tmp_path: Path) -> None:
+    deep = DEEP + "def declare(name): pass\n"
+    defined = CHANGES.format(f"RATES = 'SELECT 1 AS n'\nOTHERS = {{}}\ndef load():\n    {body}")
+    usual = fingerprint(tmp_path, defined, deep=deep)
+    assert fingerprint(tmp_path, f"{defined}\nload()\n", deep=deep) == usual
 
 
 def test_values_of_a_function_and_of_a_class_count(tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
-from waterclock.connectors.interface import Collected, Item, Listing
+from waterclock.connectors.interface import Collected, Item, Listing, Report
 from waterclock.engine.collect.collect import _read_arrivals
+from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.flow.enums import Batching
 from waterclock.timelabel.intervals import IntervalSet
 
-LATE = Item("late", day(0.5), 1, "new/late")
-OWN = Item("own", day(2.5), 1, "new/own")
+LATE = Item("late", day(0.5), 1, "new/late", changed=day(3))
+OWN = Item("own", day(2.5), 1, "new/own", changed=day(2.5))
+COLLECTED = {"name": "late", "size": 2, "stamp": day(0.5).isoformat(), "changed": day(0.5).isoformat()}
 
 
 @dataclass
@@ -36,10 +38,11 @@ class Overtaken:
     def table(self, _: str) -> Any:
         return SimpleNamespace(start=day(0))
 
-    def list_collected_items(self, _: str, names: Iterable[str] | None = None) -> Mapping[str, datetime]:
-        if names is None:  # what an archive need not be looked at for
-            return {}
-        return {name: day(1) for name in names if name == "late" and self._is_recorded()}
+    def list_collected_items(self, _: str) -> set[str]:
+        return set()  # what an archive need not be looked at for
+
+    def find_collected_items(self, _: str, names: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
+        return {name: dict(COLLECTED) for name in names if name == "late" and self._is_recorded()}
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Landed(FakeConnections):
     """A landing folder with a late item, and one of the third day."""
 
     read: dict[datetime, list[str]] = field(default_factory=dict)
+    archived: list[Item] = field(default_factory=list)
 
     def arrivals(self, _: Any, taken: Any = ()) -> Listing:  # noqa: ARG002 - as a collector is asked
         return Listing((LATE, OWN), ())
@@ -55,14 +59,18 @@ class Landed(FakeConnections):
         self.read = {label: [item.name for item in of_label] for label, of_label in items.items()}
         return Collected(None)  # type: ignore[arg-type]  # no frame is looked at
 
+    def archive(self, _: Any, items: Sequence[Item]) -> tuple[Report, ...]:
+        self.archived += items
+        return ()
 
-def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> None:
+
+def read_overtaken() -> tuple[Landed, CollectResult]:
     table = dataclasses.replace(collect("web.clicks", batching=Batching.ARRIVAL_TIME), start=day(0))
     landed = Landed()
     work = work_of([table])
     work.ledger = SimpleNamespace(reads=Overtaken())
     assert table.source is not None
-    gathered = _read_arrivals(
+    read = _read_arrivals(
         work,
         None,  # type: ignore[arg-type]  # the fake reads without Spark
         table,
@@ -71,5 +79,20 @@ def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> Non
         table.source.unit,
         landed,  # type: ignore[arg-type]  # as much of a collector as is asked
     )
+    read.after(work)
+    return landed, read
+
+
+def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> None:
+    landed, read = read_overtaken()
     assert landed.read == {day(2): ["own"]}
-    assert [item["name"] for item in gathered.source[day(2)]["items"]] == ["own"]
+    assert [item["name"] for item in read.source[day(2)]["items"]] == ["own"]
+
+
+def test_the_time_and_size_of_an_item_are_noted_and_compared_also_when_a_later_batch_archives_it() -> None:
+    landed, read = read_overtaken()
+    assert [item["changed"] for item in read.source[day(2)]["items"]] == [day(2.5).isoformat()]
+    assert [(it.name, it.size, it.changed) for it in landed.archived] == [
+        ("late", 2, day(0.5)),
+        ("own", 1, day(2.5)),
+    ]

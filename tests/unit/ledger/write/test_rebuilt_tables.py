@@ -59,3 +59,19 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     at_desk.apply(new, fingerprint="flow 2")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.x").dropped_before == day(3)
     assert keeping.drop_boundary("a.x", by=FOREVER) == day(3)
+
+
+def test_the_lock_of_a_rebuild_ends_once_the_clock_was_set_back_unless_it_is_extended_since(at_desk: Desk) -> None:
+    at_desk.apply(table("a.x"))
+    keeping = at_desk.ledger.keeping
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    at_desk.clock.pass_by(days=-1)
+    keeping.renew_rebuilding("t", lease_seconds=60)
+    with pytest.raises(WaterclockError) as refused:
+        at_desk.claim("a.x", 0)
+    assert refused.value.code == "E644"
+    at_desk.clock.pass_by(minutes=-2)
+    at_desk.claim("a.x", 0)
+    with pytest.raises(WaterclockError) as refused:
+        keeping.renew_rebuilding("t", lease_seconds=60)
+    assert refused.value.code == "E644"
