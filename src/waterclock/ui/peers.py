@@ -46,6 +46,12 @@ def peer_of(scope: Scope) -> str:
     user = _find_user((address, client[1]), (_address_of(server[0]), server[1]))
     if user is not None:
         return f"user {user}"
+    return network_of(client[0])
+
+
+def network_of(host: str) -> str:
+    """Return an IPv4 address as it is, and the network of a machine for an IPv6 address."""
+    address = _address_of(host)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, _NETWORK_BITS), strict=False))
     return str(address)
