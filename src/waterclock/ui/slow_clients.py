@@ -20,7 +20,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from waterclock.http.listening import Listener
-from waterclock.ui.peers import network_of
+from waterclock.ui.peers import KEPT, network_of
 
 SECONDS = 10.0
 MOST = 200  # connections
@@ -94,6 +94,7 @@ class _LimitedConnection(H11Protocol):
             del most[oldest]
             oldest.transport.abort()
         super().connection_made(transport)
+        self.app_state = {**self.app_state, KEPT: {}}  # each request has the same dictionary in its state
         self.handshakes.complete(transport.get_extra_info("socket").fileno())
         self.new[self] = None
         # so that all unread data counts as waiting; with 0, asyncio would never resume a transport of TLS
