@@ -32,7 +32,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")  # of RFC 6749
 def resolve_access_rules(config: Config, errors: list[WaterclockError]) -> AccessRules:
     """Return the users and sign-in settings of the project file. Append all errors in the sections to `errors`.
 
-    What is invalid gives no right: an unknown role is left out, and an invalid provider is None.
+    An invalid entry gives no right: an unknown role is left out, and an invalid provider is None.
     """
     roles = {name: _rights(config, name, errors) for name in config.roles}
     users = {name: _user(config, name, roles, errors) for name in config.users}
