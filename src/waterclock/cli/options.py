@@ -95,11 +95,19 @@ HERE = Path()
 
 
 def certificate_of(file: Path | None, key: Path | None) -> Certificate | None:
-    """Return the certificate of the two options, or None for HTTP. Raises BadParameter for one without the other."""
+    """Return the certificate of the two options, or None for HTTP.
+
+    Prints the warning W205 if other users can read the private key. Raises BadParameter for one option without the
+    other.
+    """
     if file is None and key is None:
         return None
     if file is None or key is None:
         raise typer.BadParameter("--certificate and --key belong together")
+    from waterclock.cli.views.error_card import show_errors
+    from waterclock.cli.views.theme import console
     from waterclock.http.server_certificate import Certificate
+    from waterclock.permissions.open_places import open_place_warnings
 
+    show_errors(console(stderr=True), open_place_warnings([key]))
     return Certificate(file, key)

@@ -33,6 +33,8 @@ def client_type() -> Any:
 
         most_bytes: int | None = None
         """The maximum size of an answer with its notices and notifications. Applies only to TCP on Linux."""
+        longest_seconds: float | None = None
+        """The maximum time of an answer; None for six hours."""
 
         def wait(self, gen: Generator[Any, Any, Any], *args: Any, **settings: Any) -> Any:
             """Wait for an answer that has not arrived yet."""
@@ -63,14 +65,16 @@ def _limit_answer(connection: Any, answer: Generator[Any, Any, Any], wanted: Any
     """Wrap psycopg's generator `answer` so that it fails beyond the limits. psycopg resumes it every 0.1 seconds."""
     from psycopg import OperationalError
 
-    end = time.monotonic() + _LONGEST_SECONDS
+    seconds = connection.longest_seconds or _LONGEST_SECONDS
+    end = time.monotonic() + seconds
     most = connection.most_bytes and connection.most_bytes + _received_bytes(connection)
     try:
         while True:
             ready = yield wanted
             why = None
             if time.monotonic() > end:
-                why = f"no complete answer within {_LONGEST_SECONDS / 3600:g} hours"
+                limit = f"{seconds / 3600:g} hours" if seconds >= 3600 else f"{seconds:g} seconds"
+                why = f"no complete answer within {limit}"
             elif most and _received_bytes(connection) > most:
                 why = f"an answer of more than {connection.most_bytes >> 20:,} MiB"
             if why is not None:

@@ -10,7 +10,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
+from typing import TypeVar
+
+_Result = TypeVar("_Result")
 
 
 @contextmanager
@@ -47,6 +51,29 @@ def limit_query_time(seconds: float, interrupt: Callable[[], None]) -> Iterator[
             if is_over.is_set():
                 raise TimeoutError(f"the query was not over within {seconds / 3600:g} hours") from error
             raise
+
+
+def call_in_time(seconds: float, call: Callable[[], _Result]) -> _Result:
+    """Return the result of `call`, which runs in another thread. Raises its error, or TimeoutError if it takes longer.
+
+    This is for calls that cannot be interrupted, such as the resolution of a name. A call that is late goes on in its
+    thread until it ends by itself, and its result is dropped.
+    """
+    result: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="call in time", daemon=True).start()
+    try:
+        return result.result(seconds)
+    except TimeoutError:
+        if result.done():
+            raise  # the error of the call
+        raise TimeoutError(f"no complete answer within {seconds:g} seconds") from None
 
 
 @contextmanager

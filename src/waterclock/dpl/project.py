@@ -133,6 +133,27 @@ def check_project(
         return _check(root, env or os.environ.get(_ENV), capabilities, known)
 
 
+def read_access(root: Path, *, env: str | None = None) -> tuple[AccessRules, SecretPlaces]:
+    """Read the users, their rights and the places of secrets from the project file alone: the flow may have errors.
+
+    An invalid entry gives no right. Raises ProjectErrors if the file or the environment is invalid, E930 if another
+    user can change the file, and OSError.
+    """
+    from waterclock.dpl.config.model import read_config
+    from waterclock.dpl.resolve.secret_places import secret_places
+    from waterclock.dpl.resolve.users_and_roles import resolve_access_rules
+
+    root = root.resolve()
+    try:
+        text = read_project_file(root)
+    except UnicodeDecodeError as error:
+        raise ProjectErrors([not_utf8_error(FILE, error)]) from None
+    config, errors = read_config(text, env=env or os.environ.get(_ENV))
+    if config is None:
+        raise ProjectErrors(errors)
+    return resolve_access_rules(config, errors), secret_places(root, config)
+
+
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
     """Disable the garbage collector, whose scans take a third of the time of loading and find almost no garbage."""

@@ -35,10 +35,11 @@ WARNINGS: Mapping[str, Code] = {
     ),
     "W205": Code(
         "data that other users can reach",
-        "A warning of `check`: the project runs. The storage, the work folder, the file of the ledger or the folder of "
-        "secrets has permissions for other users of this machine, and no folder above it keeps them out. New "
-        "ones are private. The group of a folder with the setgid bit gives no warning, because that is how a group "
-        "shares a storage.",
+        "A warning of `check`: the project runs. The storage, the work folder, the file of the ledger, the folder of "
+        "secrets, or the private key of a connection or of Vault has permissions for other users of this machine, and "
+        "no folder above it keeps them out. A server that is started with `--key` warns of that file too. New ones "
+        "are private. The group of a folder with the setgid bit gives no warning, because that is how a group shares "
+        "a storage.",
     ),
     "W206": Code(
         "login with unneeded privileges",

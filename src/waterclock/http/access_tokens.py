@@ -47,7 +47,7 @@ def bearer_of(authorization: str) -> str | None:
 
 @dataclass(slots=True)
 class WrongTokens:
-    """Delays the responses to wrong tokens. Right tokens are never delayed.
+    """Counts wrong tokens, and delays the responses to them. Right tokens are never delayed.
 
     At most `most` responses are delayed at the same time, so that guesses cannot exhaust the server. Further ones are
     answered immediately with 429.
@@ -55,10 +55,12 @@ class WrongTokens:
 
     seconds: float = _SECONDS
     most: int = _MOST_SLOWED
+    count: int = 0
     _slowed: int = 0
 
     async def delay(self) -> bool:
-        """Delay the response to a wrong token; return False without waiting if too many are delayed already."""
+        """Count a wrong token and delay its response; return False at once if too many are delayed already."""
+        self.count += 1
         if self._slowed >= self.most:
             return False
         self._slowed += 1

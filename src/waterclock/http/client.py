@@ -19,6 +19,8 @@ from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from waterclock.database_clients.time_limits import call_in_time
+
 if TYPE_CHECKING:
     import httpx2
 
@@ -110,17 +112,29 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a new connection, and return the response. Raises TooBig or NoResponse."""
+    """Send one request over a new connection, and return the response. Raises TooBig or NoResponse.
+
+    The limits are those of `receive`. Here `seconds` also limits the connection, which resolves the name of the host
+    and tries all its addresses.
+    """
     import httpx2
 
+    seconds = timeout * _SLOW if seconds is None else seconds
     try:
         client = client_of(timeout=timeout, headers=headers, trusted=trusted)
         request = client.build_request(method, address, content=content)
     except (httpx2.InvalidURL, ValueError) as error:  # its text may quote a secret in the address or in a header
         why = f"the address or a header is invalid: {type(error).__name__}"
         raise NoResponse(HttpFailure.NO_CONNECTION, why) from None
-    with client:
-        return receive(client, request, most=most, timeout=timeout, seconds=seconds)
+
+    def send() -> HttpResponse:
+        with client:
+            return receive(client, request, most=most, timeout=timeout, seconds=seconds)
+
+    try:
+        return call_in_time(seconds, send)
+    except TimeoutError:  # if the connection is opened later, `receive` writes nothing to it
+        raise _late_response(seconds) from None
 
 
 def receive(
@@ -142,14 +156,14 @@ def receive(
         with closing(client.send(request, stream=True)) as response:
             return _read(response, most, until)
     except _ResponseTooLate:
-        raise NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
+        raise _late_response(seconds) from None
     except httpx2.ConnectError as error:
         raise NoResponse(
             HttpFailure.NO_CONNECTION, str(error) or "no connection", _certificate_problem(error)
         ) from None
     except httpx2.TimeoutException:
         if time.monotonic() >= until:
-            raise NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds") from None
+            raise _late_response(seconds) from None
         raise NoResponse(HttpFailure.LATE, f"no response within {timeout:g} seconds") from None
     except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError, httpx2.DecodingError) as error:
         why = f"the connection ended before the response was complete: {error}"
@@ -160,6 +174,10 @@ def receive(
         raise NoResponse(HttpFailure.NO_CONNECTION, str(error) or type(error).__name__) from None
     finally:
         _deadline.reset(token)
+
+
+def _late_response(seconds: float) -> NoResponse:
+    return NoResponse(HttpFailure.LATE, f"the response was incomplete after {seconds:.0f} seconds")
 
 
 def _certificate_problem(error: BaseException | None) -> str:

@@ -1,13 +1,15 @@
-"""Finds files and folders with data that other users of this machine can reach."""
+"""Finds files and folders with data or private keys that other users of this machine can reach."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from waterclock.errors import WaterclockError
 from waterclock.permissions.ownership import is_private_group
 
 _OTHERS, _GROUP = stat.S_IRWXO, stat.S_IRWXG
@@ -38,6 +40,19 @@ def find_open_places(paths: Iterable[Path]) -> Iterator[OpenPlace]:
                 yield OpenPlace(path, "its group", stat.S_IMODE(status.st_mode))
         except OSError:  # it does not exist, or this process itself cannot reach it
             continue
+
+
+def open_place_warnings(paths: Iterable[Path]) -> Iterator[WaterclockError]:
+    """Yield the warning W205 for each path that `find_open_places` finds."""
+    for found in find_open_places(paths):
+        command = f"chmod {0o700 if found.path.is_dir() else 0o600:o} {shlex.quote(str(found.path))}"
+        yield WaterclockError(
+            "W205",
+            f"{found.who} can reach {found.path}",
+            where=str(found.path),
+            why=f"its permissions are {found.mode:04o}",
+            fix=f"`{command}`, or share it with a group (docs/howto/share-a-project.md)",
+        )
 
 
 def _is_open_to_group(path: Path, status: os.stat_result) -> bool:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.database_clients.time_limits import call_in_time
 from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0
-_MOST_SECONDS, _MOST_BYTES = 30.0, 1 << 20  # for a complete response
+_MOST_SECONDS, _MOST_BYTES = 30.0, 1 << 20  # for the login and the response together, and for each response
 # Vault's values with the monotonic time of their reading; only in this process, and never for missing secrets
 _cache: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -72,8 +73,8 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
             f'write vault = {{ path = "…" }}, or name it <path>/{name}',
         )
     try:
-        client = _client(place, name, read_local)
-        kept = _read(client, place, path)
+        # requests limits each read, and so a response whose headers arrive byte by byte would have no limit
+        kept = call_in_time(_MOST_SECONDS, lambda: _read(_client(place, name, read_local), place, path))
     except hvac.exceptions.InvalidPath:
         return None
     except (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.dpl.project import Project
+from waterclock.dpl.config.file_name import FILE
+from waterclock.dpl.project import Project, read_access
 from waterclock.engine.connections import connections_of
 from waterclock.engine.flow_reloading import Stamps, stamps_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
@@ -19,8 +21,10 @@ from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.abandoned_claim_report import Left, describe_abandoned_claims, mark_abandoned_claims
 from waterclock.operations.project_opening import OpenedProject, now_of, open_project
+from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
+from waterclock.secrets.reader import SecretPlaces
 from waterclock.ui.page_cache import PageCache
 
 _SECONDS_TO_CLOSE = 3
@@ -43,6 +47,7 @@ class LiveProject:
     _had_ledger: bool = False
     _renames_applied_to: Project | None = None
     _snapshot: LedgerSnapshot | None = None
+    _access: tuple[tuple[int, ...], AccessRules, SecretPlaces | None] = ((), AccessRules(), None)
     _abandoned: Left = field(default_factory=dict)
 
     def load(self) -> OpenedProject:
@@ -59,6 +64,19 @@ class LiveProject:
         """Return the project as its files declare it now, without its ledger. Raises ProjectErrors with all errors."""
         with self._lock:
             return self._load_current()[0]
+
+    def access(self) -> tuple[AccessRules, SecretPlaces | None]:
+        """Return the declared users and the places of secrets, as the project file states them now.
+
+        The flow may have errors. If the project file cannot be read, the result is that of its last readable state.
+        Cost: a stat of the file
+        """
+        with suppress(WaterclockError, OSError):  # reported by the pages
+            stat = (self.folder / FILE).stat()
+            stamp = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
+            if stamp != self._access[0]:
+                self._access = (stamp, *read_access(self.folder, env=self.env))
+        return self._access[1:]
 
     def ledger(self) -> Ledger | None:
         """Return the ledger, even while the project has errors; None before the first run. Raises E421 to E423."""

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+KEPT = "waterclock.kept"
+"""The key, in the state of each request, of a dictionary that belongs to its connection and ends with it."""
 _CONNECTION = "waterclock.connection"
+_PEER = "peer"
 _SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ESTABLISHED = "01"  # the sockets of closed connections have no user
 _NETWORK_BITS = 64  # a machine changes its IPv6 address within this network
@@ -30,6 +33,7 @@ class PeerMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI request."""
         scope[_CONNECTION] = (scope.get("client"), scope.get("server"))
+        scope[KEPT] = scope.get("state", {}).get(KEPT)
         await self._app(scope, receive, send)
 
 
@@ -37,15 +41,31 @@ def peer_of(scope: Scope) -> str:
     """Return `user ID` for a request of a process on this machine, or else the address of the client.
 
     The result is empty for a Unix socket. On systems other than Linux, it is always an address.
-    Cost: up to two reads of the list of the machine's connections, some milliseconds for 10,000 of them
+    Cost: for the first call of a connection, up to two reads of the list of the machine's connections, some
+    milliseconds. The connection keeps the result, except after a failed read, and an address of this machine whose
+    user was not found. A later connection from the same port belongs to another process, and is looked up again.
     """
     client, server = scope.get(_CONNECTION) or (None, None)
     if not client or not client[0] or not server:
         return ""
-    address = _address_of(client[0])
-    user = _find_user((address, client[1]), (_address_of(server[0]), server[1]))
-    if user is not None:
-        return f"user {user}"
+    kept = scope.get(KEPT)
+    if kept:
+        return str(kept[_PEER])
+    address, own = _address_of(client[0]), _address_of(server[0])
+    try:
+        user = _find_user((address, client[1]), (own, server[1]))
+    except OSError:  # such as too many open files: the next request reads again
+        return network_of(client[0])
+    found = network_of(client[0]) if user is None else f"user {user}"
+    is_of_this_machine = address.is_loopback or address == own
+    if kept is not None and (user is not None or not is_of_this_machine):  # the list may lack an open connection
+        kept[_PEER] = found
+    return found
+
+
+def network_of(host: str) -> str:
+    """Return an IPv4 address as it is, and the network of a machine for an IPv6 address."""
+    address = _address_of(host)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, _NETWORK_BITS), strict=False))
     return str(address)
@@ -57,11 +77,14 @@ def _address_of(text: str) -> _Address:
 
 
 def _find_user(own: tuple[_Address, int], other: tuple[_Address, int]) -> int | None:
-    """Return the id of the user whose process has the local socket with these two ends, or None if there is none."""
+    """Return the id of the user whose process has the local socket with these two ends, or None if there is none.
+
+    Raises OSError if a list cannot be read now. A list that this system does not have, or does not show, is empty.
+    """
     for path in _SOCKETS:
         try:
             text = path.read_text(encoding="ascii")
-        except OSError:
+        except (FileNotFoundError, PermissionError):
             continue
         is_long = path.name.endswith("6")
         ends = f" {_format_endpoint(*own, is_long=is_long)} {_format_endpoint(*other, is_long=is_long)} {_ESTABLISHED} "

@@ -17,7 +17,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.access_records import AccessLog
 from waterclock.operations.token_cache import AccessTokenCache
 from waterclock.permissions.users_and_roles import AccessRules, Person, SignIn, owner
-from waterclock.secrets.reader import SecretPlaces, Secrets
+from waterclock.secrets.reader import Secrets
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.oidc.provider import Provider
@@ -34,9 +34,7 @@ class People:
     live: LiveProject
     log: AccessLog = field(init=False)
     owner: Person = field(default_factory=lambda: owner(RunSettings().who))
-    _rules: AccessRules = field(default_factory=AccessRules)
     _flow: Flow | None = None
-    _secrets: SecretPlaces | None = None
     _provider: Provider | None = None
     _tokens: AccessTokenCache = field(init=False)
 
@@ -58,11 +56,8 @@ class People:
                 await run_in_threadpool(self.log.write, due)
 
     def rules(self) -> AccessRules:
-        """Return the declared users. While the project has errors, they are those of its last state without errors."""
-        with suppress(WaterclockError, OSError):  # reported by the pages
-            project = self.live.project()
-            self._rules, self._secrets = project.access, project.secrets
-        return self._rules
+        """Return the users that the project file declares now."""
+        return self.live.access()[0]
 
     def find_requirement(self, path: str) -> Callable[[Person], None] | None:
         """Return the check that a person may see all that a page shows, or None if the page shows no tables."""
@@ -109,14 +104,15 @@ class People:
         return found
 
     def _read_secret(self, name: str) -> str:
-        if self._secrets is None:
+        places = self.live.access()[1]
+        if places is None:
             raise WaterclockError(
                 "E225",
                 f"secret {name} does not resolve",
-                why="the project cannot be read",
+                why="the project file cannot be read",
                 fix="correct the errors that `waterclock check` lists, then sign in again",
             )
-        return Secrets.of(self._secrets).read(name)
+        return Secrets.of(places).read(name)
 
     async def find(self, credential: Credential) -> Person | None:
         """Return the person with a credential; None if the token is no longer valid or the user no longer declared.

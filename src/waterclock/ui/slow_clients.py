@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from waterclock.http.listening import Listener
+from waterclock.ui.peers import KEPT, network_of
 
 SECONDS = 10.0
 MOST = 200  # connections
@@ -29,31 +31,45 @@ _IS_SENDING = frozenset({h11.IDLE, h11.SEND_BODY})
 class _Handshakes:
     """The accepted connections whose TLS handshake is not complete, by file descriptor, the oldest first.
 
-    Each is shut down after some seconds, and the oldest of them if there are more than `most`.
+    Each is shut down after some seconds. If there are more than `most`, the oldest of the address with most of them is
+    shut down at once, so that clients at other addresses can finish their handshakes.
     """
 
     seconds: float
     most: int
-    _pending: dict[int, socket.socket] = field(default_factory=dict)
+    _pending: dict[int, tuple[socket.socket, str]] = field(default_factory=dict)
 
     def begin(self, accepted: socket.socket) -> None:
         """Wait for the handshake of a connection that the running event loop has accepted."""
         descriptor = accepted.fileno()
         self._pending.pop(descriptor, None)  # of a connection that has ended
         if len(self._pending) >= self.most:
-            self._end(*next(iter(self._pending.items())))
-        self._pending[descriptor] = accepted
+            self._end_oldest_of_largest_address()
+        self._pending[descriptor] = accepted, _client_network(accepted)
         asyncio.get_running_loop().call_later(self.seconds, self._end, descriptor, accepted)
 
     def complete(self, descriptor: int) -> None:
         """Wait no longer: the connection is counted and timed by its protocol from now on."""
         self._pending.pop(descriptor, None)
 
+    def _end_oldest_of_largest_address(self) -> None:
+        (largest, _), *_ = Counter(network for _, network in self._pending.values()).most_common(1)
+        oldest = next(descriptor for descriptor, (_, network) in self._pending.items() if network == largest)
+        self._end(oldest, self._pending[oldest][0])
+
     def _end(self, descriptor: int, accepted: socket.socket) -> None:
-        if self._pending.get(descriptor) is accepted:
+        if self._pending.get(descriptor, (None,))[0] is accepted:
             del self._pending[descriptor]
             with suppress(OSError):  # it has ended already
                 accepted.shutdown(socket.SHUT_RDWR)
+
+
+def _client_network(accepted: socket.socket) -> str:
+    """Return the address of a client, its network for IPv6, or "" if the client has left already."""
+    try:
+        return network_of(accepted.getpeername()[0])
+    except OSError:
+        return ""
 
 
 class _LimitedConnection(H11Protocol):
@@ -78,6 +94,7 @@ class _LimitedConnection(H11Protocol):
             del most[oldest]
             oldest.transport.abort()
         super().connection_made(transport)
+        self.app_state = {**self.app_state, KEPT: {}}  # each request has the same dictionary in its state
         self.handshakes.complete(transport.get_extra_info("socket").fileno())
         self.new[self] = None
         # so that all unread data counts as waiting; with 0, asyncio would never resume a transport of TLS

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from tests.security.files.test_hostile_avro import avro, record, rows_of, zigzag
-from waterclock.connectors.files import avro_blocks, avro_memory, avro_reading
-from waterclock.connectors.files.avro_memory import cost_of
+from waterclock.connectors import avro_memory
+from waterclock.connectors.avro_memory import cost_of
+from waterclock.connectors.files import avro_blocks, avro_reading
 
 MIB = 1 << 20
 COUNT = 10_000

@@ -6,6 +6,7 @@ import http.client
 import os
 import socket
 import stat
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -116,6 +117,51 @@ def test_a_peer_is_the_user_of_an_open_connection(at: str, to: str) -> None:
             assert peer_of(scope) == (f"user {os.geteuid()}" if Path("/proc/net/tcp").exists() else to)
             client.close()
             assert peer_of(scope) in {to, f"{to}/64", "::/64"}
+
+
+def test_a_peer_is_kept_for_its_connection_and_not_for_its_port(
+    served: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [os.geteuid(), os.geteuid() + 1]
+    cookie = cookie_of(served)
+    if not Path("/proc/net/tcp").exists():
+        pytest.skip("peers are addresses here")
+    monkeypatch.setattr("waterclock.ui.peers._find_user", lambda *_: users.pop(0))
+    port, answers = 0, []
+    for requests in (3, 1):
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", served.port, timeout=10, source_address=("127.0.0.1", port))
+        ) as connection:
+            connection.connect()
+            port = connection.sock.getsockname()[1]
+            # closed by a reset, which frees the port at once
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            for _ in range(requests):
+                connection.request("GET", "/livez", headers={"Cookie": cookie})
+                answer = connection.getresponse()
+                answers.append(answer.status)
+                answer.read()
+    assert (answers, users) == ([200, 200, 200, 401], [])
+
+
+@needs_root
+def test_another_user_cannot_use_a_session_from_a_port_of_its_browser(served: RunningServer) -> None:
+    cookie = cookie_of(served)
+
+    def ask_from(port: int) -> tuple[int, int]:
+        at = ("127.0.0.1", port)
+        with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=10, source_address=at)) as connection:
+            connection.connect()
+            own = connection.sock.getsockname()[1]
+            # closed by a reset, which frees the port at once
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.request("GET", "/livez", headers={"Cookie": cookie})
+            return connection.getresponse().status, own
+
+    status, port = ask_from(0)
+    assert status == 200
+    assert as_user(MALLORY, lambda: ask_from(port)) == (401, port)
+    assert ask_from(port) == (200, port)
 
 
 def test_peers_elsewhere_are_addresses_or_networks() -> None:

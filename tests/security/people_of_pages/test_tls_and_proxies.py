@@ -109,6 +109,30 @@ def test_headers_about_the_client_are_believed_from_named_proxies_alone(
             assert connection.getresponse().status == 401
 
 
+def test_the_peer_of_an_encrypted_connection_is_looked_up_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "keys")
+    pair, context = authority.pair("pages"), ssl.create_default_context(cafile=str(authority.certificate))
+    users = [1000, 1001]
+    monkeypatch.setattr("waterclock.ui.peers._find_user", lambda *_: users.pop(0))
+    certificate = Certificate(pair.certificate, pair.key)
+    with serve_pages(LiveProject(folder), "127.0.0.1", 0, certificate=certificate) as served:
+        path, cookie = "/" + served.new_link().split("/", 3)[3], ""
+        statuses = []
+        for count in (3, 1):
+            with closing(
+                http.client.HTTPSConnection("127.0.0.1", served.port, context=context, timeout=10)
+            ) as connection:
+                for _ in range(count):
+                    connection.request("GET", path, headers={"Cookie": cookie})
+                    answer = connection.getresponse()
+                    answer.read()
+                    statuses.append(answer.status)
+                    cookie, path = cookie or answer.headers["set-cookie"].partition(";")[0], "/openapi.json"
+    assert (statuses, users) == ([303, 200, 200, 401], [])
+
+
 def test_connections_without_a_handshake_end_in_time_and_the_oldest_make_room(folder: Path, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "keys")
     pair, context = authority.pair("pages"), ssl.create_default_context(cafile=str(authority.certificate))

@@ -181,6 +181,26 @@ def test_rights_change_with_the_project_file_and_stay_as_they_were_while_it_has_
     assert page.post("/quality").status_code == 403
 
 
+def test_rights_follow_the_project_file_while_the_flow_has_errors(served: Served) -> None:
+    going, staying = (served.client(served.token(name, name, rights={Right.LOOK})) for name in ("anna", "ben"))
+    assert [page.get("/livez").status_code for page in (going, staying)] == [200, 200]
+    wrong = served.file.parent / "flows" / "wrong.dpl"
+    wrong.write_text("COLLECT nonsense;")
+    try:
+        served.file.write_text(stocks.HEADER + USERS.replace("users.anna", "users.dora").replace('["look"]', '["run"]'))
+        assert [page.get("/livez").status_code for page in (going, staying)] == [401, 200]
+        assert staying.get("/errors.json").status_code == 403
+    finally:
+        wrong.unlink()
+
+
+def test_an_invalid_section_of_the_project_file_gives_no_right(served: Served) -> None:
+    page = served.client(served.token("role", rights={Right.LOOK}))
+    assert page.get("/errors.json").status_code == 200
+    served.file.write_text(stocks.HEADER + USERS.replace('roles = ["operator"]', 'roles = ["operater"]'))
+    assert page.get("/errors.json").status_code == 403
+
+
 def test_forged_cookies_are_no_session(served: Served) -> None:
     for value in ("", "1", "x" * 5000, "%00", "anna", "wct_anna", digest_of_token(new_access_token())):
         page = served.client()

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from waterclock.alerts.targets import check_target, target_errors
+from waterclock.alerts.targets import check_target, notify, target_errors
 from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
 from waterclock.flow.alerts import Target, TargetKind
@@ -29,3 +30,19 @@ def test_a_secret_that_holds_no_address_is_refused_without_being_shown(tmp_path:
         check_target(target, Secrets(SecretPlaces(tmp_path), {"WATERCLOCK_SECRET_DESK": "s3cret"}))
     assert refused.value.code == "E914"
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_mention_in_an_error_notifies_no_channel() -> None:
+    class Chat:
+        def notify(self, **sent: Any) -> bool:
+            self.sent = sent
+            return True
+
+    mentions = "@everyone a@here (@Channel) <!channel> <@U123> <@&7> <#C1> @ann"
+    plain = "raw.orders@2026-11-09 of ann@example.com: 3 < 4 <a>"
+    chat, alert = Chat(), {"kind": "test", "severity": "error", "telling": "firing"}
+    notify(chat, {"title": mentions, "text": f"{plain} {mentions}", "alerts": [alert]})  # type: ignore[arg-type]
+    escaped = "@_everyone a@_here (@_Channel) <_!channel> <_@_U123> <_@&7> <_#C1> @_ann".replace(
+        "_", "\N{ZERO WIDTH SPACE}"
+    )
+    assert (chat.sent["title"], chat.sent["body"]) == (escaped, f"{plain} {escaped}")

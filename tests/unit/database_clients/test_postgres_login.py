@@ -257,6 +257,21 @@ def test_an_answer_without_an_end_is_not_waited_for(
     assert time.monotonic() - begun < 5
 
 
+def test_a_silent_catalog_is_not_waited_for_as_long_as_a_query(
+    silent: Callable[[bytes], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.connectors.postgres.database._CATALOG_SECONDS", 0.5)
+    database = database_of(setting_of("ops", tmp_path, url=silent(_DONE), timeout=0.5)).for_catalog
+    with closing(database.connect()) as connection:
+        assert connection.longest_seconds == 1  # type: ignore[attr-defined]
+    begun = time.monotonic()
+    with closing(connect(silent(b""), autocommit=True)) as connection:
+        connection.longest_seconds = 1  # type: ignore[attr-defined]
+        with pytest.raises(psycopg.OperationalError, match="no complete answer within 1 seconds"):
+            connection.execute("SELECT 1")
+    assert time.monotonic() - begun < 5
+
+
 def test_an_answer_has_a_limit_of_bytes(silent: Callable[[bytes], str]) -> None:
     with (
         pytest.raises(psycopg.OperationalError, match="an answer of more than 1 MiB"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from tests.unit.http.test_client import HEAD, Server, drip, server
+from tests.unit.http.test_client import HEAD, OK, Server, drip, server
 from waterclock.http import posting
 from waterclock.http.posting import NotDelivered, post, retry_delay
 
@@ -51,3 +54,25 @@ def test_a_server_that_adds_a_byte_now_and_then_is_not_waited_for(
     with pytest.raises(NotDelivered, match="did not answer in time"):
         post(server.url, SECRET, {})
     assert time.monotonic() - begun < 5
+
+
+def test_the_resolution_of_a_name_counts_and_nothing_is_sent_after_the_limit(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "_SECONDS_IN_TOTAL", 0.3)
+    server.answers = [lambda to: to.sendall(OK)]
+    resolve = socket.getaddrinfo
+
+    def resolve_slowly(*name: Any, **settings: Any) -> Any:
+        time.sleep(1)
+        return resolve(*name, **settings)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_slowly)
+    begun = time.monotonic()
+    with pytest.raises(NotDelivered, match="did not answer in time"):
+        post(server.url, SECRET, {})
+    assert time.monotonic() - begun < 0.9
+    for thread in threading.enumerate():
+        if thread.name == "call in time":
+            thread.join(5)
+    assert len(server.answers) == 1

@@ -223,6 +223,26 @@ def _goes_on(of: Vault) -> None:
             time.sleep(0.01)
 
 
+def test_headers_that_arrive_byte_by_byte_are_not_waited_for(
+    vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drip(of: Vault) -> None:
+        of.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+        until = time.monotonic() + 3
+        with suppress(OSError):
+            while time.monotonic() < until:
+                of.wfile.write(b"a")
+                time.sleep(0.05)
+
+    monkeypatch.setattr(keyring_and_vault, "_MOST_SECONDS", 0.5)
+    monkeypatch.setattr(Vault, "do_GET", drip)
+    begun = time.monotonic()
+    with pytest.raises(WaterclockError) as refused:
+        reading(VaultPlace(vault, path="shop", token="root"), tmp_path, ROOT=ROOT).read("ops/password")
+    assert (refused.value.code, refused.value.transient) == ("E920", True)
+    assert time.monotonic() - begun < 2.5
+
+
 @pytest.mark.parametrize("piece", [1, 100_000], ids=["slow", "big"])
 def test_a_response_without_an_end_is_not_waited_for(
     vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int

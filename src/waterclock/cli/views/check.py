@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -187,29 +186,31 @@ def _find_source_warnings(project: Project) -> Iterator[WaterclockError]:
 
 
 def _find_permission_warnings(project: Project) -> Iterator[WaterclockError]:
-    """Yield a warning for each folder or file with project data that other users of this machine can access."""
+    """Yield a warning for each folder, file with data and private key that other users of this machine can access."""
     from waterclock.dpl.project import WORK
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.files.object_stores import is_remote
-    from waterclock.permissions.open_places import find_open_places
+    from waterclock.permissions.open_places import open_place_warnings
 
     places = [project.work_folder, project.root / WORK, project.secrets.folder]
     places += [] if is_remote(project.storage) else [Path(project.storage)]
+    places += _list_private_keys(project)
     try:
         url = ledger_url(project)
     except WaterclockError:
         url = ""  # its secret is missing: other checks report that
     if (file := url.removeprefix("sqlite:///")) != url:
         places += [Path(file), Path(f"{file}-wal")]
-    for found in find_open_places(places):
-        command = f"chmod {0o700 if found.path.is_dir() else 0o600:o} {shlex.quote(str(found.path))}"
-        yield WaterclockError(
-            "W205",
-            f"{found.who} can reach {found.path}",
-            where=str(found.path),
-            why=f"its permissions are {found.mode:04o}",
-            fix=f"`{command}`, or share it with a group (docs/howto/share-a-project.md)",
-        )
+    yield from open_place_warnings(places)
+
+
+def _list_private_keys(project: Project) -> Iterator[Path]:
+    """Yield the files with the private keys of client certificates: those of connections and of Vault."""
+    for connection in project.flow.connections.values():
+        if "certificate" in connection.options and "key" in connection.options:
+            yield project.root / str(connection.options["key"])
+    if project.secrets.vault is not None and project.secrets.vault.key is not None:
+        yield project.secrets.vault.key
 
 
 def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabilities]]:

@@ -10,6 +10,7 @@ from datetime import time
 from itertools import count
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.avro_memory import MOST_OF_A_BATCH, cost_of, records_in
 from waterclock.connectors.avro_readers import (
     DECIMAL,
     MOST_TYPES,
@@ -22,7 +23,6 @@ from waterclock.connectors.avro_readers import (
 from waterclock.connectors.column_matching import SourceColumn
 from waterclock.connectors.drivers import missing_library_error
 from waterclock.connectors.files.avro_blocks import check_block, check_header
-from waterclock.connectors.files.avro_memory import MOST_OF_A_BATCH, cost_of, records_in
 from waterclock.connectors.files.python_readers import NUMBER
 from waterclock.spark_sql import quote_name
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from waterclock.connectors.avro_memory import MOST_MEMORY, MemoryCost, cost_of, memory_of_defaults
 from waterclock.connectors.avro_readers import is_recursive, least_size, parse_schema, readers_of, set_decimals
 from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
@@ -48,6 +49,7 @@ _MOST_SCHEMAS = 100
 """The maximum number of writers' schemas that are cached."""
 _MOST_BYTES = 16 * 1024 * 1024
 """The maximum size of a response of a registry."""
+_TOO_LARGE = f"it may take more than {MOST_MEMORY >> 30} GiB of memory when decoded"
 _SECONDS = 30.0
 
 
@@ -55,6 +57,7 @@ _SECONDS = 30.0
 class _ParsedSchema:
     schema: Any
     is_recursive: bool
+    cost: MemoryCost
 
 
 @dataclass(slots=True)
@@ -87,6 +90,9 @@ class Decoder:
             if self.parsed is None:
                 self.parsed = _parse(self.reader)
             writer, body = self._split_value(value, self.parsed)
+            # the types of the reader may take more memory, such as STRING instead of bytes
+            if max(each.cost.memory_of(len(value)) for each in (writer, self.parsed)) > MOST_MEMORY:
+                raise unreadable(self.where, self.topic, partition, offset, _TOO_LARGE)
             readers = readers_of(recursive=writer.is_recursive or self.parsed.is_recursive)
             read = readers.schemaless_reader(body, writer.schema, self.parsed.schema)
             text = json.dumps(without_nan(read), default=_json_default, ensure_ascii=False)
@@ -110,7 +116,7 @@ class Decoder:
         found = self.known.pop(number, None)
         if found is None:
             answer = _request_registry(self.registry, f"/schemas/ids/{number}", self.where)
-            found = _parse(answer["schema"])
+            found = _parse(answer["schema"], memory_of_defaults(parsed.schema))
         if len(self.known) >= _MOST_SCHEMAS:
             del self.known[next(iter(self.known))]
         self.known[number] = found  # ordered by use: the last entry is the most recently used
@@ -135,12 +141,13 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
     return Decoder(topic, where, text, registry)
 
 
-def _parse(text: str) -> _ParsedSchema:
+def _parse(text: str, added: int = 0) -> _ParsedSchema:
+    """Parse a schema. `added` is the memory that the schema of the reader adds to each record."""
     schema = parse_schema(text)
-    found = _ParsedSchema(schema, is_recursive(schema))
+    recursive = is_recursive(schema)
     least_size(schema, _MOST_EMPTY)
     set_decimals(schema)
-    return found
+    return _ParsedSchema(schema, recursive, cost_of(schema, added))
 
 
 def _require_schema(text: Any, where: str, origin: str) -> str:

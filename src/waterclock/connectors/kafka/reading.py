@@ -14,6 +14,7 @@ from datetime import datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.avro_memory import MOST_OF_A_BATCH
 from waterclock.connectors.kafka.avro import Decoder, unreadable
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.login_errors import ErrorListener
@@ -111,7 +112,7 @@ def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
     ):
         for parts in group_by_pass(extract.parts):
             for records in _read_in_parallel(consumer, listener, extract, parts):
-                yield _build_batch(records, extract)
+                yield from _build_batches(records, extract)
 
 
 @dataclass(slots=True)
@@ -270,16 +271,31 @@ def _stalled_read_error(
     )
 
 
-def _build_batch(records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract) -> pa.RecordBatch:
+def _build_batches(
+    records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the records as a batch. Avro values make several batches if they are large when decoded."""
+    decoder, begin, size = extract.decoder, 0, 0
+    values: list[bytes | None] = []
+    for at, (_, message) in enumerate(records, 1):
+        value = message.value()
+        if decoder is not None:
+            value = decoder.json_of(value, message.partition() or 0, message.offset() or 0)
+            size += len(value or b"")
+        values.append(value)
+        if size >= MOST_OF_A_BATCH:
+            yield _build_batch(records[begin:at], values, extract)
+            values, begin, size = [], at, 0
+    if values:
+        yield _build_batch(records[begin:], values, extract)
+
+
+def _build_batch(
+    records: Sequence[tuple[OffsetPart, Message]], values: Sequence[bytes | None], extract: KafkaExtract
+) -> pa.RecordBatch:
     import pyarrow as pa
 
-    decoder, messages = extract.decoder, [message for _, message in records]
-    values = [message.value() for message in messages]
-    if decoder is not None:
-        values = [
-            decoder.json_of(value, message.partition() or 0, message.offset() or 0)
-            for value, message in zip(values, messages, strict=True)
-        ]
+    messages = [message for _, message in records]
     labels = {part.label: label_of(part.label) for part in extract.parts}
     columns = [
         [message.key() for message in messages],

@@ -47,14 +47,19 @@ def _read_granted(session: SqlSession, login: str, database: str, table: str) ->
     rows = session.rows_of(_GRANTED, (*whose, database, *whose, database, table, *whose))
     for name, schema, of_table, grantee in rows:
         on = f"{quote(schema) if schema else '*'}.{quote(of_table) if of_table else '*'}"
-        yield Privilege(str(name), on, "PUBLIC" if grantee == _PUBLIC else str(grantee))
+        yield Privilege(str(name), on, "PUBLIC" if grantee == _PUBLIC else _quote_account(str(grantee)))
+
+
+def _quote_account(grantee: str) -> str:
+    """Return an account as SQL. `information_schema` writes it as 'name'@'host', without escapes."""
+    return "@".join(f"'{part.replace(chr(39), chr(39) * 2)}'" for part in grantee[1:-1].rsplit("'@'", 1))
 
 
 def _describe_source(session: SqlSession, unit: Unit, has_changes: bool) -> SourceLogin:  # noqa: FBT001
     del has_changes
     login, database, _ = _read_login(session, unit.path)
     quote, table = session.dialect.quote_identifier, _split(unit.path)[1]
-    reading = (Privilege("SELECT", f"{quote(database)}.{quote(table)}", login),)
+    reading = (Privilege("SELECT", f"{quote(database)}.{quote(table)}", _quote_account(login)),)
     granted = list(_read_granted(session, login, database, table))
     if any(each.on == "*.*" and each.name in _ADMINISTRATOR for each in granted):
         power = f"{login} is an administrator of the server"
@@ -75,7 +80,8 @@ def _find_missing(session: SqlSession, unit: Unit, is_merge: bool) -> Sequence[P
         is_new = not exists or (path == unit.path and is_behind_view(unit))
         wanted = [*needed, *(["CREATE"] if is_new else [])]
         has = {each.name for each in _read_granted(session, login, database, table)}
-        missing |= {Privilege(name, f"{quote(database)}.*", login): None for name in wanted if name not in has}
+        account = _quote_account(login)
+        missing |= {Privilege(name, f"{quote(database)}.*", account): None for name in wanted if name not in has}
     return list(missing)
 
 

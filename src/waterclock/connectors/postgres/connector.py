@@ -112,7 +112,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
 
     def clock(self, unit: Unit) -> datetime:
         """Return the current time of the server."""
-        with self.database.open_connection(str(unit)) as connection:
+        with self.database.for_catalog.open_connection(str(unit)) as connection:
             row = connection.execute("SELECT clock_timestamp()").fetchone()
             if row is None:
                 raise AssertionError("a server without a clock")
@@ -137,7 +137,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
         from waterclock.connectors.postgres.privileges import PRIVILEGES
         from waterclock.connectors.sql.privileges import check_source
 
-        return check_source(self.database, session_in, PRIVILEGES, unit, has_changes=has_changes)
+        return check_source(self.database.for_catalog, session_in, PRIVILEGES, unit, has_changes=has_changes)
 
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
@@ -172,6 +172,10 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
     @property
     def _source(self) -> PostgresDatabase:
         return self.database
+
+    @property
+    def _catalog(self) -> PostgresDatabase:
+        return self.database.for_catalog
 
     def _columns(self, connection: Connection, unit: Unit) -> Sequence[PostgresColumn]:
         from waterclock.connectors.postgres.database import require_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Setting
@@ -35,6 +35,7 @@ _SET = (
     " SET bytea_output = 'hex'; SET extra_float_digits = 1"
 )
 _MOST_BYTES = 256 << 20  # of a result that is not read row by row
+_CATALOG_SECONDS = 60
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _NO_PERMISSION = "42501"
@@ -50,7 +51,8 @@ _UNREACHABLE = ("08", "57P", "53300", "25P03")
 class PostgresDatabase:
     """The address and login of a database. `name` is the address without a password, `connection` the declared name.
 
-    `is_trusted`: the password may be sent to the server although the server is not verified.
+    `is_trusted`: the password may be sent to the server although the server is not verified. `longest_seconds` is the
+    time limit of each answer; None is that of a long query.
     """
 
     conninfo: str = field(repr=False)
@@ -60,6 +62,12 @@ class PostgresDatabase:
     timeout: float = 30.0
     is_trusted: bool = False
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    longest_seconds: float | None = None
+
+    @property
+    def for_catalog(self) -> PostgresDatabase:
+        """The same database with a short time limit, for queries of the catalog. They can only wait for a lock."""
+        return replace(self, longest_seconds=_CATALOG_SECONDS + self.timeout)
 
     @contextmanager
     def open_for_reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
@@ -110,6 +118,7 @@ class PostgresDatabase:
         connection: Connection = connect(
             self.conninfo, is_trusted=self.is_trusted, most_bytes=_MOST_BYTES, autocommit=True, **settings
         )
+        connection.longest_seconds = self.longest_seconds  # type: ignore[attr-defined]
         milliseconds = int(self.timeout * 1000)
         with limit_first_statements(connection):
             connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")

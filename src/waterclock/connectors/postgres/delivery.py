@@ -70,6 +70,10 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
         return self.database
 
     @property
+    def _catalog(self) -> PostgresDatabase:
+        return self.database.for_catalog
+
+    @property
     def _privileges(self) -> PrivilegeReader:
         return PRIVILEGES
 

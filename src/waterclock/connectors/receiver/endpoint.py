@@ -173,7 +173,7 @@ class Endpoint:
 
     `max_waiting` limits the bytes of arriving and pending requests. In addition, an equal share of the same amount is
     reserved for each stream, so that senders of one stream cannot block another. `/metrics` lists the streams, for
-    requests with `metrics_token`.
+    requests with `metrics_token`. Wrong tokens are counted for all streams together, as their senders are unknown.
     """
 
     streams: Mapping[str, Stream]
@@ -261,7 +261,11 @@ class Endpoint:
             name: {"events": of.events, "requests": of.requests, "refused": of.refused, "syncs": of.syncs}
             for name, of in ((name, stream.counts) for name, stream in self.streams.items())
         }
-        return 200, {"streams": streams, "waiting_bytes": self.pending_bytes}, ()
+        return (
+            200,
+            {"streams": streams, "waiting_bytes": self.pending_bytes, "wrong_tokens": self.wrong.count},
+            (),
+        )
 
     async def _authorize(self, path: str, headers: Mapping[str, str], client: str) -> Stream | _Answer:
         """Return the stream of a path, or the response that refuses the request.

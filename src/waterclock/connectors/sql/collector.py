@@ -74,6 +74,11 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     def _source(self) -> ReadableDatabase[_Connection]:
         """The database from which rows are collected."""
 
+    @property
+    def _catalog(self) -> ReadableDatabase[_Connection]:
+        """The database for short queries of its catalog."""
+        return self._source
+
     @abstractmethod
     def _columns(self, connection: _Connection, unit: Unit) -> Sequence[_Column]:
         """Return the columns of a table or query. Raises E804 for a table that does not exist."""
@@ -97,7 +102,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of the table or query with Spark types: STRING if a type must be declared."""
-        with self._source.open_for_reading(str(unit)) as connection:
+        with self._catalog.open_for_reading(str(unit)) as connection:
             return {column.name: column.spark or "STRING" for column in self._columns(connection, unit)}
 
     def check_privileges(self, unit: Unit, *, has_changes: bool) -> SourceLogin | None:

@@ -65,6 +65,11 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def _destination(self) -> WritableDatabase[_Connection]:
         """The database to which rows are delivered."""
 
+    @property
+    def _catalog(self) -> ReadableDatabase[_Connection]:
+        """The database for short queries of its catalog and of the record of deliveries."""
+        return self._destination
+
     @abstractmethod
     def _session(self, connection: _Connection) -> SqlSession:
         """Return an object that runs statements in an open connection."""
@@ -131,13 +136,16 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label; None if nothing was delivered."""
-        return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
+        if self._find_missing_database():
+            return None
+        with self._catalog.open_for_reading(str(unit)) as connection:
+            return self._record(connection).newest(project, publish) if self._has_record(connection) else None
 
     def require_privileges(self, unit: Unit, *, is_merge: bool) -> None:
         """Raise E821 if the login has no privilege to deliver to the table, or to create it."""
         reader = self._privileges
         if reader is not None:
-            with self._destination.open_for_reading(str(unit)) as connection:
+            with self._catalog.open_for_reading(str(unit)) as connection:
                 require_for_delivery(self._session(connection), reader, unit, is_merge=is_merge)
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:

@@ -42,6 +42,17 @@ def unreachable_server_error(name: str, where: str, text: str) -> WaterclockErro
     )
 
 
+def malformed_catalog_error(where: str, text: str) -> WaterclockError:
+    """Build the error for a catalog whose answers are not those of a database."""
+    return WaterclockError(
+        "E810",
+        "the catalog of the database cannot be read",
+        where=where,
+        why=f"it gave a malformed answer about privileges: {text}",
+        fix="check that the address is that of the database, and not of another server",
+    )
+
+
 def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
     """Build the error for a lock that was not released in time.
 

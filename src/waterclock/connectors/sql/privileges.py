@@ -7,10 +7,12 @@ privileges as errors (E821, E861), and warns of privileges that a connection doe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+from waterclock.connectors.sql.database_errors import malformed_catalog_error
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -23,19 +25,31 @@ REPLICATION = "REPLICATION"
 NEW_LOGIN = "waterclock_reader"
 _DOCUMENTED = "docs/explain/security-model.md#rights-to-grant"
 _Connection = TypeVar("_Connection")
+_NAME = r"""(?:[A-Za-z_][\w$]*|"(?:[^"]|"")+"|`(?:[^`]|``)+`)"""
+_PRIVILEGE_SQL = re.compile(rf"{_NAME}(?: [A-Z_]+)*(?: \({_NAME}\))?")
+_OBJECT_SQL = re.compile(rf"(?:SCHEMA )?(?:{_NAME}|\*)(?:\.(?:{_NAME}|\*))?|")
+_GRANTEE_SQL = re.compile(rf"{_NAME}|'(?:[^'\\]|'')*'@'(?:[^'\\]|'')*'")
+_MALFORMED = (AttributeError, TypeError, ValueError)
+"""The errors of a reader whose answers do not have the expected rows, columns or names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Privilege:
     """A privilege of a login: its name, its object and who has or needs it, all as SQL.
 
-    Without an object it is a privilege of the whole database or, with `is_role`, the membership in a role.
+    Without an object it is a privilege of the whole database or, with `is_role`, the membership in a role. Raises
+    ValueError for other texts, which a server may send: administrators run the statements that are built from them.
     """
 
     name: str
     on: str
     grantee: str
     is_role: bool = False
+
+    def __post_init__(self) -> None:
+        for pattern, text in ((_PRIVILEGE_SQL, self.name), (_OBJECT_SQL, self.on), (_GRANTEE_SQL, self.grantee)):
+            if not pattern.fullmatch(text):
+                raise ValueError(f"{text[:80]!r} is not SQL of a privilege")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,8 @@ def check_source(
 ) -> SourceLogin | None:
     """Return the privileges of the login for a collected table; None for a query, or if they cannot be read.
 
-    Raises E821 if the login may not read the table, E861 if it may not read the server's log.
+    Raises E821 if the login may not read the table, E861 if it may not read the server's log, E810 for a malformed
+    answer.
     """
     if unit.query is not None:
         return None
@@ -112,6 +127,8 @@ def check_source(
             found = reader.of_source(session, unit, has_changes)
             if not found.missing:
                 session.execute(f"SELECT 1 FROM {session.dialect.table_of(unit)} WHERE 1 = 0")
+    except _MALFORMED as error:
+        raise malformed_catalog_error(str(unit), str(error)) from error
     except WaterclockError as error:
         if error.code != "E821" or found is None:
             return None  # a missing table or a server that does not answer is reported by other checks
@@ -122,8 +139,12 @@ def check_source(
 
 
 def require_for_delivery(session: SqlSession, reader: PrivilegeReader, unit: Unit, *, is_merge: bool) -> None:
-    """Raise E821 if the login has no privilege to deliver to a table, or to create it."""
-    if missing := reader.missing(session, unit, is_merge):
+    """Raise E821 if the login has no privilege to deliver to a table, or to create it; E810 for a malformed answer."""
+    try:
+        missing = reader.missing(session, unit, is_merge)
+    except _MALFORMED as error:
+        raise malformed_catalog_error(str(unit), str(error)) from error
+    if missing:
         raise missing_privileges_error(unit, missing, "published to")
 
 

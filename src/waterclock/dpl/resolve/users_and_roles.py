@@ -30,7 +30,10 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")  # of RFC 6749
 
 
 def resolve_access_rules(config: Config, errors: list[WaterclockError]) -> AccessRules:
-    """Return the users and sign-in settings of the project file. Append all errors in the sections to `errors`."""
+    """Return the users and sign-in settings of the project file. Append all errors in the sections to `errors`.
+
+    An invalid entry gives no right: an unknown role is left out, and an invalid provider is None.
+    """
     roles = {name: _rights(config, name, errors) for name in config.roles}
     users = {name: _user(config, name, roles, errors) for name in config.users}
     return AccessRules(users, _proxies(config, errors), _keep(config, errors), _oidc(config, roles, errors))
@@ -40,6 +43,9 @@ def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[Wa
     section, path = config.sign_in.oidc, ("sign_in", "oidc")
     if section is None:
         return None
+    for group, names in section.group_roles.items():
+        _check_roles(config, (*path, "group_roles", group), names, roles, errors)
+    before = len(errors)
 
     def refuse(key: str, what: str, *, why: str | None = None, fix: str) -> None:
         errors.append(config.place_of_env((*path, key)).refuse("E945", what, why=why, fix=fix))
@@ -51,12 +57,12 @@ def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[Wa
     for scope in section.scopes:
         if not _SCOPE.fullmatch(scope):
             refuse("scopes", f"{scope!r} is not a scope", fix='write each scope alone: ["email", "groups"]')
-    for group, names in section.group_roles.items():
-        _check_roles(config, (*path, "group_roles", group), names, roles, errors)
     for name, attribute in section.attributes.items():
         if not attribute.claim:
             fix = f'name the claim of the ID token: attributes.{name} = "..."'
             refuse("attributes", f"the attribute {name} has no claim", fix=fix)
+    if len(errors) > before:
+        return None
     secret = section.client_secret.secret if isinstance(section.client_secret, SecretSetting) else None
     rights = {
         group: expand_rights([right for name in names for right in roles.get(name, ())])

@@ -75,6 +75,34 @@ def test_bytes_that_are_none_are_told_with_their_place(decoder: Decoder, value: 
     assert "partition 3, offset 41" in str(caught.value.why)
 
 
+def _of_items(*fields: dict[str, Any]) -> dict[str, Any]:
+    item = {"type": "record", "name": "item", "fields": list(fields)}
+    return {"type": "record", "name": "r", "fields": [{"name": "items", "type": {"type": "array", "items": item}}]}
+
+
+@pytest.mark.parametrize("by", ["values without bytes", "defaults of the reader"])
+def test_a_small_record_that_would_fill_the_memory_is_not_decoded(monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    one = {"name": "a", "type": "boolean"}
+    if by == "defaults of the reader":
+        writer = _of_items(one)
+        reader = _of_items(one, {"name": "b", "type": "string", "default": "x" * 10_000})
+    else:
+        writer = reader = _of_items(one, *({"name": f"n{number}", "type": "null"} for number in range(60)))
+    answers = {"/schemas/ids/1": writer}
+    monkeypatch.setattr(
+        avro, "_request_registry", lambda _, path, __: {"schema": json.dumps(answers.get(path, reader))}
+    )
+    monkeypatch.setattr(avro, "MOST_MEMORY", 1 << 20)
+    decoder = decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
+    few, many = ({"items": [{"a": True, **{f"n{at}": None for at in range(60)}}] * count} for count in (2, 500))
+    assert json.loads(decoder.json_of(encoded(writer, few, 1), 0, 0) or b"")["items"][1]["a"] is True
+    assert len(encoded(writer, many, 1)) < 600
+    with pytest.raises(WaterclockError, match="GiB of memory") as refused:
+        decoder.json_of(encoded(writer, many, 1), 3, 41)
+    assert refused.value.code == "E857"
+    assert "partition 3, offset 41" in str(refused.value.why)
+
+
 HOSTILE = "0)) IS NOT NULL OR raise_error('injected') <=> CAST(1 AS DECIMAL(1, 0"
 
 

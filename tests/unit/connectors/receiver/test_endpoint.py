@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from waterclock.connectors.receiver import endpoint
-from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
+from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, SendPermission, Stream
 from waterclock.connectors.receiver.segment_writing import SyncFailedError
 from waterclock.http.access_tokens import WrongTokens
+from waterclock.permissions.access_tokens import PREFIX
 
 METRICS = "t0ken-of-the-metrics"
 
@@ -265,7 +266,21 @@ def test_a_monitor_is_answered() -> None:
     told = answers(Disk(), story)
     assert [status for status, _, _ in told] == [200, 200, 200, 404, 503, 405]
     counted = {"events": 1, "requests": 2, "refused": 1, "syncs": 1}
-    assert told[2][1] == {"streams": {"door/events": counted}, "waiting_bytes": 0}
+    assert told[2][1] == {"streams": {"door/events": counted}, "waiting_bytes": 0, "wrong_tokens": 0}
+
+
+def test_wrong_tokens_are_counted_whether_or_not_their_answers_are_slowed() -> None:
+    streams = {"door/events": Stream(RequestLimits(token="t0ken-of-the-stream"), Disk())}
+    door = Endpoint(streams, metrics_token=METRICS, wrong=WrongTokens(seconds=0, most=0))
+    door.senders = lambda *_: asyncio.sleep(0, SendPermission.WRONG)
+
+    async def story() -> list[Answer]:
+        for path, token in (("/door/events", "wrong"), ("/door/none", "wrong"), ("/door/events", f"{PREFIX}wrong")):
+            await ask(door, path=path, headers={"authorization": f"Bearer {token}"})
+        await ask(door, path="/metrics", method="GET")
+        return [await ask(door, path="/metrics", method="GET", headers={"authorization": f"Bearer {METRICS}"})]
+
+    assert asyncio.run(story())[0][1]["wrong_tokens"] == 3
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:

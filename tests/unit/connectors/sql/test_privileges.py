@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from tests.systems import unit_of
+from waterclock.connectors.mysql.privileges import _quote_account
+from waterclock.connectors.postgres.dialect import DIALECT
+from waterclock.connectors.postgres.privileges import _LOGIN, _TABLE, PRIVILEGES
 from waterclock.connectors.sql.privileges import (
     NEW_LOGIN,
     REPLICATION,
     Privilege,
     SourceLogin,
+    check_source,
     describe_extra,
     missing_privileges_error,
+    require_for_delivery,
 )
+from waterclock.connectors.sql.sessions import SqlResult, SqlSession
+from waterclock.errors import WaterclockError
 
 ORDERS = unit_of("ops", "shop.orders")
 READING = (Privilege("USAGE", "SCHEMA shop", "ann"), Privilege("SELECT", "shop.orders", "ann"))
@@ -95,3 +105,69 @@ def test_a_missing_privilege_is_an_error_with_the_statement_that_grants_it(
     error = missing_privileges_error(ORDERS, missing, "collected")
     assert error.what == "ops.shop.orders cannot be collected: a privilege is missing"
     assert (error.code, error.where, error.why, error.fix) == (code, "ops.shop.orders", why, fix)
+
+
+MISREADABLE = [
+    [],
+    [("ann",)],
+    [(None, False, False, False)],
+    [("ann; DROP TABLE shop.orders", False, False, False)],
+    [('"ann" TO bob; --"', False, False, False)],
+]
+
+
+@pytest.mark.parametrize("rows", MISREADABLE)
+@pytest.mark.parametrize("use", ["collected", "published to"])
+def test_a_malformed_answer_of_the_catalog_is_an_error_and_no_statement(
+    rows: list[tuple[object, ...]], use: str
+) -> None:
+    def run(sql: str, values: object) -> SqlResult:
+        del values
+        if sql == _LOGIN:
+            return SqlResult(rows)
+        return SqlResult([(1, "shop.orders", "shop", False, False)] if sql == _TABLE else [("INSERT", "shop.orders")])
+
+    class Database:
+        @contextmanager
+        def open_for_reading(self, where: str) -> Iterator[SqlSession]:
+            del where
+            yield SqlSession(DIALECT, run)
+
+    def check() -> None:
+        if use == "collected":
+            check_source(Database(), lambda session: session, PRIVILEGES, ORDERS, has_changes=False)
+        else:
+            require_for_delivery(SqlSession(DIALECT, run), PRIVILEGES, ORDERS, is_merge=False)
+
+    with pytest.raises(WaterclockError) as refused:
+        check()
+    assert (refused.value.code, refused.value.where) == ("E810", "ops.shop.orders")
+    assert "DROP" not in str(refused.value.fix)
+
+
+@pytest.mark.parametrize(
+    "grantee", ["ann", '"Ann ""A"" B"', "PUBLIC", "`ann`", "'o''brien'@'%'", "''@'localhost'", "_r$1"]
+)
+def test_names_of_grantees_are_sql(grantee: str) -> None:
+    assert Privilege("INSERT", "", grantee).grantee == grantee
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("INSERT", "shop.orders", "ann, PUBLIC"),
+        ("INSERT", "shop.orders", "'a'b'@'%'"),
+        ("INSERT", "shop.orders", "'a\\'@'%'"),
+        ("INSERT", "shop.orders TO bob; --", "ann"),
+        ("ALL ON a TO bob; SELECT", "shop.orders", "ann"),
+        ("INSERT (id) ON x TO y; --", "shop.orders", "ann"),
+    ],
+)
+def test_other_texts_of_a_server_are_no_privilege(parts: tuple[str, str, str]) -> None:
+    with pytest.raises(ValueError, match="not SQL"):
+        Privilege(*parts)
+
+
+def test_an_account_of_mysql_is_escaped() -> None:
+    assert _quote_account("'o'brien'@'%'") == "'o''brien'@'%'"
+    assert _quote_account("'a'@'b'@'10.0.0.1'") == "'a''@''b'@'10.0.0.1'"

@@ -14,7 +14,7 @@ from typing import Any
 MOST_MEMORY = 3 << 30
 """The maximum estimated memory of a record in bytes. It equals the memory limit of a workbook."""
 MOST_OF_A_BATCH = 256 << 20
-"""The estimated memory of records in bytes at which a batch ends."""
+"""The memory of decoded records in bytes at which a batch ends."""
 _END = object()
 
 
@@ -55,18 +55,36 @@ _PLAIN = {
 }
 
 
-def cost_of(schema: Any) -> MemoryCost:
+def cost_of(schema: Any, added: int = 0) -> MemoryCost:
     """Return how much memory a decoded value of an Avro type takes, by the size of its encoding.
 
-    Call `least_size` first: it refuses arrays of items without bytes, which have no bound.
+    `added` is the memory that the schema of the reader adds to each record. Call `least_size` first: it refuses arrays
+    of items without bytes, which have no bound.
     """
-    return _Costs().cost_of(schema)
+    return _Costs(added).cost_of(schema)
+
+
+def memory_of_defaults(schema: Any) -> int:
+    """Return the memory that the fields with a default in a reader's schema add at most to one record."""
+    if isinstance(schema, list):
+        return max(map(memory_of_defaults, schema), default=0)
+    if not isinstance(schema, Mapping):
+        return 0
+    fields = schema.get("fields", ())
+    own = sum(
+        _ENTRY + _COPIES * len(json.dumps([field["name"], field["default"]], default=str))
+        for field in fields
+        if "default" in field
+    )
+    inner = [*(field["type"] for field in fields), schema.get("items"), schema.get("values"), schema.get("type")]
+    return max(own, *map(memory_of_defaults, inner))
 
 
 class _Costs:
     """The costs of the named types of a schema. `_used_within` are types that are used in their own definition."""
 
-    def __init__(self) -> None:
+    def __init__(self, added: int) -> None:
+        self._added = added
         self._known: dict[str, MemoryCost] = {}
         self._open: set[str] = set()
         self._used_within: set[str] = set()
@@ -106,7 +124,7 @@ class _Costs:
         name = str(schema.get("name"))
         self._known[name] = MemoryCost(1, 0)  # within itself, it follows a byte of a union, an array or a map
         self._open.add(name)
-        cost = MemoryCost(0, _DICT)
+        cost = MemoryCost(0, _DICT + self._added)
         for field in schema["fields"]:
             entry = MemoryCost(0, _ENTRY + _COPIES * len(json.dumps(field["name"])))
             cost = _add(_add(cost, entry), self.cost_of(field["type"]))
