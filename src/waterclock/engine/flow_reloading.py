@@ -92,9 +92,14 @@ def stamps_of(project: Project) -> Stamps:
     stamps: Stamps = {}
     for path in {project.root / FILE, *(project.root / name for name in project.files), *_list_other_files(project)}:
         with suppress(OSError):
-            stat = path.stat()
-            stamps[path.relative_to(project.root).as_posix()] = (stat.st_mtime_ns, stat.st_size)
+            stamps[path.relative_to(project.root).as_posix()] = stamp_of(path)
     return stamps
+
+
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Return the modification time and size of a file. Raises OSError if it does not exist."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _list_other_files(project: Project) -> Iterator[Path]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
+from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
-from waterclock.engine.flow_reloading import Stamps, stamps_of
+from waterclock.engine.flow_reloading import Stamps, stamp_of, stamps_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.linked_projects import links_of
 from waterclock.errors import WaterclockError
@@ -58,6 +59,16 @@ class LiveProject:
     def project(self) -> Project:
         """Return the project as its files declare it now, without its ledger. Raises ProjectErrors with all errors."""
         with self._lock:
+            return self._load_current()[0]
+
+    def settings(self) -> Project:
+        """Return a project with its current settings; its statements may be older. Cost: a stat of the project file.
+
+        Raises ProjectErrors if the project file has changed, or the project was not loaded before, and it has errors.
+        """
+        with self._lock:
+            if self._project is not None and stamp_of(self._project.root / FILE) == self._stamps.get(FILE):
+                return self._project
             return self._load_current()[0]
 
     def ledger(self) -> Ledger | None:

@@ -60,7 +60,7 @@ class People:
     def rules(self) -> AccessRules:
         """Return the declared users. While the project has errors, they are those of its last state without errors."""
         with suppress(WaterclockError, OSError):  # reported by the pages
-            project = self.live.project()
+            project = self.live.settings()
             self._rules, self._secrets = project.access, project.secrets
         return self._rules
 
