@@ -87,8 +87,11 @@ def arrow_target(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
 
 
 @contextmanager
-def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file, replacing an existing one, and flush it to disk. An object is written completely or not at all."""
+def open_for_writing(path: Path, *, is_flushed: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file, replacing an existing one. An object is written completely or not at all.
+
+    With `is_flushed` the file is flushed to disk at the end; a file that is removed again needs no flush.
+    """
     store = store_of(path)
     if store is not None:
         with objects.written_object(store, _key(store, path)) as file:
@@ -96,8 +99,9 @@ def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
         return
     with path.open("wb") as file:
         yield file
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    if is_flushed:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def stat_file(path: str | Path) -> FileInfo:
