@@ -6,6 +6,7 @@ import errno
 import stat
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,15 @@ def test_members_are_files_until_they_are_closed(tmp_path: Path) -> None:
     assert not list((tmp_path / ROOM).glob("*"))
 
 
-def test_members_that_are_removed_again_are_not_flushed_to_disk(tmp_path: Path) -> None:
-    path = zip_of(tmp_path, *((f"{at}.csv", b"1") for at in range(20)))
-    found, flushes = calls_named(lambda: unpack_zips([path], reading(tmp_path)), "fsync")
+def test_files_that_are_removed_again_are_not_flushed_to_disk(tmp_path: Path) -> None:
+    path, copied = zip_of(tmp_path, *((f"{at}.csv", b"1") for at in range(20))), tmp_path / "shared.csv"
+    copied.write_text("1")
+    copied.chmod(0o666)
+    options = replace(reading(tmp_path), landing=tmp_path)
+    found, flushes = calls_named(lambda: unpack_zips([path, str(copied)], options), "fsync")
+    assert (len(found.paths), flushes) == (21, 0)
+    assert found.zips[found.paths[-1]] == str(copied)
     found.close()
-    assert (len(found.paths), flushes) == (20, 0)
 
 
 @pytest.mark.parametrize(
