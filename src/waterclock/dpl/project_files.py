@@ -21,10 +21,11 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
     errors: list[WaterclockError] = []
     files = sorted({path for pattern in patterns for path in _find_files(root, pattern, errors)})
     texts: dict[str, str] = {}
+    trusted: set[Path] = set()
     for path in files:
         name = path.relative_to(root).as_posix()
         try:
-            content = read_trusted_file(path, root)
+            content = read_trusted_file(path, root, trusted)
         except WaterclockError as error:
             return {}, [error]  # one error of this kind is enough, and no further file is read
         if path.suffix == ".py":

@@ -87,8 +87,11 @@ def arrow_target(path: Path) -> AbstractContextManager[Path | IO[bytes]]:
 
 
 @contextmanager
-def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file, replacing an existing one, and flush it to disk. An object is written completely or not at all."""
+def open_for_writing(path: Path, *, is_flushed: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file, replacing an existing one. An object is written completely or not at all.
+
+    With `is_flushed` the file is flushed to disk at the end; a file that is removed again needs no flush.
+    """
     store = store_of(path)
     if store is not None:
         with objects.written_object(store, _key(store, path)) as file:
@@ -96,8 +99,9 @@ def open_for_writing(path: Path) -> Iterator[IO[bytes]]:
         return
     with path.open("wb") as file:
         yield file
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    if is_flushed:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def stat_file(path: str | Path) -> FileInfo:
@@ -313,11 +317,11 @@ def _link_or_copy(path: Path, target: Path) -> bool:
     return True
 
 
-def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
+def put_copy_if_absent(source: IO[bytes], target: Path, *, is_flushed: bool = True) -> bool:
     """Copy an open local file and its modification time to a new file of this user. Return False if the target exists.
 
-    The copy is flushed to disk before this returns. Processes that can still write to the source cannot change the
-    copy.
+    With `is_flushed` the copy is flushed to disk before this returns. Processes that can still write to the source
+    cannot change the copy.
     """
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
@@ -326,13 +330,15 @@ def put_copy_if_absent(source: IO[bytes], target: Path) -> bool:
             sink.flush()
             changed = os.fstat(source.fileno()).st_mtime_ns
             os.utime(sink.fileno(), ns=(changed, changed))
-            os.fsync(sink.fileno())
+            if is_flushed:
+                os.fsync(sink.fileno())
         os.link(temporary, target)
     except FileExistsError:
         return False
     finally:
         temporary.unlink(missing_ok=True)
-    flush_folder(target.parent)
+    if is_flushed:
+        flush_folder(target.parent)
     return True
 
 

@@ -32,15 +32,20 @@ def require_trusted_folder(root: Path) -> None:
         os.close(descriptor)
 
 
-def read_trusted_file(path: Path, root: Path) -> bytes:
+def read_trusted_file(path: Path, root: Path, trusted: set[Path] | None = None) -> bytes:
     """Return the content of a project's file. Owner and mode of the opened file are checked, not those of its name.
+
+    Folders in `trusted` were checked for an earlier file; those that are checked now are added to it.
 
     Raises E930 if another user can change the file or a folder between it and `root`, or OSError.
     """
-    for folder in path.parents:
-        if folder == root or not folder.is_relative_to(root):
-            break
-        require_trusted_subfolder(folder, root)
+    trusted = set() if trusted is None else trusted
+    if path.parent not in trusted:
+        for folder in path.parents:
+            if folder == root or not folder.is_relative_to(root):
+                break
+            require_trusted_subfolder(folder, root)
+        trusted.add(path.parent)
     with path.open("rb") as file:
         _require_trusted(file.fileno(), path, root)
         return file.read()

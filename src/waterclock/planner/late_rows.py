@@ -95,6 +95,8 @@ def find_remakeable_windows(
     rows may reopen only these windows. In other windows they would be removed from the table of late rows without being
     added to a window.
     """
+    if not dropped:
+        return tuple(windows)
     begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
 
     def is_whole(window: Window) -> bool:

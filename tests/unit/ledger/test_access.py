@@ -64,6 +64,14 @@ def test_accesses_are_listed_newest_first_and_forgotten_with_tokens_that_ended(a
     assert [token.name for token in access.list_tokens()] == ["new"]
 
 
+@pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
+def test_the_accesses_of_a_person_are_found_without_reading_those_of_others(at_desk: Desk) -> None:
+    newest = "SELECT * FROM accesses WHERE who = 'anna' ORDER BY at DESC, id DESC LIMIT 9"
+    with at_desk.ledger._database.read() as connection:
+        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {newest}")]
+    assert plan == ["SEARCH accesses USING INDEX accesses_by_person (who=?)"]
+
+
 def test_tokens_and_accesses_are_no_news_of_batches(at_desk: Desk) -> None:
     before = at_desk.ledger.sequence()
     create(at_desk, "nightly")

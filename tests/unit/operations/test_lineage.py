@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.counting import calls_named
 from tests.model.flows import choosing, collect, flow, past, transform
 from waterclock.errors import WaterclockError
 from waterclock.operations.description import declared_pairs
 from waterclock.operations.lineage import (
+    column_trees,
     describe_read,
+    list_lineage_columns,
     reverse_arrows,
     table_and_column,
     table_lineage,
     tables_on_paths,
     tables_within,
 )
+from waterclock.operations.project_opening import open_project
 
 READS = {"a": {}, "b": {"a": "a"}, "c": {"a": "LATEST(a)"}, "d": {"b": "b", "c": "c"}, "e": {"d": "d"}, "x": {"c": "c"}}
 
@@ -77,3 +83,23 @@ def test_a_read_says_which_queries_read_it_where_not_all_do() -> None:
         ("when", f"{when}: reads old, PAST(both, '2 DAYS')"),
         ("else", "reads new, PAST(both, '2 DAYS')"),
     ]
+
+
+def test_queries_are_parsed_once_for_all_looks_at_the_lineage_of_a_flow(tmp_path: Path) -> None:
+    (tmp_path / "waterclock.toml").write_text(
+        '[project]\nname = "shop"\nfiles = ["*.dpl"]\n[env.dev]\nstorage = "storage"\n'
+        'connections.landing.path = "landing"\n'
+    )
+    (tmp_path / "a.dpl").write_text(
+        "CREATE CONNECTION landing TYPE files;\n"
+        "COLLECT raw.a (id INT, n INT) FROM landing.`a/*.csv` EVERY DAY START '2026-01-01' BY ARRIVAL TIME APPEND;\n"
+        "TRANSFORM marts.b EVERY DAY APPEND AS SELECT id, n + 1 AS more FROM raw.a;\n"
+    )
+    project = open_project(tmp_path, None)
+    first = column_trees(project, "marts.b", "more")
+    again, parsed = calls_named(lambda: column_trees(project, "marts.b", "more"), "parse_query_text")
+    assert (again, parsed) == (first, 0)
+    assert list_lineage_columns(project, "marts.b") == ("id", "more")
+    other = open_project(tmp_path, None)
+    _, parsed = calls_named(lambda: column_trees(other, "marts.b", "more"), "parse_query_text")
+    assert parsed > 0

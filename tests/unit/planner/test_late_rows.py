@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import calls_named
 from tests.ledgers import flow, table
 from tests.model.flows import until
 from waterclock.batches.ledger_snapshot import ClosedSince
@@ -173,3 +174,12 @@ def test_late_rows_open_no_window_that_cannot_be_made_again(
     windows = [Window(days[number], days[number + 1]) for number in (2, 3, 4)]
     found = find_remakeable_windows(of, flow(of, table("web.u", partitioned=True)), gone, windows)
     assert [window.start.day for window in found] == left
+
+
+def test_each_window_can_be_made_again_where_nothing_was_dropped_without_binding_its_inputs() -> None:
+    of = replace(table("web.daily", partitioned=True), reads=(until("web.u", "1 day"),))
+    windows = [Window(datetime(2024, 1, day, tzinfo=UTC), datetime(2024, 1, day + 1, tzinfo=UTC)) for day in (2, 3)]
+    found, bound = calls_named(
+        lambda: find_remakeable_windows(of, flow(of, table("web.u", partitioned=True)), {}, windows), "bind"
+    )
+    assert (list(found), bound) == (windows, 0)

@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from heapq import merge
-from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 
@@ -54,10 +53,6 @@ class ByStamp:
             supplier = f"{root}{os.sep}{names.supplier}"
             if not stat.S_ISLNK(mode_of(supplier)):
                 self._list_local(f"{supplier}{os.sep}{names.source}")
-
-    def files_between(self, low: datetime, high: datetime) -> list[Candidate]:
-        """Return the files stamped in `[low, high)`, oldest first."""
-        return list(takewhile(lambda one: one.stamp < high, self.oldest_first(low)))
 
     def oldest_first(self, low: datetime) -> Iterator[Candidate]:
         """Yield the files stamped at `low` or later, oldest first."""

@@ -9,11 +9,11 @@ disappeared from the landing folder is found in the archive.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from heapq import merge
-from itertools import compress, groupby
+from itertools import compress, groupby, repeat
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
@@ -82,11 +82,14 @@ def list_between(
             if not is_stamped or (first is not None and item.stamp == first.stamp)
         )
         return (*within, *all_after)
-    folders = _list_by_stamp(landing, names)
-    items = _items_between(landing, names, folders, span, now)
-    for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=stamp_of), key=stamp_of):
-        if later := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
-            return (*items, *later)
+    streams = [folder.oldest_first(span[0]) for folder in _list_by_stamp(landing, names)]
+    items = ()
+    # the files of the span are one group, each later stamp is another
+    for stamp, found in _group_files(streams, lambda stamp: stamp if stamp >= span[1] else span[0]):
+        added = _build_listing(landing, names, found, now=now).items
+        items += added
+        if added and stamp >= span[1]:
+            break
     return items
 
 
@@ -104,10 +107,9 @@ def newest_first(
         there = [item for item in reversed(items) if until is None or item.stamp <= until]
         yield from (tuple(reversed(list(group))) for _, group in groupby(there, key=stamp_of))
         return
-    folders = _list_by_stamp(landing, names)
-    ordered = merge(*(folder.newest_first(until) for folder in folders), key=stamp_of, reverse=True)
-    for stamp, _ in groupby(ordered, key=stamp_of):
-        if items := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
+    streams = [folder.newest_first(until) for folder in _list_by_stamp(landing, names)]
+    for _, found in _group_files(streams, lambda stamp: stamp, reverse=True):
+        if items := _build_listing(landing, names, found, now=now).items:
             yield items
 
 
@@ -118,15 +120,24 @@ def _list_by_stamp(landing: Landing, names: FileNaming) -> tuple[ByStamp, ByStam
     )
 
 
-def _items_between(
-    landing: Landing,
-    names: FileNaming,
-    folders: tuple[ByStamp, ByStamp],
-    span: tuple[datetime, datetime],
-    now: datetime,
-) -> tuple[Item, ...]:
-    fresh, archived = (folder.files_between(*span) for folder in folders)
-    return _build_listing(landing, names, (fresh, archived), now=now).items
+def _group_files(
+    streams: Sequence[Iterator[Candidate]], key: Callable[[datetime], datetime], *, reverse: bool = False
+) -> Iterator[tuple[datetime, tuple[list[Candidate], list[Candidate]]]]:
+    """Yield the new and the archived files of each group of stamps with the same key, in the order of the streams."""
+    tagged = merge(
+        *(zip(files, repeat(at), strict=False) for at, files in enumerate(streams)),
+        key=_stamp_of_tagged,
+        reverse=reverse,
+    )
+    for group, files in groupby(tagged, key=lambda one: key(_stamp_of_tagged(one))):
+        found: tuple[list[Candidate], list[Candidate]] = ([], [])
+        for one, at in files:
+            found[at].append(one)
+        yield group, found
+
+
+def _stamp_of_tagged(one: tuple[Candidate, int]) -> datetime:
+    return one[0].stamp
 
 
 def _build_listing(

@@ -87,7 +87,7 @@ def _is_changeable(landing: Path, relative: Path, known: dict[Path, bool]) -> bo
 
 def _copy(file: IO[bytes], target: Path) -> None:
     if not is_remote(target):
-        put_copy_if_absent(file, target)
+        put_copy_if_absent(file, target, is_flushed=False)  # it is removed after the scan
         return
     with open_for_writing(target) as sink:
         shutil.copyfileobj(file, sink, _CHUNK)

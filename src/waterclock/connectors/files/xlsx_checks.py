@@ -25,7 +25,12 @@ _TAG = re.compile(rb"[<:](?:row|c)[\s/>]")
 _PLAIN_TAG = re.compile(rb"<(?:row|c) r=\"([A-Z]{0,3}[1-9][0-9]{0,6})\"")
 _PLACE = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})", re.ASCII)
 _LETTERS, _DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"0123456789"
-_UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
+_FORMULA = re.compile(rb"<f[\s/>]")
+# a result has a visible ASCII character, which no program takes for a blank
+_FORMULA_WITH_RESULT = re.compile(
+    rb"<f(?:\s[^<>]*)?(?:/>|>[^<]*+</f>)<v>(?=[^!-%'-;=-~<&]*+[!-%'-;=-~])[^<&]*+</v></c>"
+)
+_UNUSUAL = (b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 
 @dataclass(slots=True)
@@ -71,13 +76,18 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
     """
     bottom, letters = 0, set[bytes]()
     last_row = set[bytes]()  # its addresses, because the row may continue in the next chunk
-    before = b""
-    while chunk := content.read(_CHUNK):
+    before, is_last = b"", False
+    while not is_last:
+        chunk = content.read(_CHUNK)
+        is_last = not chunk
         text = before + chunk
-        cut = text.rfind(b"<")
+        end = text.rfind(b"</c>")
+        cut = text.rfind(b"<") if is_last or end < 0 else end + len(b"</c>")  # a formula is not cut from its result
         if cut < 0 or len(text) - cut > _CHUNK or any(mark in text for mark in _UNUSUAL):
             return False
         before, text = text[cut:], text[:cut]
+        if len(_FORMULA.findall(text)) != len(_FORMULA_WITH_RESULT.findall(text)):
+            return False
         places = _PLAIN_TAG.findall(text)
         if len(places) != len(_TAG.findall(text)):
             return False

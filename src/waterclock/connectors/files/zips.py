@@ -134,12 +134,13 @@ def _unpack_members(path: str, place: Path, reading: ReadOptions) -> list[str]:
         names: set[str] = set()
         for at, member in enumerate(chosen):
             name = _plain_name(member.filename)
-            # a name that the zip contains twice needs another folder
-            inner = place / str(at) if name in names else place
+            inner = place
+            if name in names:  # a name that the zip contains twice needs another folder
+                inner = place / str(at)
+                make_folder(inner)
             names.add(name)
-            make_folder(inner)
             target = inner / name
-            with open_for_writing(target) as to:
+            with open_for_writing(target, is_flushed=False) as to:
                 for chunk in _read_chunks(packed, member, path):
                     to.write(chunk)
             taken.append(path_as_text(target))

@@ -167,8 +167,10 @@ class ColumnLineage:
     def _trace_once(self, name: str) -> dict[str, TracedColumn]:
         if name not in self._made and name not in self._busy:
             self._busy.add(name)
-            self._made[name] = self._trace(self.flow.tables[name])
-            self._busy.discard(name)
+            try:
+                self._made[name] = self._trace(self.flow.tables[name])
+            finally:
+                self._busy.discard(name)
         return self._made.get(name, {})
 
     def _trace(self, table: Table) -> dict[str, TracedColumn]:

@@ -74,10 +74,10 @@ def reopen_windows(
     ticks: dict[datetime, datetime] = {}
     since, dropped = _read_closed_windows(work, of, [batch.label for batch in batches]), _find_dropped_spans(work, of)
     for batch in batches:
-        windows = find_remakeable_windows(
-            of, work.flow, dropped, find_reopenable_windows(of, late_rows, since, batch.label)
-        )
-        if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
+        if not any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
+            continue
+        reopenable = find_reopenable_windows(of, late_rows, since, batch.label)
+        if windows := find_remakeable_windows(of, work.flow, dropped, reopenable):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
             for label in _find_windows_with_rows(spark, rows, _time_column(table, late_rows, rows), windows):
                 ticks[label] = max(batch.window.end, ticks.get(label, batch.window.end))

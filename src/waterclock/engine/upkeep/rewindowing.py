@@ -8,10 +8,11 @@ content as of the newest new boundary in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import StructType
@@ -125,7 +126,7 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
     spans = [(each.result.label, each.result.end) for each in current]
     if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
-        return [_rewindow(window, current, spans) for window in windows]
+        return _rewindow(windows, current, spans)
     spans += live.ledger.keeping.skipped_windows(table.name)
     if _time_type(live, table, current) in _LOCAL:
         zone = live.ledger.reads.table(table.name).zone
@@ -134,7 +135,7 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
             for low, high in spans
         ]
     windows = [window for low, high in IntervalSet.from_intervals(spans) for window in table.cadence.windows(low, high)]
-    return [_rewindow(window, current, spans[: len(current)]) for window in windows]
+    return _rewindow(windows, current, spans[: len(current)])
 
 
 def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
@@ -273,12 +274,17 @@ def _inputs(live: RunContext, table: Table, pieces: Sequence[RewindowedSlice]) -
 
 
 def _rewindow(
-    window: Window, current: Sequence[CurrentRevision], spans: Sequence[tuple[datetime, datetime]]
-) -> RewindowedSlice:
-    of = tuple(
-        each for each, (low, high) in zip(current, spans, strict=True) if low < window.end and high > window.start
-    )
-    return RewindowedSlice(window, of)
+    windows: Iterable[Window], current: Sequence[CurrentRevision], spans: Sequence[tuple[datetime, datetime]]
+) -> list[RewindowedSlice]:
+    """Assign to each window the slices whose spans overlap it, in their order. Cost: two bisections for each window."""
+    ordered = sorted(range(len(current)), key=lambda at: spans[at][0])
+    lows = [spans[at][0] for at in ordered]
+    reached = list(accumulate((spans[at][1] for at in ordered), max))
+    found = []
+    for window in windows:
+        near = sorted(ordered[bisect_right(reached, window.start) : bisect_left(lows, window.end)])
+        found.append(RewindowedSlice(window, tuple(current[at] for at in near if spans[at][1] > window.start)))
+    return found
 
 
 def _rewindow_snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:

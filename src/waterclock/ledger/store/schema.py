@@ -470,6 +470,7 @@ accesses = sa.Table(
     sa.Column("refusal", TEXT),
     sa.Column("times", sa.Integer, nullable=False),
     sa.Index("accesses_by_time", "at"),
+    sa.Index("accesses_by_person", "who", "at"),
 )
 
 # the active runners; never exported, since they do not concern batches

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import FileInfo, entry_path, file_exists, names_in, read_bytes, stat_file
+from waterclock.files.filesystem import FileInfo, entry_path, file_exists, files_below, names_in, read_bytes, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.enums import Kind
 from waterclock.json_depth import MOST_LEVELS, require_depth
@@ -156,15 +157,13 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
     return _parse_commit(path, _read_commit(path))
 
 
-def _read_commit(path: Path) -> bytes:
-    """Return the text of a commit. Raises E643 if its JSON is nested deeper than Spark can read."""
-    text = read_bytes(path, _MAX_BYTES)
-    try:
-        require_depth(text.decode("latin-1"))  # each byte as one character: brackets and quotes are ASCII
-    except RecursionError as error:
-        why = f"{path.name} is nested deeper than {MOST_LEVELS:,} levels"
-        raise damaged_log(str(path.parent.parent), str(path), why) from error
-    return text
+def _read_commit(path: Path | str) -> bytes:
+    return read_bytes(path, _MAX_BYTES)
+
+
+def _deep_log_error(path: Path) -> WaterclockError:
+    why = f"{path.name} is nested deeper than {MOST_LEVELS:,} levels"
+    return damaged_log(str(path.parent.parent), str(path), why)
 
 
 def damaged_log(folder: str, where: str, why: str | None, *, name: str | None = None) -> WaterclockError:
@@ -188,8 +187,14 @@ def _actions(folder: str, version: int, text: bytes) -> list[dict[str, Any]]:
 
 
 def _parse_commit(path: Path, text: bytes) -> list[dict[str, Any]]:
+    """Parse each line of a commit. Raises E643 if one is damaged, or nested deeper than Spark can read."""
+    actions = []
     try:
-        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        for line in filter(bytes.strip, text.splitlines()):
+            require_depth(line.decode("latin-1"))  # each byte as one character: brackets and quotes are ASCII
+            actions.append(json.loads(line))
+    except RecursionError as error:
+        raise _deep_log_error(path) from error
     except ValueError as error:
         raise damaged_log(str(path.parent.parent), str(path), f"the commit is not JSON: {error}") from error
     if not actions:
@@ -248,17 +253,36 @@ def require_shallow_commits(folder: str, version: int | None = None) -> None:
     """Raise E643, naming the file, if delta-rs could not safely read a commit because its JSON is nested too deep.
 
     The error text of delta-rs for such a commit overflows the stack, which ends the process. The commits since the last
-    checkpoint before `version`, or before the newest version, are checked. Cost: a listing, and one read for each of
-    them.
+    checkpoint before `version`, or before the newest version, are checked. Cost: a listing, and for each of them a stat
+    on this machine, and one read in each process.
     """
-    names = names_in(entry_path(folder, "_delta_log"), "")
-    checkpoints = {int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name) and name[:20].isdecimal()}
-    commits = {int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)}
+    log = entry_path(folder, "_delta_log")
+    found = {each.path: each for each in files_below(log)} if is_remote(folder) else dict.fromkeys(names_in(log, ""))
+    checkpoints = {int(name[:20]) for name in found if _CHECKPOINT.fullmatch(name) and name[:20].isdecimal()}
+    commits = {int(name[:20]) for name in found if re.fullmatch(r"\d{20}\.json", name)}
     newest = max(commits, default=_NONE) if version is None else version
     oldest = max((each for each in checkpoints if each <= newest), default=_NONE)
     for number in sorted(each for each in commits if oldest < each <= newest):
+        path = commit_file(folder, number)
         with suppress(FileNotFoundError):  # cleaned up since
-            _read_commit(commit_file(folder, number))
+            _require_shallow_commit(str(path), found[path.name] or _local_identity(path))
+
+
+def _local_identity(path: Path) -> tuple[int, ...]:
+    """Return metadata that changes with the content of a file, even if its modification time is set back."""
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino, stat.st_ctime_ns, stat.st_size
+
+
+@lru_cache(maxsize=1 << 14)
+def _require_shallow_commit(path: str, identity: object) -> None:
+    """Raise E643 if a commit's JSON is nested too deep. `identity` is only a part of the cache key."""
+    del identity
+    try:
+        # as a whole: delta-rs continues a value in the next line
+        require_depth(_read_commit(path).decode("latin-1"))
+    except RecursionError as error:
+        raise _deep_log_error(entry_path(path)) from error
 
 
 def is_older_than(folder: str, version: int) -> bool:

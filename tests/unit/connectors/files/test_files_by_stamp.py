@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.counting import calls_of
+from tests.counting import calls_named, calls_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.archiving import archive_items
 from waterclock.connectors.files.file_name_matching import has_stamp, parse_unit_path
@@ -97,6 +97,24 @@ def test_a_look_at_one_window_costs_hardly_more_of_a_hundred_times_as_many_files
             assert len(found) == 2
             calls.append(cost - 4 * days)  # each name is taken from the list of its folder
     assert max(calls[2:]) < 1.5 * max(calls[:2]), calls
+
+
+@pytest.mark.parametrize("look", ["window", "newest"])
+def test_files_of_many_stamps_that_are_all_empty_are_each_checked_once(tmp_path: Path, look: str) -> None:
+    landing, names = Landing(tmp_path / "new", tmp_path / "archive"), NAMES["shop.orders"]
+    folder = landing.folder / "shop" / "orders"
+    folder.mkdir(parents=True)
+    for minute in range(100):
+        (folder / f"shop_orders_{BACK + timedelta(minutes=minute):%Y_%m_%d_%H_%M_%S}.csv").touch()
+    span = (BACK - timedelta(hours=1), BACK)
+
+    def items() -> list[object]:
+        found = land.newest_first(landing, names, now=NOW)
+        return [*found] if look == "newest" else [*land.list_between(landing, names, span, now=NOW)]
+
+    found, calls = calls_named(items, "lstat")
+    assert not found
+    assert calls <= 110
 
 
 @pytest.mark.parametrize("step", ["_list_by_stamp", "_find_problem"])

@@ -6,10 +6,12 @@ import errno
 import stat
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.counting import calls_named
 from waterclock.connectors.files import zips
 from waterclock.connectors.files.completeness import problem_of
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
@@ -59,6 +61,17 @@ def test_members_are_files_until_they_are_closed(tmp_path: Path) -> None:
     found.close()
     found.close()
     assert not list((tmp_path / ROOM).glob("*"))
+
+
+def test_files_that_are_removed_again_are_not_flushed_to_disk(tmp_path: Path) -> None:
+    path, copied = zip_of(tmp_path, *((f"{at}.csv", b"1") for at in range(20))), tmp_path / "shared.csv"
+    copied.write_text("1")
+    copied.chmod(0o666)
+    options = replace(reading(tmp_path), landing=tmp_path)
+    found, flushes = calls_named(lambda: unpack_zips([path, str(copied)], options), "fsync")
+    assert (len(found.paths), flushes) == (21, 0)
+    assert found.zips[found.paths[-1]] == str(copied)
+    found.close()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +137,7 @@ def test_a_member_with_a_password_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_not_taken_for_a_damaged_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zips, "open_for_writing", lambda _: open("/dev/full", "wb"))  # noqa: PTH123, SIM115
+    monkeypatch.setattr(zips, "open_for_writing", lambda _, **_more: open("/dev/full", "wb"))  # noqa: PTH123, SIM115
     with pytest.raises(OSError, match="No space left on device") as caught:
         unpack_zips([zip_of(tmp_path, ("a.csv", b"1"))], reading(tmp_path))
     assert caught.value.errno == errno.ENOSPC

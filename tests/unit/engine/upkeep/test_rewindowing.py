@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.ledger.read.current_revisions import CurrentRevision
+from waterclock.timelabel.window import Window
 
 HOUR = timedelta(hours=1)
 WIDE = pa.schema([*SCHEMA, ("city", pa.string())])
@@ -85,3 +86,32 @@ def test_a_slice_of_a_fold_keeps_the_columns_that_it_had(
     rewindowing.rewindow_table(live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24))
     wide = ["timelabel", "id", "name", "city"]
     assert written == [wide, wide[:3] if own else wide, wide]
+
+
+class _Instant(datetime):
+    """An instant that counts its comparisons."""
+
+    compared = 0
+
+    def __lt__(self, other: Any) -> bool:
+        _Instant.compared += 1
+        return super().__lt__(other)
+
+    def __gt__(self, other: Any) -> bool:
+        _Instant.compared += 1
+        return super().__gt__(other)
+
+
+def test_the_slices_of_a_window_are_found_without_comparing_all_of_them() -> None:
+    first, count = _Instant(2024, 1, 1, tzinfo=UTC), 400
+    spans = [(first + at * HOUR, first + (at + 1) * HOUR) for at in range(count)]
+    spans[2] = (spans[2][0], spans[7][1])  # a long slice, which others overlap
+    current = [CurrentRevision(BatchResult(*span, 1, 1, 1, None, "", stands_from=None), 1, "code") for span in spans]
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    windows = [Window(begin + at * HOUR, begin + (at + 2) * HOUR) for at in range(0, count, 2)]
+    _Instant.compared = 0
+    pieces = rewindowing._rewindow(windows, current, spans)
+    assert _Instant.compared < 25 * count
+    own = [[at for at, (low, high) in enumerate(spans) if low < w.end and high > w.start] for w in windows]
+    assert [[current.index(each) for each in piece.of] for piece in pieces] == own
+    assert own[:5] == [[0, 1], [2, 3], [2, 4, 5], [2, 6, 7], [8, 9]]

@@ -9,10 +9,20 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from tests.counting import calls_named
 from tests.slices import PROJECT, SCHEMA, commit, hour, new_table, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill_claim
-from waterclock.storage.log.delta_log import find_claim, foreign_commits, head, outcome, table_exists
+from waterclock.storage.log.delta_log import (
+    actions_of,
+    commit_file,
+    find_claim,
+    foreign_commits,
+    head,
+    outcome,
+    require_shallow_commits,
+    table_exists,
+)
 
 
 def test_the_outcome_is_found_forward_of_the_claims_target_version(tmp_path: Path) -> None:
@@ -82,3 +92,23 @@ def test_a_commit_that_is_not_ours_is_found(tmp_path: Path) -> None:
     assert [(commit_.version, commit_.operation) for commit_ in found] == [(4, "WRITE"), (5, "DELETE")]
     assert foreign_commits(folder, after_version=5, project=PROJECT) == []
     assert [commit_.version for commit_ in foreign_commits(folder, after_version=0, project="bank")] == [1, 4, 5]
+
+
+def test_commits_are_checked_once_however_often_their_table_is_opened(tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    for claim in range(1, 4):
+        commit(folder, claim, {hour(claim): rows_of(claim)})
+    require_shallow_commits(folder)
+    _, reads = calls_named(lambda: require_shallow_commits(folder), "read_bytes")
+    assert reads == 0
+    path = commit_file(folder, 3)
+    path.write_bytes(path.read_bytes())  # as a log that was restored
+    _, reads = calls_named(lambda: require_shallow_commits(folder), "_read_commit")
+    assert reads == 1
+
+
+def test_the_brackets_of_a_commit_with_many_files_are_only_counted(tmp_path: Path) -> None:
+    path = tmp_path / "commit.json"
+    path.write_text("\n".join(json.dumps({"add": {"path": str(at), "tags": {}}}) for at in range(1_000)))
+    actions, scans = calls_named(lambda: actions_of(path), "finditer")
+    assert (len(actions), scans) == (1_000, 0)

@@ -44,3 +44,4 @@ def upgrade() -> None:
         sa.Column("times", sa.Integer(), nullable=False),
     )
     op.create_index("accesses_by_time", "accesses", ["at"])
+    op.create_index("accesses_by_person", "accesses", ["who", "at"])
