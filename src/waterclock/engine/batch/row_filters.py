@@ -14,10 +14,9 @@ from waterclock.flow.checks import Check, Requirement, checks_of, key_ladder, ke
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import find_outcome
-from waterclock.spark_sql import quote_name
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
 from waterclock.storage.slices.row_filter import (
     DROPPED,
-    HIDDEN,
     SET_ASIDE,
     STAYS,
     UNREAD,
@@ -96,12 +95,12 @@ def mismatch_columns_of(table: Table) -> dict[str, str] | None:
 
 def mismatch_columns(table: Table) -> dict[str, str]:
     """Map each typed column, in lower case, to the hidden column that marks an invalid value."""
-    return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
+    return {name: f"{INTERNAL_PREFIX}bad_{at}" for at, name in enumerate(loose_types(table))}
 
 
 def orphan_marks(table: Table) -> dict[tuple[str, ...], str]:
     """Map the columns of each checked reference to the hidden column that marks a row whose parent is missing."""
-    return {each.columns: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
+    return {each.columns: f"{INTERNAL_PREFIX}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
 def list_findings(table: Table, filter_counts: FilterCounts) -> Iterator[tuple[Action, str]]:

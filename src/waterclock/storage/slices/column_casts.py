@@ -26,10 +26,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
 from waterclock.similar_names import did_you_mean
-from waterclock.spark_sql import cast_text, column_name, illegal_characters, quote_name, sql_text
+from waterclock.spark_sql import INTERNAL_PREFIX, cast_text, column_name, illegal_characters, quote_name, sql_text
 from waterclock.storage.fetched_rows import map_leaf_types
 from waterclock.storage.schema_types import find_name_clashes, readable_as, schema_text, sql_type
-from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
+from waterclock.storage.slices.row_filter import UNREAD, UNREAD_AS, is_hidden
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
 
@@ -311,7 +311,7 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
 def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the names of the input columns in the frame, and SQL for the hidden columns to add to it."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
-    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
+    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
     for at, name in enumerate(came):
         before = _original_column(name)
@@ -320,7 +320,7 @@ def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]
         elif name in shown:
             raw[name], text = name, ""
         else:
-            raw[name] = f"{HIDDEN}raw_{at}"
+            raw[name] = f"{INTERNAL_PREFIX}raw_{at}"
             text = f"{quote_name(name)} AS {raw[name]}"
         hidden += [text] if text else []
     for name in plan.names:
@@ -348,7 +348,7 @@ def _unread_line_sql(frame: DataFrame, raw: dict[str, str], table: str) -> str:
 
 def _original_column(name: str) -> str:
     """Return the hidden name for the original values of a column that `_parse_local_times` changed."""
-    return f"{HIDDEN}came_{name}"
+    return f"{INTERNAL_PREFIX}came_{name}"
 
 
 def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool = False) -> str:
