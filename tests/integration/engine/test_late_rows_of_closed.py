@@ -15,8 +15,8 @@ from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import restate
 from waterclock.cli.actions.run import RunOptions
 from waterclock.engine.batch.late_rows import find_rejected_late_rows
-from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.operations.restating import done_labels
 from waterclock.planner.plan import Batch, Status

@@ -28,7 +28,7 @@ from tests.ledgers import Desk, add_fictitious_migration, day, flow, result, tab
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_records import BatchState
 from waterclock.engine.ledger_opening import refuse_lost_ledger
-from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
+from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.database_errors import LedgerUnreachableError
 from waterclock.ledger.ledger import Ledger

@@ -24,11 +24,11 @@ from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
 from waterclock.engine.flow_reloading import Reloading
 from waterclock.engine.lease_renewal import Heartbeat
+from waterclock.engine.maintenance.source_waits import record_source_waits
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
-from waterclock.engine.upkeep.source_waits import record_source_waits
 from waterclock.errors import WaterclockError
 from waterclock.operations.project_opening import now_of, zone_of
 from waterclock.planner.plan import Status
@@ -158,7 +158,7 @@ def _finish_table_moves(work: RunContext, progress: Progress) -> None:
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
         return
-    from waterclock.engine.upkeep.rebuild_all import finish_killed_rebuild
+    from waterclock.engine.maintenance.rebuild_all import finish_killed_rebuild
 
     if tables := finish_killed_rebuild(work):
         progress.on_message(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
@@ -236,7 +236,7 @@ def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> N
     if not (asked.labels or asked.force):  # otherwise not all windows were checked
         record_source_waits(work, outcome, asked.only)
     if any(is_followed(table) for table in work.flow.tables.values()):
-        from waterclock.engine.upkeep.log_measurements import watch_logs
+        from waterclock.engine.maintenance.log_measurements import watch_logs
 
         watch_logs(work)
     if work.project.alerts.is_on:

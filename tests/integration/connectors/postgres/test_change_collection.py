@@ -13,7 +13,7 @@ from waterclock.connectors.postgres import change_collection
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
-from waterclock.engine.upkeep.replication_slots import find_unused_slots, release_slot
+from waterclock.engine.maintenance.replication_slots import find_unused_slots, release_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

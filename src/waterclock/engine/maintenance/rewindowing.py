@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import instant_literal, label_sql
 from waterclock.engine.collect.changes import NOTED
+from waterclock.engine.maintenance.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
 from waterclock.ledger.read.current_revisions import CurrentRevision

@@ -15,8 +15,8 @@ from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
+from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Table

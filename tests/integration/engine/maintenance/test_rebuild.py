@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.integration.engine.upkeep.test_ledger_rebuild import lose
-from tests.integration.engine.upkeep.test_ledger_rebuild import rebuilt as ledger_rebuilt
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose
+from tests.integration.engine.maintenance.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described
 from tests.unit.cli.conftest import ask
+from waterclock.engine.maintenance.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.run_opening import apply_flow
-from waterclock.engine.upkeep.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Heard, Tiny, day, described
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.engine.ledger_export import export_ledger
+from waterclock.engine.maintenance.dropping import drop
+from waterclock.engine.maintenance.dropping import find_droppable_windows as droppable
+from waterclock.engine.maintenance.maintain import TableMaintenance, find_maintenance, maintain_table
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.engine.upkeep.dropping import drop
-from waterclock.engine.upkeep.dropping import find_droppable_windows as droppable
-from waterclock.engine.upkeep.maintain import Upkeep, find_maintenance, maintain_table
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.selection import Labels
@@ -82,7 +82,7 @@ def fill(tiny: Tiny, of_day: int, value: int) -> None:
         tiny.shop(f"INSERT INTO {name} VALUES ({value % 3}, '2020-01-{of_day:02d} 10:00:00', {value})")
 
 
-def upkeep(tiny: Tiny, now: datetime = MUCH_LATER, *, dry: bool = False) -> dict[str, Upkeep]:
+def maintain(tiny: Tiny, now: datetime = MUCH_LATER, *, dry: bool = False) -> dict[str, TableMaintenance]:
     with tiny.opened() as work:
         found = find_maintenance(work, TABLES, now)
         if not dry:
@@ -107,14 +107,14 @@ def files(tiny: Tiny, pattern: str) -> int:
 
 
 def test_nothing_is_old_enough_at_first(lived: Tiny) -> None:
-    found = upkeep(lived, datetime.now(UTC))
+    found = maintain(lived, datetime.now(UTC))
     assert all(not each.unneeded.count and not each.slices.count for each in found.values())
     assert found["shop.orders"].drop_before == day(6)
 
 
 def test_a_dry_run_changes_nothing(lived: Tiny) -> None:
     before = files(lived, "**/*")
-    found = upkeep(lived, dry=True)
+    found = maintain(lived, dry=True)
     assert found["shop.orders"].dropped.count == 5
     assert files(lived, "**/*") == before
 
@@ -124,7 +124,7 @@ def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: 
     before = answers(lived)
     states = {tick: as_of(lived, "shop.items", day(tick)) for tick in (4, 8)}
     sums = as_of(lived, "marts.sums", day(7))
-    found = upkeep(lived)
+    found = maintain(lived)
     assert found["shop.orders"].dropped.count == 5
     # seven windows that the LOOKBACK read again, six of them for nothing; one was replaced, and KEEP VERSIONS is said
     assert found["shop.orders"].slices.count == 7
@@ -137,7 +137,7 @@ def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: 
     assert answers(lived) == before
     assert {tick: as_of(lived, "shop.items", day(tick)) for tick in states} == states
     assert files(lived, "history/shop/items/*/*") == 2  # their versions are gone
-    assert upkeep(lived)["shop.items"].states.count == 2
+    assert maintain(lived)["shop.items"].states.count == 2
     assert {tick: as_of(lived, "shop.items", day(tick)) for tick in states} == states
     assert as_of(lived, "marts.sums", day(7)) == sums
 
@@ -152,7 +152,7 @@ def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: 
 
 
 def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(lived: Tiny) -> None:
-    upkeep(lived)
+    maintain(lived)
     assert len(lived.rows("SELECT DISTINCT timelabel FROM shop.orders")) == 3
     assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 1
     with lived.ledger() as ledger:
@@ -160,7 +160,7 @@ def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(
         with ledger.keeping.database.write() as write:
             write.connection.exec_driver_sql("UPDATE events SET at = 0 WHERE kind = 'dropped'")
         assert ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before == day(6)
-    found = upkeep(lived)
+    found = maintain(lived)
     assert found["shop.orders"].slices.count == 5
     assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 0
     assert lived.run(day(9)).done == 0
@@ -172,12 +172,12 @@ def test_a_table_with_an_open_claim_is_left_alone(lived: Tiny) -> None:
     before = files(lived, "tables/shop/items/**/*")
     scratch = lived.root / lived.storage / "tables/shop/items/_stage" / f"c={claim.number}"
     scratch.mkdir()
-    found = upkeep(lived)
+    found = maintain(lived)
     assert found["shop.items"].is_busy
     assert files(lived, "tables/shop/items/**/*") == before + 1
     with lived.ledger() as ledger:
         ledger.claims.close_lost(claim, why="a test")
-    found = upkeep(lived)
+    found = maintain(lived)
     assert found["shop.items"].left_behind.count == 1
     assert not scratch.exists()
 
@@ -189,7 +189,7 @@ def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
     monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 4)
     with lived.ledger() as ledger:
         export_ledger(ledger, lived.load().storage)
-    upkeep(lived)
+    maintain(lived)
     with lived.ledger() as ledger:
         heads = ledger.reads.tables()
         dropped = ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before
@@ -273,7 +273,7 @@ def test_maintained_at_each_step_of_each_batch_a_flow_comes_to_the_same(lived: T
     assert all(steps <= keeping.points[name] for name in TABLES if name != "out.sums")
     assert not keeping.failed
     for tiny in (calm, lived):
-        upkeep(tiny)
+        maintain(tiny)
     assert answers(lived) == answers(calm)
     assert lived.delivered("SELECT * FROM sums ORDER BY 1, 2") == calm.delivered("SELECT * FROM sums ORDER BY 1, 2")
     for tick in (4, 6, 9):

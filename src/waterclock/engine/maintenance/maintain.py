@@ -15,10 +15,8 @@ from datetime import datetime, timedelta
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
 from waterclock.engine.damage import find_log_error, find_log_errors
-from waterclock.engine.run_context import RunContext
-from waterclock.engine.spark.errors import to_error
-from waterclock.engine.upkeep.ledger_rebuild import RETAINED
-from waterclock.engine.upkeep.unneeded_slices import (
+from waterclock.engine.maintenance.ledger_rebuild import RETAINED
+from waterclock.engine.maintenance.unneeded_slices import (
     RetentionFacts,
     find_replacement_times,
     find_retention_start,
@@ -27,6 +25,8 @@ from waterclock.engine.upkeep.unneeded_slices import (
     is_read,
     may_delete_slice,
 )
+from waterclock.engine.run_context import RunContext
+from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.declarations import Table
@@ -71,7 +71,7 @@ class CountAndBytes:
 
 
 @dataclass(slots=True)
-class Upkeep:
+class TableMaintenance:
     """The maintenance of one table, planned or done.
 
     `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files to compact. `unneeded`: files that
@@ -112,21 +112,21 @@ class Upkeep:
         )
 
 
-def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
+def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> list[TableMaintenance]:
     """Find the maintenance that each table needs at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
     older = find_log_errors(work)
     return [
-        Upkeep(name, failed=[f"{older[name].what}: {older[name].fix}"])
+        TableMaintenance(name, failed=[f"{older[name].what}: {older[name].fix}"])
         if name in older
         else _find_table_maintenance(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy)
         for name in tables
     ]
 
 
-def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
+def maintain_table(work: RunContext, found: TableMaintenance, now: datetime) -> None:
     """Carry out the maintenance in `found`, as far as it is still allowed. Updates `found`."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
@@ -168,8 +168,8 @@ def _is_rebuilding(work: RunContext) -> bool:
 
 def _find_table_maintenance(
     work: RunContext, table: Table, now: datetime, needed: datetime, *, is_busy: bool
-) -> Upkeep:
-    found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
+) -> TableMaintenance:
+    found, folder = TableMaintenance(table.name, is_busy=is_busy), work.folder(table)
     if is_busy or not is_folder(entry_path(folder)):
         return found
     if table.kind is Kind.PUBLISH:
@@ -247,7 +247,7 @@ def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
     return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
 
 
-def _run_step(found: Upkeep, step: str, action: Callable[[], None]) -> None:
+def _run_step(found: TableMaintenance, step: str, action: Callable[[], None]) -> None:
     try:
         action()
     except Exception as raised:  # noqa: BLE001 - a failed step does not stop the others
@@ -305,7 +305,7 @@ def _repair_manifest(table: Table, folder: str) -> None:
         symlink_manifests.remove(folder)
 
 
-def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upkeep) -> None:
+def _find_labels_kept_by_destination(work: RunContext, table: Table, found: TableMaintenance) -> None:
     """Find label tables that a destination still has although the published table has dropped their windows."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:

@@ -9,9 +9,9 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_log
+from waterclock.engine.maintenance.ledger_rebuild import RETAINED
+from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep.ledger_rebuild import RETAINED
-from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Table

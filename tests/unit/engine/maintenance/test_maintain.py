@@ -1,4 +1,4 @@
-"""What upkeep leaves alone though it found nobody that needs it."""
+"""What maintenance leaves alone though it found nobody that needs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.ledgers import day, flow, table
-from waterclock.engine.upkeep import maintain
+from waterclock.engine.maintenance import maintain
 from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.storage.slices.manifest import MANIFEST
 
@@ -30,5 +30,5 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     )
     work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
     monkeypatch.setattr(maintain, "find_log_error", lambda *_: None)
-    maintain.maintain_table(work, maintain.Upkeep("raw.a", slice_folders=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
+    maintain.maintain_table(work, maintain.TableMaintenance("raw.a", slice_folders=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
     assert folder.exists() is stays

@@ -15,10 +15,10 @@ from tests.tiny import CONNECTIONS, TOML, Heard, day
 from waterclock.cli.actions import run
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.maintenance import rebuild_all, table_set_move
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep import rebuild_all, table_set_move
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 

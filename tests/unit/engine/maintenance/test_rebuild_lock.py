@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from tests.ledgers import desk, flow, table
+from waterclock.engine.maintenance import rebuild_lock
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep import rebuild_lock
 
 
 def test_a_claim_of_a_table_that_is_no_longer_declared_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledgers import ZERO, day, table
 from waterclock.batches.records import Claim, ClaimRequest, Input
-from waterclock.engine.upkeep.unneeded_slices import (
+from waterclock.engine.maintenance.unneeded_slices import (
     RetentionFacts,
     find_replacement_times,
     find_retention_start,

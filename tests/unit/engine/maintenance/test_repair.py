@@ -12,7 +12,7 @@ from tests.ledgers import table
 from tests.tiny import Heard
 from tests.unit.engine.fakes import manifest
 from waterclock.batches.records import Slice
-from waterclock.engine.upkeep import repair
+from waterclock.engine.maintenance import repair
 from waterclock.storage.slices.manifest import DataFile
 
 ASIDE = DataFile("_stage/_quarantine/a.parquet", 9, 2, "{}")

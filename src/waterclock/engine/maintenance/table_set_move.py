@@ -15,9 +15,9 @@ from typing import Any
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record, write_claim_record
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
+from waterclock.engine.maintenance.ledger_rebuild import REBUILT
+from waterclock.engine.maintenance.second_set import PLACE, Cut
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, make_folder, put_if_absent, read_text, remove_folder

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from waterclock.engine.maintenance.repair import missing_column_error
+from waterclock.engine.maintenance.rewindowing import find_rewindowing_obstacle
+from waterclock.engine.maintenance.second_set import Cut
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.repair import missing_column_error
-from waterclock.engine.upkeep.rewindowing import find_rewindowing_obstacle
-from waterclock.engine.upkeep.second_set import Cut
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode

@@ -18,13 +18,15 @@ from datetime import datetime
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.lease_renewal import Heartbeat
-from waterclock.engine.run_context import RunContext
-from waterclock.engine.run_listener import GroupReport
-from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
-from waterclock.engine.upkeep.rebuild_lock import RebuildLock, is_left, refuse_running_rebuild, wait_for_running_batches
-from waterclock.engine.upkeep.rewindowing import pieces_of, results_of, rewindow_table
-from waterclock.engine.upkeep.second_set import (
+from waterclock.engine.maintenance.rebuild_checks import refuse_impossible, refuse_incomplete
+from waterclock.engine.maintenance.rebuild_lock import (
+    RebuildLock,
+    is_left,
+    refuse_running_rebuild,
+    wait_for_running_batches,
+)
+from waterclock.engine.maintenance.rewindowing import pieces_of, results_of, rewindow_table
+from waterclock.engine.maintenance.second_set import (
     PLACE,
     Cut,
     cut_of,
@@ -33,8 +35,17 @@ from waterclock.engine.upkeep.second_set import (
     second_set_context,
     second_set_runner,
 )
-from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
-from waterclock.engine.upkeep.table_set_move import finish_move, list_changed_publishes, prepare, unlink, write_moves
+from waterclock.engine.maintenance.seeded_tables import seed_from_live_slices
+from waterclock.engine.maintenance.table_set_move import (
+    finish_move,
+    list_changed_publishes,
+    prepare,
+    unlink,
+    write_moves,
+)
+from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_listener import GroupReport
+from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder

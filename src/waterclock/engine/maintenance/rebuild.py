@@ -19,11 +19,9 @@ from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.run_context import RunContext
-from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
-from waterclock.engine.upkeep.repair import (
+from waterclock.engine.maintenance.ledger_rebuild import REBUILT
+from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.repair import (
     find_slices,
     has_usable_log,
     kill_earlier_claim,
@@ -32,7 +30,9 @@ from waterclock.engine.upkeep.repair import (
     renew_log,
     request_lost_labels,
 )
-from waterclock.engine.upkeep.resealing import seal_linked_slices
+from waterclock.engine.maintenance.resealing import seal_linked_slices
+from waterclock.engine.run_context import RunContext
+from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
+from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
 from waterclock.storage import file_maintenance
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.upkeep.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
+from waterclock.engine.maintenance.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner

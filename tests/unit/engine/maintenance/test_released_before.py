@@ -13,10 +13,10 @@ from tests.ledgers import day, desk, flow, table
 from tests.unit.engine.fakes import group, manifest
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
+from waterclock.engine.maintenance import rebuild_all
+from waterclock.engine.maintenance.second_set import Cut
 from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep import rebuild_all
-from waterclock.engine.upkeep.second_set import Cut
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.current_revisions import CurrentRevision
 from waterclock.storage.lake import Lake

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.engine.test_linked_projects import projects
 from tests.tiny import Tiny, day, described, labels
-from waterclock.engine.upkeep.rebuild_all import forecast_rebuild, rebuild_all
+from waterclock.engine.maintenance.rebuild_all import forecast_rebuild, rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.storage import symlink_manifests
 

@@ -10,15 +10,15 @@ import pytest
 
 from tests.slices import ids
 from tests.tiny import day
-from tests.unit.engine.upkeep import test_reset
-from tests.unit.engine.upkeep.test_reset import APPENDED, CLICKS, NOW, declare, facts, make, start_over
+from tests.unit.engine.maintenance import test_reset
+from tests.unit.engine.maintenance.test_reset import APPENDED, CLICKS, NOW, declare, facts, make, start_over
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.maintenance import dropping, maintain, rebuild
+from waterclock.engine.maintenance.repair import find_slices
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep import dropping, maintain, rebuild
-from waterclock.engine.upkeep.repair import find_slices
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.storage.commit.pointers import commit_slices
@@ -191,7 +191,7 @@ def test_maintenance_leaves_a_table_alone_that_is_being_rebuilt(work: RunContext
 
     def look() -> None:
         [before] = maintain.find_maintenance(work, [CLICKS], NOW)
-        later = maintain.Upkeep(CLICKS)
+        later = maintain.TableMaintenance(CLICKS)
         maintain.maintain_table(work, later, NOW)
         found.extend([before.is_busy, later.is_busy])
 

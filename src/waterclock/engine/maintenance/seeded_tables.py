@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from waterclock.batches.records import ClaimRequest, Input
+from waterclock.engine.maintenance.ledger_rebuild import REBUILT
+from waterclock.engine.maintenance.resealing import seal_linked_slices
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.resealing import seal_linked_slices
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.flow.linked_projects import upstream_of

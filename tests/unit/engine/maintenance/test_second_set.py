@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tests.tiny import day
-from tests.unit.engine.upkeep.test_reset import CLICKS, DAILY, NOW, declare, make
+from tests.unit.engine.maintenance.test_reset import CLICKS, DAILY, NOW, declare, make
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.maintenance import second_set
+from waterclock.engine.maintenance.rebuild_all import forecast_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep import second_set
-from waterclock.engine.upkeep.rebuild_all import forecast_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Status

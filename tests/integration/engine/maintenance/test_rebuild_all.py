@@ -12,13 +12,13 @@ import pytest
 import sqlalchemy as sa
 from deltalake import DeltaTable
 
-from tests.integration.engine.upkeep.test_ledger_rebuild import lose
-from tests.integration.engine.upkeep.test_ledger_rebuild import rebuilt as ledger_rebuilt
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose
+from tests.integration.engine.maintenance.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described, evening
+from waterclock.engine.maintenance.rebuild_all import RebuildAllResult, forecast_rebuild, rebuild_all
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep.rebuild_all import RebuildAllResult, forecast_rebuild, rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.store.schema import batches

@@ -19,13 +19,13 @@ from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger, list_exports
+from waterclock.engine.maintenance import maintain
+from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
+from waterclock.engine.maintenance.rebuild_all import finish_killed_rebuild
+from waterclock.engine.maintenance.reset import prepare_reset, reset
 from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep import maintain
-from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
-from waterclock.engine.upkeep.rebuild_all import finish_killed_rebuild
-from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.read.signatures import signature_of

@@ -12,16 +12,16 @@ import pytest
 
 from tests.slices import ids
 from tests.tiny import CONNECTIONS, TOML, day
-from tests.unit.engine.upkeep import test_reset
+from tests.unit.engine.maintenance import test_reset
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.maintenance import dropping, maintain
+from waterclock.engine.maintenance.dropping import WindowsToDrop, drop, find_droppable_windows
+from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep import dropping, maintain
-from waterclock.engine.upkeep.dropping import WindowsToDrop, drop, find_droppable_windows
-from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.ledger import Ledger

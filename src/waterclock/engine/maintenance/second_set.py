@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing, LedgerSnapshot
+from waterclock.engine.maintenance.seeded_tables import build_commit_record, seed_from_live_slices
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
-from waterclock.engine.upkeep.seeded_tables import build_commit_record, seed_from_live_slices
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind, Mode, OnRestate

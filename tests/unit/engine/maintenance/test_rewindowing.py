@@ -16,7 +16,7 @@ import pytest
 from tests.model.flows import collect, snapshot
 from tests.slices import SCHEMA, hour, rows_of, sealed
 from waterclock.batches.records import BatchResult
-from waterclock.engine.upkeep import rewindowing
+from waterclock.engine.maintenance import rewindowing
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.merge_settings import Merge, Temporal
