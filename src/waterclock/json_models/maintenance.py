@@ -15,7 +15,7 @@ class FileAmount(AnswerPart):
     bytes: int
 
 
-class TableUpkeep(AnswerPart):
+class TableMaintenance(AnswerPart):
     """The changes to the files of a table."""
 
     table: str
@@ -62,7 +62,7 @@ class MaintainAnswer(Answer):
     """The export of the ledger that was written."""
     freed: int
     """The number of bytes that were freed, or would be."""
-    tables: list[TableUpkeep]
+    tables: list[TableMaintenance]
     """The tables with changes."""
     kept_at_sources: list[UnneededLog]
     """The logs that sources keep for removed tables."""
