@@ -208,7 +208,7 @@ class World:
         if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
         folder, found = work.folder(table), {}
-        begin = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+        begin = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
         for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
                 Row(row["k"], row["v"], self._minute(row["at"]), row.get("gone") or 0, row.get("old"))
@@ -291,7 +291,7 @@ class World:
     def kept_from(self, name: str) -> int:
         """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
         with self.tiny.opened() as work:
-            found = work.ledger.keeping.drop_boundary(name, by=FOREVER)
+            found = work.ledger.maintenance.drop_boundary(name, by=FOREVER)
             return 0 if found is None else self.labels[label_of(found)]
 
     def now(self) -> datetime:

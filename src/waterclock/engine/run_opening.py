@@ -135,7 +135,7 @@ def _follow_renames(work: RunContext) -> None:
         return
     for name in {*work.former.tables, *work.former.tables.values()}:  # a new table may have taken an old name
         work.forget_schemas(name)
-    moment = work.ledger.keeping.moment()
+    moment = work.ledger.maintenance.moment()
     if not any(moment.continues(head) for _, head in list_exports(work.lake.root)):
         export_ledger(work.ledger, work.lake.root)
 

@@ -148,7 +148,7 @@ class Ledger:
         self.offline = OfflineMeasures(database)
         self.openlineage = OpenLineage(database)
         self.access = AccessSection(database)
-        self.keeping = MaintenanceSection(database)
+        self.maintenance = MaintenanceSection(database)
 
     @overload
     @classmethod

@@ -145,10 +145,12 @@ def test_a_flow_is_taken_up_though_only_a_rebuild_can_follow_one_of_its_tables(s
     assert str(new.tables["web.clicks"].cadence.period) == "HOUR"
     assert list(ledger.declared.refused_tables(new)) == ["web.clicks"]
     signature = signature_of(new.tables["web.clicks"])
-    ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-    ledger.keeping.begin_moving("t")
-    moved = MovedTable("web.clicks", signature, "", None, ledger.keeping.take_claim_number(), 0, None, is_recut=True)
-    ledger.keeping.record_set("t", [moved], who="ann", flow=new.fingerprint)
+    ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+    ledger.maintenance.begin_moving("t")
+    moved = MovedTable(
+        "web.clicks", signature, "", None, ledger.maintenance.take_claim_number(), 0, None, is_recut=True
+    )
+    ledger.maintenance.record_set("t", [moved], who="ann", flow=new.fingerprint)
     assert ledger.declared.refused_tables(new) == {}
     assert site.said == ["the changed flow is applied"]
 

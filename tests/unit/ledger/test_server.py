@@ -253,11 +253,11 @@ def test_what_an_error_quotes_is_kept_whatever_it_is(desk: Desk) -> None:
 
 
 def test_a_move_goes_on_only_while_the_ledger_is_closed_for_it(desk: Desk) -> None:
-    desk.ledger.keeping.close_for("postgresql://db/other", who="ann")
-    desk.ledger.keeping.require_closed_for("postgresql://db/other")
-    desk.ledger.keeping.unlock_ledger()
+    desk.ledger.maintenance.close_for("postgresql://db/other", who="ann")
+    desk.ledger.maintenance.require_closed_for("postgresql://db/other")
+    desk.ledger.maintenance.unlock_ledger()
     with pytest.raises(WaterclockError, match="in use") as refused:
-        desk.ledger.keeping.require_closed_for("postgresql://db/other")
+        desk.ledger.maintenance.require_closed_for("postgresql://db/other")
     assert refused.value.code == "E426"
 
 

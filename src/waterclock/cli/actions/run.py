@@ -155,7 +155,7 @@ def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome,
 
 def _finish_table_moves(work: RunContext, progress: Progress) -> None:
     """Finish the table moves of a `rebuild --all` that was killed during them. Otherwise it costs one ledger query."""
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is None or known.is_done:
         return
     from waterclock.engine.maintenance.rebuild_all import finish_killed_rebuild

@@ -34,7 +34,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
     begin = table.cadence.ceil(table.source.lookback.subtract_from(first, table.cadence.zone))
-    dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    dropped = ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
     low = max(begin, dropped)
     released = ledger.reads.list_unread_releases(table.name, first, low, note=RELEASED)
     known = ledger.reads.slices(table.name, low, group.batches[-1].window.end)

@@ -56,7 +56,7 @@ def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels,
     low, high = named_labels.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
-        table.name, work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING, FOREVER
+        table.name, work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING, FOREVER
     )
     first = pieces[0].label if pieces else None
     if first is None or high is None or record.head_label is None or high > record.head_label:
@@ -97,11 +97,11 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
     # recorded before the commit: a batch or a rebuild that begins now leaves these windows out
-    work.ledger.keeping.begin_drop(table.name, found.before, who=work.settings.who, why=why)
+    work.ledger.maintenance.begin_drop(table.name, found.before, who=work.settings.who, why=why)
     fault("drop.recorded")
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
     if version is not None:
-        work.ledger.keeping.move_head(table.name, version)
+        work.ledger.maintenance.move_head(table.name, version)
     update_symlink_manifest(work, table)
     count = 0
     for each in work.flow.tables.values():
@@ -114,7 +114,7 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
 
 def _refuse_running(work: RunContext, table: Table) -> None:
     """Raise E436 if a batch, reset or rebuild of the table runs: it could commit such a window after the drop."""
-    if what := work.ledger.keeping.holds().get(table.name):
+    if what := work.ledger.maintenance.holds().get(table.name):
         raise _drop_error(table, f"is {what}", "its rows may be committed again", "drop its windows once it has ended")
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
         raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")

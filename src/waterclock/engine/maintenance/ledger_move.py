@@ -34,15 +34,15 @@ def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
     with ledger:
         if place.is_taken():
             raise existing_ledger_error(place.name, may_force=False)
-        ledger.keeping.close_for(redact_url_text(to), who=who)
+        ledger.maintenance.close_for(redact_url_text(to), who=who)
         try:
             with Ledger.open(place.empty_draft()) as made:
-                count = made.keeping.load([ledger.keeping.export_lines()])
+                count = made.maintenance.load([ledger.maintenance.export_lines()])
             # a move that failed in the meantime may have reopened it: the copy would miss later writes
-            ledger.keeping.require_closed_for(redact_url_text(to))
+            ledger.maintenance.require_closed_for(redact_url_text(to))
             place.install_draft(ledger.now(), replaces=False)
         except BaseException:
             if not place.is_taken():
-                ledger.keeping.unlock_ledger()
+                ledger.maintenance.unlock_ledger()
             raise
     return MovedLedger(redact_url_text(old), redact_url_text(to), count)

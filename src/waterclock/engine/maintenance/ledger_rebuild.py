@@ -76,11 +76,11 @@ def rebuild_ledger(
 
 
 def _fill_ledger(work: RunContext, export: str | None) -> LedgerRebuildResult:
-    root, keeping = work.lake.root, work.ledger.keeping
+    root, maintenance = work.lake.root, work.ledger.maintenance
     newest = export or next((name for name, _ in list_exports(root)), None)
     if newest is not None:
-        keeping.load(read_export(root, name) for name in chain_of(root, newest))
-        keeping.forget_rebuilding(who=work.settings.who)
+        maintenance.load(read_export(root, name) for name in chain_of(root, newest))
+        maintenance.forget_rebuilding(who=work.settings.who)
     known = {record.name for record in work.ledger.reads.tables()}
     if not known.issuperset(work.flow.tables):
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)
@@ -104,7 +104,7 @@ def _find_renamed(work: RunContext) -> None:
         if table.was is None or name in known or table_exists(work.lake.folder(name)):
             continue
         if table_exists(work.lake.folder(table.was)):
-            work.ledger.keeping.take_folder(name, table.was, work.lake.location(table.was))
+            work.ledger.maintenance.take_folder(name, table.was, work.lake.location(table.was))
     work.former = work.ledger.declared.former()
     work.lake = replace(work.lake, folders=work.former.folders)
 
@@ -121,21 +121,21 @@ class _Step:
     reset_by: int = 0
 
     def take(self, work: RunContext, rebuilt: LedgerRebuildResult) -> None:
-        keeping = work.ledger.keeping
+        maintenance = work.ledger.maintenance
         if self.found is not None:
-            if keeping.adopt(self.found):
+            if maintenance.adopt(self.found):
                 rebuilt.adopted[self.table] = rebuilt.adopted.get(self.table, 0) + 1
         elif self.reset_by:
             who = work.settings.who
-            keeping.adopt_reset(self.table, version=self.version, claim=self.reset_by, at=self.at, who=who)
+            maintenance.adopt_reset(self.table, version=self.version, claim=self.reset_by, at=self.at, who=who)
         elif self.dropped_before is not None:
-            keeping.drop_windows(self.table, self.dropped_before, self.version, who=work.settings.who)
+            maintenance.drop_windows(self.table, self.dropped_before, self.version, who=work.settings.who)
         else:
-            keeping.move_head(self.table, self.version)
+            maintenance.move_head(self.table, self.version)
 
 
 def _list_steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
-    known = work.ledger.keeping.known_claims(record.name)
+    known = work.ledger.maintenance.known_claims(record.name)
     if record.kind == Kind.PUBLISH:
         yield from _list_deliveries(work, record, known)
         return
@@ -217,7 +217,7 @@ def _list_deliveries(work: RunContext, record: TableRecord, known: dict[int, str
 def _kill_unknown_claims(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> None:
     """Kill unknown claims with sealed slices, so that a runner that is only paused cannot commit them any more."""
     folder = _folder(work, record)
-    known = work.ledger.keeping.known_claims(record.name)
+    known = work.ledger.maintenance.known_claims(record.name)
     strangers = {leaf.claim for leaf in list_slice_folders(folder)} - known.keys()
     table = work.flow.tables.get(record.name)
     for number in sorted(strangers - set(rebuilt.unknown)):
@@ -227,7 +227,7 @@ def _kill_unknown_claims(work: RunContext, record: TableRecord, rebuilt: LedgerR
         elif table_exists(folder):
             kill_claim(folder, number, project=work.flow.project)
         rebuilt.killed += 1
-    work.ledger.keeping.raise_claims(max(strangers, default=0))
+    work.ledger.maintenance.raise_claims(max(strangers, default=0))
 
 
 def _folder(work: RunContext, record: TableRecord) -> str:

@@ -114,7 +114,7 @@ class TableMaintenance:
 
 def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> list[TableMaintenance]:
     """Find the maintenance that each table needs at `now`. Changes nothing, and starts no JVM."""
-    busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
+    busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.maintenance.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
     older = find_log_errors(work)
@@ -131,7 +131,7 @@ def maintain_table(work: RunContext, found: TableMaintenance, now: datetime) -> 
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
-    found.is_busy = found.is_busy or table.name in work.ledger.keeping.holds() or _is_rebuilding(work)
+    found.is_busy = found.is_busy or table.name in work.ledger.maintenance.holds() or _is_rebuilding(work)
     if found.is_busy or find_log_error(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
@@ -162,7 +162,7 @@ def maintain_table(work: RunContext, found: TableMaintenance, now: datetime) -> 
 
 def _is_rebuilding(work: RunContext) -> bool:
     """Return whether a rebuild of all tables runs. It reads the existing files, so none may be removed meanwhile."""
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     return known is not None and known.is_blocking(work.real_now())
 
 
@@ -206,15 +206,15 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         with open_table(folder) as shown:
             live = {path.rpartition("/")[0] for path in shown.files}
-    replaced = find_replacement_times(revisions, work.ledger.keeping.list_emptying_claims(table.name))
+    replaced = find_replacement_times(revisions, work.ledger.maintenance.list_emptying_claims(table.name))
     return RetentionFacts(
-        claims=work.ledger.keeping.known_claims(table.name),
+        claims=work.ledger.maintenance.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},
         kept_since=since,
         now=now,
         replaced=replaced,
         made={(label, claim): at for label, claim, at in revisions},
-        dropped_before=work.ledger.keeping.drop_boundary(table.name, by=since),
+        dropped_before=work.ledger.maintenance.drop_boundary(table.name, by=since),
         live=live,
         held=frozenset(work.ledger.reads.held_labels(table.name).values()),
     )
@@ -227,7 +227,7 @@ def _find_drop_boundary(work: RunContext, table: Table, now: datetime, needed: d
     """
     if table.mode is not Mode.APPEND:
         return None
-    known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
+    known = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER)
     is_shown = known is not None and droppable(work.folder(table), label_of(known))[0] > 0
     record = work.ledger.reads.table(table.name)
     if table.retain is None or record.head_label is None:
@@ -266,23 +266,23 @@ def _keep_versions(work: RunContext, table: Table) -> None:
 
 
 def _drop_windows(work: RunContext, table: Table, before: datetime) -> None:
-    if before != work.ledger.keeping.drop_boundary(table.name, by=FOREVER):
-        work.ledger.keeping.begin_drop(table.name, before, who=work.settings.who)
+    if before != work.ledger.maintenance.drop_boundary(table.name, by=FOREVER):
+        work.ledger.maintenance.begin_drop(table.name, before, who=work.settings.who)
     version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
     if version is not None:
-        work.ledger.keeping.move_head(table.name, version)
+        work.ledger.maintenance.move_head(table.name, version)
 
 
 def _optimize(work: RunContext, table: Table, small: JoinableFiles) -> None:
     version = optimize(work.sessions.own(), work.folder(table), small.labels, _identity(work, table, OPTIMIZED))
     if version is not None:
-        work.ledger.keeping.move_head(table.name, version)
+        work.ledger.maintenance.move_head(table.name, version)
 
 
 def _vacuum(work: RunContext, table: Table, now: datetime) -> None:
     if table.is_fold:
         oldest = oldest_readable(work.folder(table), find_retention_start(table, now))
-        work.ledger.keeping.forget_versions(table.name, oldest)
+        work.ledger.maintenance.forget_versions(table.name, oldest)
     # queried after versions were forgotten: a batch that is bound from now on finds none of them
     read = {each.version for each in inputs_of(work.ledger.claims.open(), table.name)}
     vacuum(work.folder(table), _retention_hours(work, table, now), _identity(work, table, VACUUMED), keeping=read)
@@ -307,7 +307,7 @@ def _repair_manifest(table: Table, folder: str) -> None:
 
 def _find_labels_kept_by_destination(work: RunContext, table: Table, found: TableMaintenance) -> None:
     """Find label tables that a destination still has although the published table has dropped their windows."""
-    before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
+    before = work.ledger.maintenance.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = find_dropped_labels(work, table, before)
 

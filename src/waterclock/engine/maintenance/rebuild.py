@@ -74,7 +74,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
     Raises E407 if a batch is running, E420 or E432 for changes that cannot be applied, E644 during a rebuild of all.
     """
     refuse_during_rebuild(work, is_read_only=True)
-    differing = work.ledger.keeping.differences(work.flow)
+    differing = work.ledger.maintenance.differences(work.flow)
     tables = work.flow.tables
     errors = [
         error for name in names if (error := _find_refusal(work, tables[name], differing.get(name, ()))) is not None
@@ -82,7 +82,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
     raise_all(errors)
     for name in names:
         if not _are_claims_resolvable(work, tables[name]):
-            work.ledger.keeping.refuse_busy(name)
+            work.ledger.maintenance.refuse_busy(name)
     return {name: tuple(differing.get(name, ())) for name in names}
 
 
@@ -96,7 +96,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     """
     refuse_during_rebuild(work)
     left = _find_resolvable_claims(work, work.flow.tables[name])
-    claim, before = work.ledger.keeping.begin_rebuild(name, left=left, who=work.settings.who)
+    claim, before = work.ledger.maintenance.begin_rebuild(name, left=left, who=work.settings.who)
     try:
         return _rebuild(work, name, changed, claim, before)
     except BaseException:
@@ -106,7 +106,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
 
 def _end_hold(work: RunContext, name: str, claim: int) -> None:
     with suppress(WaterclockError):  # the error of the rebuild is reported; the next rebuild ends the pause
-        work.ledger.keeping.abandon_rebuild(name, claim, who=work.settings.who)
+        work.ledger.maintenance.abandon_rebuild(name, claim, who=work.settings.who)
 
 
 def _rebuild(
@@ -118,7 +118,7 @@ def _rebuild(
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.reads.table(name).head_version
-        work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
+        work.ledger.maintenance.redeclare(table, version=version, claim=claim, who=work.settings.who)
         return TableRebuildResult(name, 0, 0, version, changed)
     spark = work.sessions.own()
     register_functions(spark, work.root, work.flow, table.expressions, work.keys)
@@ -142,7 +142,7 @@ def _rebuild(
     if found is not None:
         found = replace(found, results=tuple(replace(result, version=version) for result in found.results))
     who = work.settings.who
-    work.ledger.keeping.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
+    work.ledger.maintenance.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
     request_lost_labels(work, table, stage.lost)
     update_symlink_manifest(work, table)
     resealed = tuple(piece.label for piece in stage.resealed)
@@ -177,7 +177,7 @@ def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference])
 
 def _current_slices(work: RunContext, table: Table) -> list[Slice]:
     """Return the current slices of the table, oldest first, without windows that RETAIN has dropped."""
-    dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
+    dropped = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER)
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
 
 

@@ -108,18 +108,18 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
 
     Return the tables that were replaced. Cost: a ledger query if there is no such rebuild.
     """
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
         return ()
     if known.is_moving:
         try:
             return finish_move(work)
         except Exception:
-            now = work.ledger.keeping.current_rebuilding()
+            now = work.ledger.maintenance.current_rebuilding()
             if now is not None and now.is_moving and now.token == known.token:
                 raise
             return ()  # another runner has finished it in the meantime
-    if work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
+    if work.ledger.maintenance.end_rebuilding(known.token, who=work.settings.who, why=f"{known.runner} has ended"):
         work.listener.on_message(
             f"the rebuild of all tables by {known.runner} was given up: the old tables stay in use"
         )
@@ -139,7 +139,9 @@ def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
         return RebuildAllResult(tables, carried_on=True)
     token = uuid.uuid4().hex
     settings = work.settings
-    work.ledger.keeping.begin_rebuilding(token, runner=settings.runner, who=settings.who, lease_seconds=settings.lease)
+    work.ledger.maintenance.begin_rebuilding(
+        token, runner=settings.runner, who=settings.who, lease_seconds=settings.lease
+    )
     linked: list[tuple[str, int]] = []
     try:
         with RebuildLock(work, token), Heartbeat(work):
@@ -155,7 +157,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
 
 def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
     """Remove this rebuild's files, and release its lock. Return False if it has begun its move, or lost the lock."""
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
     with suppress(Exception):  # the next rebuild removes leftovers
@@ -163,7 +165,7 @@ def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *,
         remove_leftovers(work, token)
     # Only then: if the ledger is on the same full disk, nothing can be written before there is space.
     with suppress(WaterclockError):  # the next runner releases the lock of one that has ended
-        work.ledger.keeping.end_rebuilding(token, who=work.settings.who, why=why)
+        work.ledger.maintenance.end_rebuilding(token, who=work.settings.who, why=why)
     return True
 
 
@@ -183,10 +185,10 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
         refuse_incomplete(work, cut, other, outcome)
         fault("rebuild.made")
         moves = prepare(work, cut, other, linked)
-    changed = work.ledger.keeping.differences(work.flow)
+    changed = work.ledger.maintenance.differences(work.flow)
     moves += list_changed_publishes(work, changed)
     write_moves(work, token, moves, _list_changed_publishes(work, cut))
-    work.ledger.keeping.begin_moving(token)
+    work.ledger.maintenance.begin_moving(token)
     fault("rebuild.moving")
     names = tuple(name for name in finish_move(work) if name in cut.flow.tables)
     remove_leftovers(work, token)
@@ -217,7 +219,7 @@ def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
 
 def remove_leftovers(work: RunContext, token: str) -> None:
     """Remove files of failed and finished rebuilds, unless a rebuild with another `token` has begun."""
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is None or known.token != token:
         return
     for place in (entry_path(work.lake.root, PLACE), work.project.work_folder / PLACE):

@@ -24,7 +24,7 @@ def refuse_impossible(work: RunContext, cut: Cut) -> None:
     """Raise E431 if rows cannot be cut into new windows, and E432 for other declarations that no rebuild applies."""
     errors = [
         error
-        for name, changes in work.ledger.keeping.differences(work.flow).items()
+        for name, changes in work.ledger.maintenance.differences(work.flow).items()
         if (error := _find_refusal(work, cut, work.flow.tables[name], changes)) is not None
     ]
     raise_all(errors)
@@ -56,7 +56,7 @@ def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: Ru
         if cut.is_redeclared(name):
             continue
         dropped = work.ledger.reads.snapshot(work.flow, tables=[name]).of(name).dropped_before
-        made = {each.result.label for each in other.ledger.keeping.current_of(name)}
+        made = {each.result.label for each in other.ledger.maintenance.current_of(name)}
         missing = [
             each.result.label
             for each in cut.held[name]

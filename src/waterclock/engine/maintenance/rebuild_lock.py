@@ -23,7 +23,7 @@ def refuse_during_rebuild(work: RunContext, *, is_read_only: bool = False) -> No
     The lock's owner may only be paused. It made tables from an older cut, and must not replace the live ones any more.
     With `is_read_only`, nothing is changed.
     """
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is None or known.is_done:
         return
     if known.is_blocking(work.real_now()):
@@ -31,12 +31,12 @@ def refuse_during_rebuild(work: RunContext, *, is_read_only: bool = False) -> No
     if is_read_only:
         return
     why = "its lease had expired, and a table was changed by hand since"
-    work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)
+    work.ledger.maintenance.end_rebuilding(known.token, who=work.settings.who, why=why)
 
 
 def refuse_running_rebuild(work: RunContext) -> None:
     """Raise E644 if another rebuild of all tables is running."""
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
         raise rebuild_in_progress_error(known)
 
@@ -54,7 +54,7 @@ def wait_for_running_batches(work: RunContext) -> None:
     """
     from waterclock.engine.batch.takeover import take_over
 
-    differing = work.ledger.keeping.differences(work.flow)
+    differing = work.ledger.maintenance.differences(work.flow)
     while True:
         left = [claim for claim in find_abandoned_claims(work) if claim.request.table in work.flow.tables]
         for claim in left:
@@ -96,7 +96,7 @@ class RebuildLock:
         lease = self._work.settings.lease
         while not self._done.wait(lease / 3):
             try:
-                self._work.ledger.keeping.renew_rebuilding(self._token, lease_seconds=lease)
+                self._work.ledger.maintenance.renew_rebuilding(self._token, lease_seconds=lease)
             except WaterclockError as error:
                 if not self._done.is_set() and error.code != "E644":
                     self._work.listener.on_message(f"the lock of the rebuild is not extended: {error.what}")

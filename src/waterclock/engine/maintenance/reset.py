@@ -54,13 +54,13 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
     """
     refuse_during_rebuild(work, is_read_only=True)
     table, ledger = work.flow.tables[name], work.ledger
-    if not ledger.keeping.is_resettable(name):
+    if not ledger.maintenance.is_resettable(name):
         return None
     left = [claim for claim in find_abandoned_claims(work) if claim.request.table == name]
     for error in take_over(work, left).unsettled:
         raise error
-    ledger.keeping.refuse_busy(name)
-    changed = tuple(ledger.keeping.differences(work.flow).get(name, ()))
+    ledger.maintenance.refuse_busy(name)
+    changed = tuple(ledger.maintenance.differences(work.flow).get(name, ()))
     if table.is_delivered_by_label and {what for what, _, _ in changed} & {"cadence", "zone"}:
         why = "its destination keeps the rows delivered for the old labels"
         raise unsupported_change_error(name, changed, str(table.place), why=why, is_publish=True)
@@ -82,9 +82,9 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     Raises as `prepare_reset`: a batch or a rebuild may have started while the user was asked.
     """
     refuse_during_rebuild(work)
-    table, keeping, who = found.table, work.ledger.keeping, work.settings.who
+    table, maintenance, who = found.table, work.ledger.maintenance, work.settings.who
     record = work.ledger.reads.table(table.name)
-    claim, before = keeping.begin_reset(table.name, who=who)
+    claim, before = maintenance.begin_reset(table.name, who=who)
     fault("reset.paused")
     version = record.head_version
     if table.kind is not Kind.PUBLISH and (version >= 0 or is_folder(entry_path(work.folder(table), "_delta_log"))):
@@ -95,7 +95,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
             kill_claim(work.folder(table), before, project=work.flow.project)
     fault("reset.emptied")
     is_other = bool({what for what, _, _ in found.changed} & _OTHER_ROWS)
-    keeping.end_reset(
+    maintenance.end_reset(
         table,
         EmptyingCommit(version, claim),
         start=_new_start(table, record.start),

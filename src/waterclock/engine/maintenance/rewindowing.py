@@ -126,7 +126,7 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
     if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
         return [_rewindow(window, current, spans) for window in windows]
-    spans += live.ledger.keeping.skipped_windows(table.name)
+    spans += live.ledger.maintenance.skipped_windows(table.name)
     if _time_type(live, table, current) in _LOCAL:
         zone = live.ledger.reads.table(table.name).zone
         spans = [
@@ -163,7 +163,7 @@ def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Se
     pieces = pieces_of(live, table, current)
     if not pieces:
         return
-    claim = work.ledger.keeping.take_claim_number()
+    claim = work.ledger.maintenance.take_claim_number()
     folder = live.folder(table)
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
     schema = add_ordering_columns(raw_schema_of(list(known.values())), table)

@@ -92,20 +92,20 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
     The cut is at `now`, or later if a label of the live tables is due later.
     """
-    keeping, snapshot = work.ledger.keeping, work.ledger.reads.snapshot(work.flow)
+    maintenance, snapshot = work.ledger.maintenance, work.ledger.reads.snapshot(work.flow)
     tables = {
         name: _without_waiting_rules(table, has_partial=bool(snapshot.of(name).partial))
         for name, table in work.flow.tables.items()
         if table.kind is not Kind.PUBLISH
     }
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
-    held: dict[str, Sequence[CurrentRevision]] = {name: keeping.current_of(name) for name in flow.order}
-    differing = {name: found for name, found in keeping.differences(work.flow).items() if name in tables}
+    held: dict[str, Sequence[CurrentRevision]] = {name: maintenance.current_of(name) for name in flow.order}
+    differing = {name: found for name, found in maintenance.differences(work.flow).items() if name in tables}
     # labels of the future were made before the clock was set back
     due = [each.result.end + tables[name].cadence.delay for name in flow.order for each in held[name][-1:]]
     dropped: dict[str, datetime] = {}
     for name in differing:
-        table, before = tables[name], keeping.drop_boundary(name, by=FOREVER)
+        table, before = tables[name], maintenance.drop_boundary(name, by=FOREVER)
         if table.retain is not None and table.kind is Kind.COLLECT:
             before = _find_removed_end(work, table, held[name], before)
         if before is not None:
@@ -170,18 +170,18 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
     for name in cut.flow.order:
         if not cut.is_redeclared(name):
             dropped = snapshot.of(name).dropped_before
-            ledger.keeping.seed_dropped_windows(
-                name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_windows(name)
+            ledger.maintenance.seed_dropped_windows(
+                name, dropped_before=dropped, skipped=live.ledger.maintenance.skipped_windows(name)
             )
             if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
                 ledger.decisions.close_books(name, _read_closings(live, cut.flow.tables[name]), who=live.settings.who)
         elif name in cut.dropped:
-            ledger.keeping.seed_dropped_windows(name, dropped_before=cut.dropped[name], skipped=())
+            ledger.maintenance.seed_dropped_windows(name, dropped_before=cut.dropped[name], skipped=())
     for name in lives_on:
         record = live.ledger.reads.table(name)
         found = build_commit_record(work, cut.flow.tables[name], cut.collected[name])
         states = None if cut.flow.tables[name].mode is Mode.APPEND else live.ledger.reads.versions(name)
-        ledger.keeping.seed([found], head_version=record.head_version, states=states)
+        ledger.maintenance.seed([found], head_version=record.head_version, states=states)
     return work
 
 
@@ -189,7 +189,7 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
     """Return the closing ticks of a live table's windows, oldest first. Those of old windows are in their inputs."""
     names = {str(read) for read in list_until_reads(table)}
     found: dict[datetime, Closing] = {}
-    for label, reads in live.ledger.keeping.inputs_by_label(table.name).items():
+    for label, reads in live.ledger.maintenance.inputs_by_label(table.name).items():
         ends = [read.high for read in reads if read.read in names]
         found |= {label: Closing(max(ends))} if ends else {}
     found |= {label: it for label, it in live.ledger.reads.closings(table.name).items() if it.tick is not None}
@@ -207,7 +207,7 @@ def plan_second_set(
     """
     for name, current in brought.items():
         if current:
-            work.ledger.keeping.seed([build_commit_record(work, cut.flow.tables[name], current)], head_version=0)
+            work.ledger.maintenance.seed([build_commit_record(work, cut.flow.tables[name], current)], head_version=0)
     runner = second_set_runner(live, cut, work)
     kept, plan = runner.find_unmakeable_labels(), runner.plan(cut.now)
     newest = max(
@@ -294,7 +294,7 @@ def _find_latest_ticks(live: RunContext, cut: Cut) -> Mapping[str, Mapping[datet
     for name, table in cut.flow.tables.items():
         if cut.is_redeclared(name) or not any(str(read).startswith(_LATEST) for read in table.reads):
             continue
-        for label, reads in live.ledger.keeping.inputs_by_label(name).items():
+        for label, reads in live.ledger.maintenance.inputs_by_label(name).items():
             for read in reads:
                 if read.read.startswith(_LATEST) and _is_boundary(cut.flow.tables, read.table, read.high):
                     found.setdefault(name, {}).setdefault(label, {})[read.table] = read.high

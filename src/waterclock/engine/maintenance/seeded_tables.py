@@ -37,7 +37,7 @@ def build_commit_record(work: RunContext, table: Table, current: Sequence[Curren
         )
         for each in current
     )
-    number = work.ledger.keeping.take_claim_number()
+    number = work.ledger.maintenance.take_claim_number()
     return CommittedClaim(number, request_of(work, table, current), results, work.real_now())
 
 
@@ -73,7 +73,7 @@ def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, piec
     spark = work.sessions.own()
     try:
         register_functions(spark, work.root, work.flow, table.expressions, work.keys)
-        claim = work.ledger.keeping.take_claim_number()
+        claim = work.ledger.maintenance.take_claim_number()
         manifests = seal_linked_slices(
             spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
         )
@@ -84,7 +84,7 @@ def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, piec
 
 def linked_inputs_by_label(live: RunContext, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
     """Map labels to their inputs from another project, by which later restatements there are detected."""
-    return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
+    return {} if upstream_of(table) is None else live.ledger.maintenance.inputs_by_label(table.name)
 
 
 def create_from_slices(
@@ -117,7 +117,7 @@ def create_from_slices(
     )
     read = {each.result.label: inputs.get(each.result.label, ()) for each in pieces}
     found = CommittedClaim(claim, request_of(work, table, pieces, read), results, work.real_now())
-    work.ledger.keeping.seed([found], head_version=version)
+    work.ledger.maintenance.seed([found], head_version=version)
 
 
 def schema_of(manifests: Sequence[Manifest], table: Table) -> str:

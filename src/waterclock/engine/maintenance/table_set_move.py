@@ -98,11 +98,11 @@ def _prepare_move(
 ) -> Move | None:
     name, is_recut = table.name, cut.is_redeclared(table.name)
     made, folder = work.folder(table), live.folder(table)
-    everything = work.ledger.keeping.current_of(name)
+    everything = work.ledger.maintenance.current_of(name)
     current = [each for each in everything if each.result.label not in cut.kept.get(name, frozenset())]
     if not current and not is_recut:
         return None
-    claim = live.ledger.keeping.take_claim_number()
+    claim = live.ledger.maintenance.take_claim_number()
     start = _format_instant(work.ledger.reads.table(name).start)
     move = Move(
         name,
@@ -131,7 +131,7 @@ def _prepare_move(
         request,
         labels=tuple(each.result.label for each in current),
         inputs={
-            label: _set_locations(live, reads) for label, reads in work.ledger.keeping.inputs_by_label(name).items()
+            label: _set_locations(live, reads) for label, reads in work.ledger.maintenance.inputs_by_label(name).items()
         },
     )
     results = [_build_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
@@ -233,7 +233,7 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
     Return the names of the tables. Raises E645 if the file or a new slice is missing.
     """
     place = entry_path(live.lake.root, PLACE)
-    known = live.ledger.keeping.current_rebuilding()
+    known = live.ledger.maintenance.current_rebuilding()
     if known is None or not known.is_moving:
         return ()
     entry = _read_moves(live, known.token)
@@ -242,12 +242,14 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
         moved.append(_apply_move(live, Move(**parts)))
         fault("rebuild.moved")
     again = tuple(entry["asked_again"])
-    live.ledger.keeping.record_set(known.token, moved, who=live.settings.who, asked_again=again, flow=entry.get("flow"))
+    live.ledger.maintenance.record_set(
+        known.token, moved, who=live.settings.who, asked_again=again, flow=entry.get("flow")
+    )
     fault("rebuild.recorded")
     for each in moved:
         if (table := live.flow.tables.get(each.name)) is not None:
             update_symlink_manifest(live, table)
-    now = live.ledger.keeping.current_rebuilding()
+    now = live.ledger.maintenance.current_rebuilding()
     if now is not None and now.token == known.token:  # else the next rebuild has begun, and uses the folder
         remove_folder(place)
     return tuple(each.name for each in moved)

@@ -77,11 +77,11 @@ def query(
     if viewer is not None:
         prepare_restricted_session(spark)
     for _ in range(_MOST_ATTEMPTS):
-        before = work.ledger.keeping.current_rebuilding()
+        before = work.ledger.maintenance.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
         spliced, granted = _bind_tables(work, spark, asked, moment, heads, viewer)
-        if is_of_one_set(before, work.ledger.keeping.current_rebuilding()):
+        if is_of_one_set(before, work.ledger.maintenance.current_rebuilding()):
             break
     if viewer is not None:
         return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)

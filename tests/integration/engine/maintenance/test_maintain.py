@@ -157,7 +157,7 @@ def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(
     assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 1
     with lived.ledger() as ledger:
         # as if the windows had been dropped long ago
-        with ledger.keeping.database.write() as write:
+        with ledger.maintenance.database.write() as write:
             write.connection.exec_driver_sql("UPDATE events SET at = 0 WHERE kind = 'dropped'")
         assert ledger.reads.snapshot(lived.load().flow).of("shop.orders").dropped_before == day(6)
     found = maintain(lived)
@@ -266,12 +266,12 @@ def made_again(tiny: Tiny) -> None:
 def test_maintained_at_each_step_of_each_batch_a_flow_comes_to_the_same(lived: Tiny, tmp_path: Path) -> None:
     calm = lived.copied(tmp_path / "calm")
     made_again(calm)
-    lived.heard = keeping = Keeping(lived)
-    with inject_faults(keeping.strike):
+    lived.heard = maintenance = Keeping(lived)
+    with inject_faults(maintenance.strike):
         made_again(lived)
     steps = {"claimed", "make", "sealed", "audited", "before_commit", "after_commit", "committed"}
-    assert all(steps <= keeping.points[name] for name in TABLES if name != "out.sums")
-    assert not keeping.failed
+    assert all(steps <= maintenance.points[name] for name in TABLES if name != "out.sums")
+    assert not maintenance.failed
     for tiny in (calm, lived):
         maintain(tiny)
     assert answers(lived) == answers(calm)

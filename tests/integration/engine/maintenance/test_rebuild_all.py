@@ -108,7 +108,7 @@ def test_changed_code_holds_for_all_labels_at_once_and_publishes_follow(tiny: Ti
 
 def forget_runner(tiny: Tiny) -> None:
     """Have the hold's runner be one that has ended: this process plays the one that was killed."""
-    with tiny.ledger() as ledger, ledger.keeping.database.write() as write:
+    with tiny.ledger() as ledger, ledger.maintenance.database.write() as write:
         assert write.rebuilding is not None
         ended = runner_name().replace(f":{os.getpid()}:", ":4194304:")
         write.execute(sa.update(tables).values(rebuilding=replace(write.rebuilding, runner=ended).to_json()))
@@ -175,7 +175,7 @@ def test_requests_that_the_new_set_does_not_meet_stay(tiny: Tiny) -> None:
         asked = sa.select(batches.c.table_name, batches.c.label, batches.c.requested).where(
             batches.c.requested.is_not(None)
         )
-        with work.ledger.keeping.database.read() as connection:
+        with work.ledger.maintenance.database.read() as connection:
             found = {(row.table_name, row.label, row.requested) for row in connection.execute(asked)}
     assert found == {("marts.days", day(2), "recompute"), ("shop.items", day(2), "recollect")}
     outcome = tiny.run(day(4))

@@ -34,17 +34,17 @@ def work(tmp_path: Path) -> Iterator[RunContext]:
     with open_workplace(load_project(tmp_path, capabilities=capabilities()), listener=Heard()) as work:
         apply_flow(work, day(5))
         ended = runner_name().replace(f":{os.getpid()}:", ":4194304:")
-        work.ledger.keeping.begin_rebuilding("t", runner=ended, who="ann", lease_seconds=6000)
+        work.ledger.maintenance.begin_rebuilding("t", runner=ended, who="ann", lease_seconds=6000)
         yield work
 
 
 def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
     work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work.ledger.keeping.begin_moving("t")
+    work.ledger.maintenance.begin_moving("t")
 
     def overtaken(_: RunContext) -> tuple[str, ...]:
-        work.ledger.keeping.record_set("t", [], who="another")
+        work.ledger.maintenance.record_set("t", [], who="another")
         raise WaterclockError("E645", "`rebuild --all` cannot finish replacing the tables")
 
     monkeypatch.setattr(rebuild_all, "finish_move", overtaken)
@@ -52,7 +52,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
 
 
 def test_a_move_that_cannot_be_carried_on_is_told(work: RunContext) -> None:
-    work.ledger.keeping.begin_moving("t")
+    work.ledger.maintenance.begin_moving("t")
     with pytest.raises(WaterclockError, match="cannot finish") as told:
         rebuild_all.finish_killed_rebuild(work)
     assert told.value.code == "E645"
@@ -63,10 +63,10 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
     work: RunContext, monkeypatch: pytest.MonkeyPatch, *, is_moving: bool
 ) -> None:
     if is_moving:
-        work.ledger.keeping.begin_moving("t")
+        work.ledger.maintenance.begin_moving("t")
 
         def carried(_: RunContext) -> tuple[str, ...]:
-            work.ledger.keeping.record_set("t", [], who="ann")
+            work.ledger.maintenance.record_set("t", [], who="ann")
             return ("web.clicks",)
 
         monkeypatch.setattr(rebuild_all, "finish_move", carried)
@@ -80,19 +80,19 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
     asked = run.RunOptions("run", watch_seconds=60)
     run._drive_run(cast("Any", None), work, cast("Any", work.listener), asked, day(5), None, threading.Event())
     assert looked == [None]
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     assert known is None or known.is_done
 
 
 def test_files_of_a_rebuild_that_began_since_are_not_removed(work: RunContext) -> None:
-    keeping, place = work.ledger.keeping, Path(work.lake.root) / "rebuild"
-    keeping.begin_moving("t")
+    maintenance, place = work.ledger.maintenance, Path(work.lake.root) / "rebuild"
+    maintenance.begin_moving("t")
     place.mkdir()
     (place / "moving.json").write_text(json.dumps({"token": "t", "asked_again": [], "tables": []}))
 
     def begin(at: str) -> None:
         if at == "rebuild.recorded":
-            keeping.begin_rebuilding("u", runner="another", who="bob", lease_seconds=60)
+            maintenance.begin_rebuilding("u", runner="another", who="bob", lease_seconds=60)
 
     with inject_faults(begin):
         assert table_set_move.finish_move(work) == ()

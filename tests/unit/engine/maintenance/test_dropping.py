@@ -37,7 +37,7 @@ def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> No
     with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
         apply_flow(work, day(5))
         table = work.flow.tables["web.clicks"]
-        work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        work.ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
         with pytest.raises(WaterclockError, match="all tables are being rebuilt") as refused:
             find_droppable_windows(work, table, Labels(), day(5))
         assert refused.value.code == "E644"
@@ -75,11 +75,11 @@ def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_s
     clock = [day(9)]
     with Ledger.open("sqlite://", clock=lambda: clock[0]) as ledger:
         work = SimpleNamespace(ledger=ledger, settings=SimpleNamespace(who="ann"), real_now=lambda: clock[0])
-        ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
         clock[0] += timedelta(seconds=61)
         refuse_during_rebuild(cast("RunContext", work))
         with pytest.raises(WaterclockError, match="lost its lock"):
-            ledger.keeping.begin_moving("t")
+            ledger.maintenance.begin_moving("t")
 
 
 @pytest.fixture
@@ -95,14 +95,14 @@ def clicks(tmp_path: Path) -> Iterator[RunContext]:
 
 def test_windows_are_recorded_as_dropped_before_they_are_removed(clicks: RunContext) -> None:
     """Otherwise a rebuild that begins in between would show them again."""
-    table, keeping = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.keeping
+    table, maintenance = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.maintenance
     found = find_droppable_windows(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
     seen: list[object] = []
 
     def begin(at: str) -> None:
         if at == "drop.recorded":
-            keeping.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
-            seen.append((keeping.drop_boundary(table.name, by=FOREVER), ids(clicks.folder(table))))
+            maintenance.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
+            seen.append((maintenance.drop_boundary(table.name, by=FOREVER), ids(clicks.folder(table))))
 
     with inject_faults(begin):
         drop(clicks, found, why="old")
@@ -114,12 +114,12 @@ def test_windows_are_recorded_as_dropped_before_they_are_removed(clicks: RunCont
 def test_nothing_is_dropped_where_something_began_since_the_last_check(
     clicks: RunContext, monkeypatch: pytest.MonkeyPatch, beside: str
 ) -> None:
-    table, keeping = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.keeping
+    table, maintenance = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.maintenance
     found = find_droppable_windows(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
 
     def begin(*_: object) -> None:
         if beside == "a rebuild":
-            keeping.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
+            maintenance.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
         else:
             flow = clicks.flow.fingerprint
             clicks.ledger.claims.take(ClaimRequest(table.name, (day(3),), "c", flow, "desk:2", "bob", day(4), 60, 3))
@@ -128,7 +128,7 @@ def test_nothing_is_dropped_where_something_began_since_the_last_check(
     with pytest.raises(WaterclockError) as refused:
         drop(clicks, found, why="old")
     assert refused.value.code == ("E644" if beside == "a rebuild" else "E407")
-    assert keeping.drop_boundary(table.name, by=FOREVER) is None
+    assert maintenance.drop_boundary(table.name, by=FOREVER) is None
     assert ids(clicks.folder(table)) == [2, 3, 4, 5]
 
 

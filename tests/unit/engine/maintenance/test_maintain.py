@@ -26,7 +26,7 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     ledger = SimpleNamespace(
         claims=SimpleNamespace(open=tuple),
         reads=SimpleNamespace(held_labels=lambda _: held),
-        keeping=SimpleNamespace(current_rebuilding=lambda: None, holds=dict),
+        maintenance=SimpleNamespace(current_rebuilding=lambda: None, holds=dict),
     )
     work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
     monkeypatch.setattr(maintain, "find_log_error", lambda *_: None)

@@ -149,7 +149,7 @@ def test_a_rebuild_of_all_tables_is_refused_beside_that_of_one(
 
     def begin(*_: object) -> None:
         try:
-            work.ledger.keeping.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
+            work.ledger.maintenance.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
         except WaterclockError as error:
             refused.append(error)
 
@@ -182,7 +182,7 @@ def test_no_window_is_dropped_beside_a_rebuild(work: RunContext, meanwhile: Mean
     meanwhile(drop)
     rebuilt(work)
     assert refused == ["E436 web.clicks is being rebuilt"]
-    assert work.ledger.keeping.drop_boundary(CLICKS, by=FOREVER) is None
+    assert work.ledger.maintenance.drop_boundary(CLICKS, by=FOREVER) is None
     assert ids(work.folder(work.flow.tables[CLICKS])) == [2, 3, 4, 5]
 
 

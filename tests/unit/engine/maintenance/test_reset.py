@@ -244,10 +244,10 @@ def test_of_two_at_once_the_later_one_ends_and_the_earlier_one_takes_nothing_mor
 def test_it_waits_for_a_batch_that_runs_and_for_a_rebuild_of_all(
     work: RunContext, ask: Callable[[RunContext, str], object]
 ) -> None:
-    work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+    work.ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
     with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
         ask(work, CLICKS)
-    work.ledger.keeping.end_rebuilding("t", who="ann", why="a test")
+    work.ledger.maintenance.end_rebuilding("t", who="ann", why="a test")
     request = ClaimRequest(CLICKS, (day(4),), "c", work.flow.fingerprint, "another", "ann", day(5), 600, 3)
     work.ledger.claims.take(request)
     with pytest.raises(WaterclockError, match="claimed by another") as refused:
@@ -292,14 +292,14 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
 
 def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunContext) -> None:
     """Most labels of another cadence have no later revision: their slices would be taken for those of a LOOKBACK."""
-    keeping, table = work.ledger.keeping, work.flow.tables[CLICKS]
-    keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-    claim = keeping.take_claim_number()
+    maintenance, table = work.ledger.maintenance, work.flow.tables[CLICKS]
+    maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+    claim = maintenance.take_claim_number()
     version = rebuild.start_over(
         work.folder(table), Identity("shop", CLICKS, "rebuild", (), "", claim, ""), above=3, stamp=""
     )
     moved = MovedTable(CLICKS, signature_of(table), "tables/web/clicks", None, claim, version, None, is_recut=True)
-    keeping.record_set("t", [moved], who="ann")
+    maintenance.record_set("t", [moved], who="ann")
     [found] = maintain.find_maintenance(work, [CLICKS], work.real_now() + timedelta(days=400))
     assert (found.slice_folders, found.failed) == ([], [])
 
@@ -308,13 +308,13 @@ def test_a_lost_ledger_does_not_wait_for_the_move_of_a_rebuild_that_has_ended(ro
     """An export was taken during the move: nothing that could finish it is left."""
     project = load_project(root, capabilities=capabilities())
     with open_workplace(project) as work:
-        work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-        work.ledger.keeping.begin_moving("t")
+        work.ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        work.ledger.maintenance.begin_moving("t")
         export_ledger(work.ledger, work.lake.root)
-        work.ledger.keeping.record_set("t", [], who="ann")
+        work.ledger.maintenance.record_set("t", [], who="ann")
     rebuild_ledger(project, force=True)
     with open_workplace(project) as work:
-        assert work.ledger.keeping.current_rebuilding() is None
+        assert work.ledger.maintenance.current_rebuilding() is None
         assert finish_killed_rebuild(work) == ()
 
 

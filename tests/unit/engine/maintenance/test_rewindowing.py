@@ -81,7 +81,7 @@ def test_a_slice_of_a_fold_keeps_the_columns_that_it_had(
     monkeypatch.setattr(rewindowing, "_write_slices", write)
     monkeypatch.setattr(rewindowing, "create_from_slices", lambda *_: None)
     monkeypatch.setattr(rewindowing, "_inputs", lambda *_: {})
-    work: Any = SimpleNamespace(ledger=SimpleNamespace(keeping=SimpleNamespace(take_claim_number=lambda: 9)))
+    work: Any = SimpleNamespace(ledger=SimpleNamespace(maintenance=SimpleNamespace(take_claim_number=lambda: 9)))
     rewindowing.rewindow_table(live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24))
     wide = ["timelabel", "id", "name", "city"]
     assert written == [wide, wide[:3] if own else wide, wide]

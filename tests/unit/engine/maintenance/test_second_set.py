@@ -92,7 +92,7 @@ def test_labels_with_dropped_inputs_stay_also_where_each_waits_for_the_one_befor
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(root) as work:
-        work.ledger.keeping.drop_windows(CLICKS, day(3), 3, who="ann")
+        work.ledger.maintenance.drop_windows(CLICKS, day(3), 3, who="ann")
         assert kept(work, monkeypatch) == {DAILY: [day(1), day(2)], BEST: [day(1), day(2)]}
         assert cost(work) == {DAILY: 1, BEST: 1}
 
@@ -101,7 +101,7 @@ def test_labels_with_dropped_inputs_stay_also_where_each_waits_for_the_one_befor
 def test_new_windows_of_rows_whose_inputs_are_dropped_are_refused(root: Path, declared: str) -> None:
     """None of a table's rows are kept when its windows change: those that cannot be made again were missing."""
     with opened(root) as work:
-        work.ledger.keeping.drop_windows(CLICKS, day(3), 3, who="ann")
+        work.ledger.maintenance.drop_windows(CLICKS, day(3), 3, who="ann")
     changed = READERS.replace("web.daily PARTITIONED EVERY DAY", f"web.daily {declared}")
     declare(root, COLLECT + changed)
     with opened(root) as work, pytest.raises(WaterclockError, match="the new tables are incomplete") as refused:
@@ -132,7 +132,7 @@ def test_collected_windows_that_were_dropped_do_not_come_back_in_other_windows(
     """A user dropped them, or their slices do not exist any more."""
     declare(root, weekly(retained))
     with opened(root) as work:
-        work.ledger.keeping.drop_windows(CLICKS, day(2), 3, who="ann")
+        work.ledger.maintenance.drop_windows(CLICKS, day(2), 3, who="ann")
         if is_gone:
             monkeypatch.setattr(second_set, "is_sealed", lambda _, path: "d=01" not in path)
         cut = second_set.cut_of(work, NOW)
@@ -147,7 +147,7 @@ def test_collected_windows_that_were_dropped_do_not_come_back_in_other_windows(
 def test_collected_windows_that_retain_dropped_are_cut_again_with_the_others(root: Path) -> None:
     declare(root, weekly("RETAIN 7 DAYS"))
     with opened(root) as work:
-        work.ledger.keeping.drop_windows(CLICKS, day(2), 3, who="ann")
+        work.ledger.maintenance.drop_windows(CLICKS, day(2), 3, who="ann")
         cut = second_set.cut_of(work, NOW)
         assert [each.result.label for each in cut.collected[CLICKS]] == [day(1), day(2), day(3)]
         assert cut.dropped == {}

@@ -66,7 +66,7 @@ def test_a_rebuild_of_all_tells_what_it_costs_and_asks_first(busy_shop: Shop) ->
     assert refused.exit_code == 1
     assert "estimate:" in refused.output
     assert "E902" in refused.output
-    assert busy_shop.ledger.keeping.current_rebuilding() is None
+    assert busy_shop.ledger.maintenance.current_rebuilding() is None
 
 
 def test_a_rebuild_of_nothing_says_so(shop: Shop) -> None:
@@ -79,7 +79,7 @@ def test_a_rebuild_is_of_some_tables_or_of_all(busy_shop: Shop) -> None:
 
 
 def test_while_all_is_made_anew_plan_says_so_and_nobody_else_begins(busy_shop: Shop) -> None:
-    busy_shop.ledger.keeping.begin_rebuilding("t", runner="host:1:x", who="ann", lease_seconds=600)
+    busy_shop.ledger.maintenance.begin_rebuilding("t", runner="host:1:x", who="ann", lease_seconds=600)
     assert "`rebuild --all` rebuilds every table" in " ".join(busy_shop.ask("plan").output.split())
     for asked in (("rebuild", "--all", "--yes"), ("rebuild", "shop.orders", "--yes")):
         refused = busy_shop.ask(*asked)
