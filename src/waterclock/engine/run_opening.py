@@ -26,7 +26,7 @@ from waterclock.files.filesystem import entry_path, make_folder
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.table_starts import has_own_start, starts_to_write
+from waterclock.planner.first_windows import has_own_start, starts_to_write
 from waterclock.storage.lake import readable_by_queries, require_put_if_absent
 
 _checked_storages: set[str] = set()

@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.description import declared_pairs, describe_columns
 from waterclock.operations.display_states import LOUDNESS, State, state_of
-from waterclock.operations.first_windows import first_windows
+from waterclock.operations.first_window_times import first_windows
 from waterclock.operations.formatting import (
     count_words,
     local_label,

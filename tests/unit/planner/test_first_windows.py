@@ -25,9 +25,9 @@ from tests.unit.planner.pasts import past as ledger_of
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Column, Columns, Flow, Read, Table
 from waterclock.flow.enums import Batching
+from waterclock.planner.first_windows import starts, starts_to_write
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import plan
-from waterclock.planner.table_starts import starts, starts_to_write
 
 NOW = at("2013-06-15 10:30")
 A = collect("a", start=at("2013-01-03"))
