@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.log_retention import LogSafety
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
-from waterclock.operations.blocked_counts import skip_words
+from waterclock.operations.blocking_batches import skip_words
 from waterclock.operations.deadlines import DeadlineWindow
 from waterclock.operations.formatting import common_reason
 from waterclock.operations.held_batches import retry_words

@@ -16,7 +16,7 @@ from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.operations.blocked_counts import blockers
+from waterclock.operations.blocking_batches import blockers
 from waterclock.operations.display_states import State
 from waterclock.operations.formatting import common_reason, count_words, instant_words, seconds_words
 from waterclock.operations.project_opening import zone_of
