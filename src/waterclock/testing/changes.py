@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
 from waterclock.testing.connectors import declared
-from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused
+from waterclock.testing.requirements import KeepsSecrets, RowCut, System, cut_midway, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from waterclock.connectors.interface import CompletenessCollector, Setting
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.enums import Sign
 from waterclock.testing.connectors import hours
-from waterclock.testing.demands import KeepsSecrets, System, refused
+from waterclock.testing.requirements import KeepsSecrets, System, refused
 from waterclock.timelabel.window import Window
 
 
@@ -24,7 +24,7 @@ class Signing(System, Protocol):
         ...
 
 
-class SignConformance(KeepsSecrets):
+class CompletenessConformance(KeepsSecrets):
     """Tests of the signals for AWAIT: a signal is found only after it was given, and belongs to one window."""
 
     def test_a_sign_is_seen_once_it_is_given(self, system: Signing) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from waterclock.connectors.interface import ChangedWindows, ChangeScanner, ChangeScanRequest, Mark, Setting
 from waterclock.testing.connectors import declared, hours
-from waterclock.testing.demands import KeepsSecrets, System, refused
+from waterclock.testing.requirements import KeepsSecrets, System, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class Revised(System, Protocol):
         ...
 
 
-class LookConformance(KeepsSecrets):
+class ChangeScanConformance(KeepsSecrets):
     """Tests that a scan reports the windows that changed since the last scan, and none if nothing changed."""
 
     def test_what_was_never_looked_at_did_not_change(self, spark: SparkSession, system: Revised) -> None:
