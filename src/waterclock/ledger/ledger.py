@@ -6,9 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, Self, TypeVar, overload
 
-from waterclock.ledger.decisions import Decisions
-from waterclock.ledger.maintenance import MaintenanceSection
-from waterclock.ledger.past import PastSection
 from waterclock.ledger.read import access as known_access
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import code_lineage as known_lineage
@@ -17,8 +14,11 @@ from waterclock.ledger.read import (
     run_events,
     signatures,
 )
-from waterclock.ledger.reads import Reads
-from waterclock.ledger.section import DatabaseMethod, Section
+from waterclock.ledger.sections.decisions import Decisions
+from waterclock.ledger.sections.maintenance import MaintenanceSection
+from waterclock.ledger.sections.past import PastSection
+from waterclock.ledger.sections.reads import Reads
+from waterclock.ledger.sections.section import DatabaseMethod, Section
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
 from waterclock.ledger.store.read_only import read_ledger
 from waterclock.ledger.write import (

@@ -24,7 +24,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import TimeUnit
 
 if TYPE_CHECKING:
-    from waterclock.ledger.past import PastSection
+    from waterclock.ledger.sections.past import PastSection
     from waterclock.operations.project_opening import OpenedProject
 
 MOST = 1500

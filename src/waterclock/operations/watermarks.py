@@ -16,7 +16,7 @@ from waterclock.operations.formatting import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:
-    from waterclock.ledger.past import PastSection
+    from waterclock.ledger.sections.past import PastSection
 
 MOST = 10
 """How many newest labels of `<table>_mark` are used to compute the pace of the watermark."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from waterclock.ledger.read import current_revisions as current_set
-from waterclock.ledger.section import DatabaseMethod, Section
+from waterclock.ledger.sections.section import DatabaseMethod, Section
 from waterclock.ledger.store import export
 from waterclock.ledger.write import committed_claims as adopting
 from waterclock.ledger.write import ledger_move_lock, pauses, rebuilt_tables, renaming, resetting

@@ -16,7 +16,7 @@ from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import schemas as past_schemas
 from waterclock.ledger.read.closings import closings_in
 from waterclock.ledger.read.snapshot import snapshot
-from waterclock.ledger.section import DatabaseMethod, Section
+from waterclock.ledger.sections.section import DatabaseMethod, Section
 
 
 class Reads(Section):

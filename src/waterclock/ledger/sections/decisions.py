@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.ledger.section import DatabaseMethod, Section
+from waterclock.ledger.sections.section import DatabaseMethod, Section
 from waterclock.ledger.write import (
     closings,
     decisions,

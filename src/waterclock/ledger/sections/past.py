@@ -15,7 +15,7 @@ from waterclock.ledger.read import pauses as past_pauses
 from waterclock.ledger.read import runs as past_runs
 from waterclock.ledger.read import schemas as past_schemas
 from waterclock.ledger.read import source_events as past_kept
-from waterclock.ledger.section import DatabaseMethod, Section
+from waterclock.ledger.sections.section import DatabaseMethod, Section
 from waterclock.ledger.write import (
     runs,
 )
