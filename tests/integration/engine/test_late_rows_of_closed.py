@@ -82,7 +82,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
         asked.append(found)
         return 0
 
-    monkeypatch.setattr(restate, "carry_out", kept)
+    monkeypatch.setattr(restate, "run_and_report", kept)
     wish = restate.RestateCommand("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
     now = "2020-01-03T12:00Z"
     assert restate.restate_batches(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0

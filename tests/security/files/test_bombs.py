@@ -113,7 +113,7 @@ def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyP
     runner = Planned(work_of([table(name) for name in names]), *(group(name, 1) for name in names))
     together, lock = dict[str, threading.Event](), threading.Lock()
 
-    def carry_out(_: Any, of: Group, now: Any) -> tuple[GroupReport, ...]:
+    def run_group(_: Any, of: Group, now: Any) -> tuple[GroupReport, ...]:
         del now
         ended = threading.Event()
         with lock:
@@ -131,7 +131,7 @@ def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyP
         runner.groups.remove(of)
         return (GroupReport(of, 1),)
 
-    monkeypatch.setattr(retry, "carry_out_with_retries", carry_out)
+    monkeypatch.setattr(retry, "run_group_with_retries", run_group)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
         runner._run_ready_groups(day(9), threads, outcome)

@@ -246,7 +246,7 @@ def test_a_rename_beside_a_runner_of_the_old_flow_fails_nothing_and_is_told_once
             work.ledger.reads.table(group.table)
         return GroupReport(group, None, error=raised.value)
 
-    monkeypatch.setattr(retry, "carry_out", fails_before_its_claim)
+    monkeypatch.setattr(retry, "run_group", fails_before_its_claim)
     monkeypatch.setattr(type(site.work.sessions), "root", lambda _: None)
     site.work.listener = heard = Renaming(rename=rename)
     runner = Runner(site.work, waits=waits)

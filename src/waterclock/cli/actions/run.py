@@ -68,7 +68,7 @@ class RunOptions:
     is_logged: bool = False
 
 
-def carry_out(project: Project, asked: RunOptions) -> int:
+def run_and_report(project: Project, asked: RunOptions) -> int:
     """Run batches, print the result and return the exit code: FAILED if a requested batch stays failed or held."""
     to = console(stderr=asked.is_json or asked.is_beside)
     with execute_run(project, asked, to) as ran:

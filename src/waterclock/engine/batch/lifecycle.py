@@ -30,7 +30,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.open_tables import has_columns
 
 
-def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
+def run_group(work: RunContext, group: Group, now: datetime) -> GroupReport:
     """Take a group through its lifecycle once. Never raises if the batch fails: the report has the error.
 
     A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be determined now

@@ -19,7 +19,7 @@ class DatabaseMethod(Generic[P, R]):
         self._function = function
 
     def __get__(self, section: Section, _: type[Section]) -> Callable[P, R]:
-        return partial(section.database.carry_out, self._function)
+        return partial(section.database.call_with_retries, self._function)
 
 
 class Section:

@@ -216,7 +216,9 @@ class LedgerDatabase:
                 migrate(connection)
                 _write_first_row(connection, self.clock())
 
-    def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def call_with_retries(
+        self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Call a function that runs one transaction; repeat the call if the connection breaks.
 
         Raises E423 if it breaks each time.
