@@ -54,7 +54,7 @@ class Rule:
     """An EXPECT: a row passes if `expression` (Spark SQL) is TRUE; NULL is not TRUE.
 
     - `variables`: the project's variables that the expression uses as `:name`.
-    - `action`: the action if the rule is broken. `ladder`: all actions, in order, if the first has a limit.
+    - `action`: the action if the rule is broken. `limited_actions`: all actions, in order, if the first has a limit.
     - `comparison`: the parts of a rule that compares the batch with earlier ones.
     - `of`: the input table whose rows are checked before the query runs; empty for rules on the rows that a batch
       makes.
@@ -66,14 +66,14 @@ class Rule:
     action: Action
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
-    ladder: RuleActions = ()
+    limited_actions: RuleActions = ()
     comparison: MeasureComparison | None = None
     of: str = ""
 
     @property
-    def rungs(self) -> RuleActions:
+    def actions(self) -> RuleActions:
         """The actions if the rule is broken, in order. Each except the last has a limit."""
-        return self.ladder or (RuleAction(self.action),)
+        return self.limited_actions or (RuleAction(self.action),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.checks import Check, Requirement, checks_of, key_ladder, key_stays, loose_types, marks_rows
+from waterclock.flow.checks import Check, Requirement, checks_of, key_actions, key_stays, loose_types, marks_rows
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import find_outcome
@@ -38,7 +38,7 @@ FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 def row_filter_of(table: Table) -> RowFilter | None:
     """Return the table's row filter. None if no check removes rows, or counts broken keys, types or references."""
-    if not marks_rows(table) and key_ladder(table)[0].most is None:
+    if not marks_rows(table) and key_actions(table)[0].most is None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Requirement.KEY), None)
@@ -115,7 +115,7 @@ def find_actions(checks: Iterable[Check], filter_counts: FilterCounts, *, of: st
     """
     for check in checks:
         broken = filter_counts.broken.get(check.name, 0)
-        action = find_outcome(check.ladder, broken, filter_counts.rows)
+        action = find_outcome(check.actions, broken, filter_counts.rows)
         if action is None or action is Action.DROP:
             continue
         yield (
@@ -141,7 +141,7 @@ def measures_of(filter_counts: FilterCounts) -> dict[str, object]:
 def _action_suffix(check: Check, action: Action) -> str:
     if action is Action.QUARANTINE:
         return ", quarantined"
-    before = list(takewhile(lambda rung: rung.action is not action, check.ladder))
+    before = list(takewhile(lambda each: each.action is not action, check.actions))
     return f", beyond {before[-1]}" if before else ""
 
 
