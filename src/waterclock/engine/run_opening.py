@@ -61,7 +61,7 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
         for folder in (entry_path(project.storage), project.work_folder):
             make_folder(folder)
     if listener is not None:
-        ledger.tell(listener.on_message)
+        ledger.report_to(listener.on_message)
     own = sessions or (
         sessions_of_queries(project)
         if is_question

@@ -190,9 +190,9 @@ class Ledger:
         """Return whether the database answers now, without waiting for an unavailable one."""
         return self._database.answers()
 
-    def tell(self, said: Callable[[str], None]) -> None:
-        """Set the function that receives a message when the ledger waits for its server."""
-        self._database.tell = said
+    def report_to(self, listener: Callable[[str], None]) -> None:
+        """Set the function that receives messages: of waits for the server, renamed tables, and a clock that was set back."""
+        self._database.report = listener
 
     def log_in_by(self, url: Callable[[], str]) -> None:
         """Set the function that returns a URL with user and password for each new connection to a server."""

@@ -211,7 +211,7 @@ def test_a_ledger_whose_password_changes_in_a_run_is_waited_for(url: str) -> Non
     server().run("DROP ROLE IF EXISTS moving; CREATE ROLE moving LOGIN SUPERUSER")
     said: list[str] = []
     with Ledger.open(url.replace("postgres@", "moving@")) as ledger:
-        ledger.tell(said.append)
+        ledger.report_to(said.append)
         first = ledger.sequence()
         server().run("ALTER ROLE moving NOLOGIN")
         server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moving'")
@@ -316,7 +316,7 @@ def test_a_driver_that_is_missing_is_told() -> None:
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(desk: Desk, outage: Server) -> None:
     said: list[str] = []
-    desk.ledger.tell(said.append)
+    desk.ledger.report_to(said.append)
     desk.done("raw.a", 0)
     outage.stop("immediate")
     with ThreadPoolExecutor(3) as pool:

@@ -94,10 +94,10 @@ def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[
     return send(connection, texts, answers=first is not None)
 
 
-def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+def execute_all(connection: sa.Connection, statements: Sequence[Any], *, commits: bool = False) -> None:
     """Execute statements without results, and commit if `commits`, in one message to the server."""
     texts: list[str] = []
-    for statement, values in said:
+    for statement, values in statements:
         rows = values if isinstance(values, list) else [values]
         if len(rows) > _MANY:
             send(connection, texts)

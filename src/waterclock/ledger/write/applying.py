@@ -83,7 +83,7 @@ def apply(
         _check_project(row.project, flow)
         if row.flow == flow.fingerprint:  # otherwise `rebuild --all` has moved in tables of another flow
             return found
-    names, since = database.said, database.said_since
+    names, since = database.current_names, database.renamed_at
     again = reading_back()
     database.use_names({})  # `rename_tables` replaces the stored names: nothing is to be translated
     try:
@@ -112,7 +112,7 @@ def apply(
         with database.write() as write:
             _request_again(write, flow, since_then, who)
     for name, was in renamed.items():
-        database.tell(f"{was} is renamed to {name}, with its history")
+        database.report(f"{was} is renamed to {name}, with its history")
     return found
 
 
@@ -124,7 +124,7 @@ def _request_again(write: Write, flow: Flow, again: Mapping[str, Collection[date
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
     """Raise the errors that `rename_tables` would raise for the WAS declarations of a flow; change nothing."""
-    names, since = database.said, database.said_since
+    names, since = database.current_names, database.renamed_at
     database.use_names({})
     try:
         with database.read() as connection:

@@ -101,7 +101,7 @@ def test_a_table_goes_on_under_its_new_name_and_so_do_its_readers(at_desk: Desk)
     lived(at_desk)
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
     told: list[str] = []
-    at_desk.ledger.tell(told.append)
+    at_desk.ledger.report_to(told.append)
     at_desk.apply(*AFTER, fingerprint="flow 2")
     assert told == [f"{OLD} is renamed to {NEW}, with its history"]
     after = at_desk.ledger.reads.snapshot(at_desk.flow)
