@@ -21,11 +21,11 @@ from waterclock.similar_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class LabelResult:
-    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `said`: its message."""
+    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `message`: of the rule."""
 
     label: datetime
     state: State
-    said: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ class TableFollower:
         frame = _add_change_columns(read.frame, start.position, start.at)
         # the lock on the slot's name is kept until the batch ends, even if the rows were read earlier
         whole = replace(read, frame=frame, seen=map_column_types(it.source_column for it in there), close=held.close)
-        return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
+        return ChangesRead(whole, noted, name, (start.position, start.at), messages=self._warn_unbounded_log(state))
 
     def _output_plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
         """Return the declared output plugin, or those to try: pgoutput, and wal2json unless it would lose numbers."""
@@ -234,7 +234,7 @@ class TableFollower:
             missing_of_deletes=tuple(names[name] for name in seen.missing_of_deletes),
             has_truncates=seen.has_truncates,
             has_moved=seen.has_moved,
-            said=self._warn_slot_status(slot, state),
+            messages=self._warn_slot_status(slot, state),
         )
 
     def _frame_of_range(

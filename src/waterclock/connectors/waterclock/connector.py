@@ -152,7 +152,7 @@ class WaterclockCollector:
         found = self._read_ledger(
             lambda ledger: (_current_name(ledger, unit), LinkedTables(ledger.reads.declarations()))
         )
-        if found is None or found[0] not in found[1].said.tables:
+        if found is None or found[0] not in found[1].declarations.tables:
             return None
         name, upstream = found
         collected = upstream.find_collected_tables(leading)

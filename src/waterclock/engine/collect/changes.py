@@ -55,7 +55,7 @@ def gather_changes(
     read = collector.read_changes(spark, unit, request, columns_to_request(table), table.cadence.zone)
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
-        for message in read.said:
+        for message in read.messages:
             work.report_once(message)
         rows = _complete_rows(table, read, _read_own_rows(work, spark, table))
     except BaseException:

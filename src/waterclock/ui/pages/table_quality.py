@@ -184,7 +184,7 @@ def _list_broken_batches(
     for rule in rules:
         for answer in rule.answers:
             if answer.state in {State.WARNED, State.FAILED}:
-                messages.setdefault(answer.label, []).append(answer.said)
+                messages.setdefault(answer.label, []).append(answer.message)
     return [
         {
             "label": label_of(label),
