@@ -191,7 +191,7 @@ class Ledger:
         return self._database.answers()
 
     def report_to(self, listener: Callable[[str], None]) -> None:
-        """Set the function that receives messages: a wait for the server, a renamed table, a clock that was set back."""
+        """Set the function that receives messages: about a wait for the server, a renamed table, a clock set back."""
         self._database.report = listener
 
     def log_in_by(self, url: Callable[[], str]) -> None:

@@ -79,11 +79,11 @@ class OfflineTableStatus:
         every = "" if self.table.offline is None else f"each {str(self.table.offline.period).lower()}"
         if self.look is None or self.look.looked_at == NEVER:
             return f"{every}, not measured yet"
-        came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
+        result = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
         again = (
             "again by the next run" if self.next_at is None else f"again from {self._format_instant(self.next_at)} on"
         )
-        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {came}; {again}"
+        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {result}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""

@@ -58,7 +58,7 @@ def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | Non
     return (
         None
         if row_filter is None or shaped.raw is None
-        else RowFilterSettings(row_filter, shaped.raw, shaped.came, past=past)
+        else RowFilterSettings(row_filter, shaped.raw, shaped.raw_schema, past=past)
     )
 
 
@@ -74,7 +74,7 @@ def union_shapes(
         shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
-    schema = merged_schema([shaped.came for shaped in shapes])
+    schema = merged_schema([shaped.raw_schema for shaped in shapes])
     return reduce(_union_by_name, frames), RowFilterSettings(through.row_filter, {}, schema, ROW_TEXT)
 
 

@@ -63,7 +63,7 @@ class ConformedRows:
 
     `left_out` lists the columns that a closed column list does not declare, `renamed` those whose names could not be
     stored, with their new names. If rows may be quarantined, the frame also has hidden columns with the input columns
-    as received. `raw` maps each input column to its name in the frame, and `came` is the schema of these columns.
+    as received. `raw` maps each input column to its name in the frame, and `raw_schema` is the schema of these columns.
     """
 
     frame: DataFrame
@@ -71,7 +71,7 @@ class ConformedRows:
     left_out: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     raw: Mapping[str, str] | None = None
-    came: str = ""
+    raw_schema: str = ""
 
 
 def conform(  # noqa: PLR0913 - each argument is a part of the required shape
@@ -104,7 +104,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
             not have.
     """
     frame, renamed = _rename_illegal(frame, table, may_rename=may_rename)
-    came = frame.schema
+    received = frame.schema
     if zone != "UTC":
         frame = _parse_local_times(frame, declared, zone, loose)
     plan = replace(_ColumnPlan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
@@ -127,7 +127,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
     if raw is None:
         return ConformedRows(shaped, stored, plan.left_out, renamed)
-    kept = StructType([field for field in came.fields if field.name in raw])
+    kept = StructType([field for field in received.fields if field.name in raw])
     if keeps_unread(declared):
         kept.add(UNREAD_AS, StringType(), metadata={UNREAD: True})
     return ConformedRows(shaped, stored, plan.left_out, renamed, raw, kept.json())
@@ -311,9 +311,9 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
 def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the names of the input columns in the frame, and SQL for the hidden columns to add to it."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
-    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX)]
+    received = [name for name in frame.columns if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
-    for at, name in enumerate(came):
+    for at, name in enumerate(received):
         before = _original_column(name)
         if before in frame.columns:
             raw[name], text = before, quote_name(before)
@@ -326,8 +326,8 @@ def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]
     for name in plan.names:
         if name.lower() in loose:
             source = plan.from_frame[name].name
-            came_as = _original_column(source) if _original_column(source) in frame.columns else source
-            bad = f"({quote_name(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
+            received_as = _original_column(source) if _original_column(source) in frame.columns else source
+            bad = f"({quote_name(received_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
             hidden.append(f"{bad} AS {quote_name(loose[name.lower()])}")
     return raw, hidden
 

@@ -87,7 +87,7 @@ class RowFilterSettings:
 
     row_filter: RowFilter
     raw: Mapping[str, str]
-    came: str
+    raw_schema: str
     row: str = ""
     past: DataFrame | None = None
 

@@ -127,12 +127,12 @@ def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterato
 
 
 def _describe_removed_rows(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
-    came = counts.get("in")
+    received = counts.get("in")
     return {
         "label": label_of(label),
         "words": words,
         "input": "",
-        "came": None if came is None else int(came),
+        "came": None if received is None else int(received),
         "rows": rows,
         "quarantined": int(counts.get(QUARANTINED) or 0),
         "dropped": int(counts.get("dropped") or 0),
