@@ -108,10 +108,10 @@ def _read_list_lines() -> Iterator[str]:
 def _write(folders: list[str]) -> None:
     file = list_file()
     make_private_folder(file.parent)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_bytes(b"".join(os.fsencode(folder) + b"\n" for folder in folders))
-    beside.chmod(0o600)
-    beside.replace(file)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary.write_bytes(b"".join(os.fsencode(folder) + b"\n" for folder in folders))
+    temporary.chmod(0o600)
+    temporary.replace(file)
 
 
 def _require_trusted(descriptor: int, path: Path, root: Path) -> None:

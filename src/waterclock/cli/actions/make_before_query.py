@@ -59,7 +59,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
     confirm(f"Make {count_words(count, 'batch', 'batches')}, then query?", yes=yes)
     for (verb, name), of_table in asking.items():
         at.ledger.decisions.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
-    return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
+    return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_for_query=True)
 
 
 def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> Prerequisites:

@@ -50,7 +50,7 @@ _COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_beside` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events as
+    `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events as
     lines of JSON.
     """
 
@@ -63,14 +63,14 @@ class RunOptions:
     watch_seconds: int | None = None
     threads: int | None = None
     is_json: bool = False
-    is_beside: bool = False
+    is_for_query: bool = False
     servers: RunServers = field(default_factory=RunServers)
     is_logged: bool = False
 
 
 def run_and_report(project: Project, asked: RunOptions) -> int:
     """Run batches, print the result and return the exit code: FAILED if a requested batch stays failed or held."""
-    to = console(stderr=asked.is_json or asked.is_beside)
+    to = console(stderr=asked.is_json or asked.is_for_query)
     with execute_run(project, asked, to) as ran:
         if asked.is_json:
             print_json(ran.to_json())
@@ -100,7 +100,7 @@ def execute_run(
         project.flow,
         zone,
         to,
-        is_quiet=(asked.is_json or asked.is_beside) and not to.is_terminal,
+        is_quiet=(asked.is_json or asked.is_for_query) and not to.is_terminal,
         is_stepping=asked.until is not None or asked.watch_seconds is not None,
         log=_build_json_log(asked),
     )
@@ -131,8 +131,8 @@ def execute_run(
                     _alert_stopped_run(work, error, now)
                     raise
                 outcomes.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
-            beside = _count_unrequested(work, asked, outcome, now)
-        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - started, beside)
+            unrequested = _count_unrequested(work, asked, outcome, now)
+        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - started, unrequested)
 
 
 def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
@@ -141,7 +141,7 @@ def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome,
         asked.command not in _COMMANDS_FOR_BATCHES
         or asked.only is None
         or asked.is_json
-        or asked.is_beside
+        or asked.is_for_query
         or outcome.away
     ):
         return 0

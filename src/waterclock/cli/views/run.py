@@ -194,20 +194,20 @@ def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and details to print. `beside` is the number of ready batches that were not requested."""
+    """The result of a run and details to print. `unrequested` is the number of ready batches that were not requested."""
 
     outcome: RunOutcome
     flow: Flow
     now: datetime
     until: datetime | None
     seconds: float
-    beside: int = 0
+    unrequested: int = 0
 
     def draw(self, to: Console) -> None:
         """Print errors, the batches that they block, and a summary line."""
         print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
-        if self.beside:
-            count = count_words(self.beside, "batch is", "batches are")
+        if self.unrequested:
+            count = count_words(self.unrequested, "batch is", "batches are")
             to.print(Text(f"besides the requested batches, {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:

@@ -137,8 +137,8 @@ class TableFollower:
                 partitions=None if partitions is None else max(1, int(str(partitions))),
             )  # fmt: skip
             place = self._read_log_end()
-            with self.database.open_connection(self.where) as beside:
-                state = state_of(beside, start.slot)
+            with self.database.open_connection(self.where) as other_connection:
+                state = state_of(other_connection, start.slot)
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise

@@ -161,8 +161,8 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
     if read.has_truncates:
         rows = _expand_truncates(rows, own, keys)
     if has_row_rules(table):
-        beside = {name.lower() for name in keys}
-        attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in beside]
+        key_names = {name.lower() for name in keys}
+        attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in key_names]
         lacking += attributes if read.has_truncates else read.missing_of_deletes
     if lacking:
         rows = _fill_missing(rows, own, keys, list(dict.fromkeys(lacking)))

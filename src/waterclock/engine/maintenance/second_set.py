@@ -234,14 +234,14 @@ class _SecondSetRunner(Runner):
         force = _stored_states(cut)
         super().__init__(work, only=cut.transforms, force=force)
         self._states = requested_open_labels(work.flow, force)
-        self._beside, self._picked, self._cut = work, picked, cut
+        self._second_set, self._picked, self._cut = work, picked, cut
 
     def snapshot(self) -> LedgerSnapshot:
         """Return the second set's ledger snapshot, with the ticks that LATEST chose in the live tables.
 
         Linked projects are left out: nothing is collected here.
         """
-        known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
+        known = self._second_set.ledger.reads.snapshot(self._second_set.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():
             tables[name] = replace(known.of(name), latest={**picked, **known.of(name).latest})
