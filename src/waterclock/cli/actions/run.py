@@ -50,8 +50,8 @@ _COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events as
-    lines of JSON.
+    `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events
+    as lines of JSON.
     """
 
     command: str

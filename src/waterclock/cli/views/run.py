@@ -194,7 +194,7 @@ def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and details to print. `unrequested` is the number of ready batches that were not requested."""
+    """The result of a run and details to print. `unrequested` counts ready batches that were not requested."""
 
     outcome: RunOutcome
     flow: Flow

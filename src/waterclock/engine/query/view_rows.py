@@ -105,10 +105,13 @@ def _iterate_boundaries_newest_first(
 
 
 def _missing_boundary_error(open_table: Table, boundary: datetime) -> WaterclockError:
-    window = Window(open_table.cadence.previous(boundary), boundary)
+    window, as_of = (
+        Window(open_table.cadence.previous(boundary), boundary),
+        local_text(boundary, open_table.cadence.zone),
+    )
     return WaterclockError(
         "E522",
-        f"{view_of(open_table.open_of or '')} has no open windows as of {local_text(boundary, open_table.cadence.zone)}",
+        f"{view_of(open_table.open_of or '')} has no open windows as of {as_of}",
         where=f"{open_table.name}@{window.label}",
         why="that state was skipped",
         fix=f"`waterclock recompute {open_table.name}@{window.label} --why ...` makes it; or query as of another tick",
