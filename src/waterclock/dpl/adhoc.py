@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, STRINGS, arguments, called_functions, find_calls
 from waterclock.dpl.query.hidden_columns import compute_hiding
-from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
+from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
@@ -99,11 +99,11 @@ def _find_hidden_columns(name: str, flow: Flow, shown: Mapping[str, str]) -> tup
     return flow.tables[of].hidden_columns if of in flow.tables and name not in flow.views else ()
 
 
-def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
+def _is_plain_and_known(table: NamedTable, known: Collection[str]) -> bool:
     return table.kind is ReadKind.PLAIN and not table.is_flat and not table.mark and table.name in known
 
 
-def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> TableReference:
+def _reference(table: NamedTable, flow: Flow, shown: Mapping[str, str]) -> TableReference:
     at = (table.start, table.end, table.alias, table.alias_at)
     view = flow.views.get(table.name)
     if view is None:
@@ -116,7 +116,7 @@ def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> Table
     return TableReference(*at, view=view.query, view_columns=columns)
 
 
-def _refused_table_error(table: FoundTable, flow: Flow, known: Collection[str]) -> WaterclockError:
+def _refused_table_error(table: NamedTable, flow: Flow, known: Collection[str]) -> WaterclockError:
     if table.mark:
         return table.span.refuse(
             "E216",
