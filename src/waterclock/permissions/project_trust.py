@@ -57,9 +57,9 @@ def require_trusted_subfolder(folder: Path, root: Path) -> None:
 
 def trusted_folders() -> tuple[Path, ...]:
     """Return the folders that the user trusts: those in WATERCLOCK_TRUST first, then those in the user's list."""
-    said = os.environ.get(VARIABLE, "").split(os.pathsep)
+    entries = os.environ.get(VARIABLE, "").split(os.pathsep)
     return tuple(
-        dict.fromkeys(Path(each).resolve() for each in (*said, *_read_list_lines()) if Path(each).is_absolute())
+        dict.fromkeys(Path(each).resolve() for each in (*entries, *_read_list_lines()) if Path(each).is_absolute())
     )
 
 

@@ -256,8 +256,8 @@ def _extend_first_versions(versions: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def _plan(versions: DataFrame, numbers: FrameStatistics | None) -> TemporalPlan:
-    said = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    partitions = int(said) if said.isdigit() else 1  # some platforms accept "auto"
+    setting = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    partitions = int(setting) if setting.isdigit() else 1  # some platforms accept "auto"
     return choose(numbers, row_bytes=sum(map(_bytes_of, versions.schema.fields)), partitions=partitions)
 
 

@@ -49,8 +49,8 @@ def find_worker_error(error: BaseException, where: str, topic: str) -> Watercloc
     """Return the Waterclock error in a Spark error, from a worker or for an unreadable record; None if it has none."""
     if decoded := worker_errors.decode_error(error):
         return decoded
-    said = str(error)
-    if found := re.search(re.escape(_ERROR_MARK) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
+    message = str(error)
+    if found := re.search(re.escape(_ERROR_MARK) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", message):
         return unreadable(where, topic, found[1], found[2], found[3])
     return None
 

@@ -171,21 +171,21 @@ class _ColumnPlan:
             if field.name != TIMELABEL and not is_hidden(field.name)
         }
         stored = {f.name.lower(): f for f in (known.fields if known else ()) if f.name.lower() != TIMELABEL}
-        said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
-        for lower, column in said.items():
+        by_name = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
+        for lower, column in by_name.items():
             if lower not in there:
                 raise _missing_column_error(table, column.name, [field.name for field in there.values()])
-        taken = [lower for lower in there if declared.is_open or lower in said]
+        taken = [lower for lower in there if declared.is_open or lower in by_name]
         ordered = [lower for lower in stored if lower in taken] + (
-            [lower for lower in (*said, *taken) if lower not in stored]
+            [lower for lower in (*by_name, *taken) if lower not in stored]
         )
         # the table's own spelling wins, then the declaration's
-        spelled = {lower: next(by[lower].name for by in (stored, said, there) if lower in by) for lower in ordered}
+        spelled = {lower: next(by[lower].name for by in (stored, by_name, there) if lower in by) for lower in ordered}
         return cls(
             table=table,
             names=tuple(dict.fromkeys(spelled.values())),
             from_frame={spelled[lower]: there[lower] for lower in spelled},
-            declared_types={spelled[lower]: column.type for lower, column in said.items() if column.type},
+            declared_types={spelled[lower]: column.type for lower, column in by_name.items() if column.type},
             known={field.name: field for field in stored.values()},
             left_out=tuple(field.name for lower, field in there.items() if lower not in taken),
             loose=loose,
