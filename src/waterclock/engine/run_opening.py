@@ -97,8 +97,8 @@ def apply_flow(work: RunContext, now: datetime) -> None:
     Tests, once per process, that the storage can create a file only if it does not exist: claims rely on it.
 
     Raises:
-        WaterclockError: E318 for an impossible rename, E602 if the storage lacks conditional creation of files, E603 if
-            it cannot be written.
+        WaterclockError: E318 for an impossible rename, E602 if the storage has no conditional creation of files, E603
+            if it cannot be written.
     """
     if work.lake.root not in _checked_storages:
         require_put_if_absent(work.lake.root)

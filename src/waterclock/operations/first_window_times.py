@@ -24,7 +24,7 @@ class FirstWindow:
 
     @property
     def due(self) -> datetime:
-        """When the batch of the window is due: its end plus the DELAY of the table."""
+        """The instant at which the batch of the window is due: the window's end plus the DELAY of the table."""
         return self.cadence.due_at(self.window)
 
     @property

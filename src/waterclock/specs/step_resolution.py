@@ -27,7 +27,7 @@ def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[Wate
     """Resolve the steps of a scenario. Return the script and no errors, or None and all errors.
 
     Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is not a table of the flow; E512 to E514 for
-    labels; E356 and E357 for steps that cannot run in their order
+    labels; E356 and E357 for steps that cannot run in their order.
     """
     reader = _StepReader(scenario, flow)
     reader.read()

@@ -37,7 +37,7 @@ def peer_of(scope: Scope) -> str:
     """Return `user ID` for a request of a process on this machine, or else the address of the client.
 
     The result is empty for a Unix socket. On systems other than Linux, it is always an address.
-    Cost: up to two reads of the list of the machine's connections, some milliseconds for 10,000 of them
+    Cost: up to two reads of the list of the machine's connections, some milliseconds for 10,000 of them.
     """
     client, server = scope.get(_CONNECTION) or (None, None)
     if not client or not client[0] or not server:

@@ -408,20 +408,20 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
     desk: Desk, is_committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed is not done again, what was not is."""
-    say = postgres.say
+    execute_all = postgres.execute_all
     lost: list[bool] = []
 
     def loses_the_answer(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
         if lost or not (commits and said):
-            say(connection, said, commits=commits)
+            execute_all(connection, said, commits=commits)
             return
         lost.append(True)
-        say(connection, said, commits=is_committed)
+        execute_all(connection, said, commits=is_committed)
         _end_connections()
         connection.exec_driver_sql("SELECT 1")
 
     before = desk.ledger.sequence()
-    monkeypatch.setattr(postgres, "say", loses_the_answer)
+    monkeypatch.setattr(postgres, "execute_all", loses_the_answer)
     desk.ledger.past.add_event("seen", who="ann")
     assert lost
     assert desk.ledger.sequence() == before + 1

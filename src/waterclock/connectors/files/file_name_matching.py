@@ -58,7 +58,7 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class FileNaming:
-    """How the files of a unit are named: by `supplier` and `source`, or by the glob `path`, for which both are empty.
+    """The names of a unit's files: with `supplier` and `source`, or by the glob `path`, for which both are empty.
 
     `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
     files are not parsed, so they may have any extension. `stamp`: the option of that name.

@@ -179,7 +179,7 @@ class Cluster:
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
         """Return the configuration of a topic, and the end of each partition including uncommitted records.
 
-        Cost: two requests
+        Cost: two requests.
         """
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]

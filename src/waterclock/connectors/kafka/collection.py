@@ -76,7 +76,7 @@ class TopicShape:
     def find_columns(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
         """Return the columns of the records. For JSON, declared columns are included, as any object may omit them.
 
-        Cost: for JSON, one pass over the records, even if all columns are declared
+        Cost: for JSON, one pass over the records, even if all columns are declared.
         """
         fixed = self.list_fixed_columns()
         if fixed is not None:

@@ -62,7 +62,7 @@ class _EachContext:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """By requested column, the JSON member of a stored line that contains the requested value."""
+        """The JSON member of a stored line that contains the requested value, by requested column."""
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 

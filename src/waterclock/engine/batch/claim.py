@@ -32,7 +32,7 @@ def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
 def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, Claim]:
     """Take the claim of the group, and return it with the fixed inputs.
 
-    If another runner has collected the same changes meanwhile, the inputs are fixed anew, and the claim is retried.
+    If another runner has collected the same changes meanwhile, the inputs are fixed again, and the claim is retried.
     """
     claims = attempt.work.ledger.claims
     for _ in range(_MOST_ATTEMPTS):

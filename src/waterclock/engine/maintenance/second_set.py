@@ -197,15 +197,15 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
 
 
 def plan_second_set(
-    live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[CurrentRevision]]
+    live: RunContext, cut: Cut, work: RunContext, collected: Mapping[str, Sequence[CurrentRevision]]
 ) -> Plan:
     """Plan all batches to make, as if all collected slices existed.
 
-    `brought` maps collects to their slices in their new windows. Batches that stay unchanged, or wait for windows after
-    the newest of the live tables, are left out. Raises E433 if live rows belong to new windows that cannot be made
+    `collected` maps collects to their slices in their new windows. Batches that stay unchanged, or wait for windows
+    after the newest of the live tables, are left out. Raises E433 if live rows belong to new windows that cannot be made
     again.
     """
-    for name, current in brought.items():
+    for name, current in collected.items():
         if current:
             work.ledger.maintenance.seed([build_commit_record(work, cut.flow.tables[name], current)], head_version=0)
     runner = second_set_runner(live, cut, work)

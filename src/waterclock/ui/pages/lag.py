@@ -46,7 +46,7 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """Return missed and near deadlines, slow batches, silent collects, and the lag of each table.
 
     Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
-    number of a table's newest labels, however long its history is
+    number of a table's newest labels, however long its history is.
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES

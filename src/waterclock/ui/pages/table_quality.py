@@ -40,7 +40,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     """Return a table's rules and measures over its newest batches, the quarantined rows, and its lateness.
 
     Cost: three queries of the ledger about its newest batches, and those of `lag_content`. If rules use the usual
-    value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
+    value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows.
     """
     cells: Sequence[BatchState] = ()
     counted: Sequence[MeasuredBatch] = ()
