@@ -126,12 +126,12 @@ class Columns:
 
     @property
     def hidden_columns(self) -> tuple[str, ...]:
-        """Names of the HIDDEN columns, in the order written."""
+        """The names of the HIDDEN columns, in the declared order."""
         return tuple(column.name for column in self.named if column.is_hidden)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Names of the KEY columns, in the order written."""
+        """The names of the KEY columns, in the declared order."""
         return tuple(column.name for column in self.named if column.is_key)
 
     @property

@@ -37,7 +37,7 @@ class RowDifference:
 
 @dataclass(frozen=True, slots=True)
 class RevisionRows:
-    """Rows of a revision, compared with those of another.
+    """The rows of a revision, compared with those of another.
 
     `differing`: how many of the `compared` rows, counted over both, are not the same in both. None without a
     comparison: there is no other revision, or one of them has more than MOST_COMPARED rows.

@@ -24,7 +24,7 @@ _MOST_XZ_MEMORY = 256 << 20  # the highest level needs 65 MiB
 def check_header(file: IO[bytes]) -> None:
     """Check the length of an Avro file's header, and restore the file's position.
 
-    Raises ValueError for a header that is broken or longer than `_LONGEST_HEADER`
+    Raises ValueError for a header that is broken or longer than `_LONGEST_HEADER`.
     """
     at = file.tell()
     for length in (_HEAD, _LONGEST_HEADER):

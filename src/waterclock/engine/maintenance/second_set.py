@@ -202,8 +202,8 @@ def plan_second_set(
     """Plan all batches to make, as if all collected slices existed.
 
     `collected` maps collects to their slices in their new windows. Batches that stay unchanged, or wait for windows
-    after the newest of the live tables, are left out. Raises E433 if live rows belong to new windows that cannot be made
-    again.
+    after the newest of the live tables, are left out. Raises E433 if live rows belong to new windows that cannot be
+    made again.
     """
     for name, current in collected.items():
         if current:
