@@ -68,7 +68,7 @@ class Lag:
 
     def to_json(self) -> dict[str, Any]:
         """Return the lag as a dictionary for JSON, with durations in seconds."""
-        from waterclock.json_models.watching import LagOfTable
+        from waterclock.json_models.timeliness import LagOfTable
 
         return LagOfTable.model_validate(self).to_json()
 

@@ -15,7 +15,7 @@ from waterclock.operations.formatting import count_words, instant_words, local_r
 from waterclock.operations.measure_formatting import measured_lines
 
 if TYPE_CHECKING:
-    from waterclock.json_models.watching import OfflineStatus
+    from waterclock.json_models.timeliness import OfflineStatus
     from waterclock.operations.project_opening import OpenedProject
 
 _MOST_WAITING = 100_000
@@ -44,7 +44,7 @@ class OfflineTableStatus:
 
     def to_answer(self) -> OfflineStatus:
         """Build the JSON response with this status."""
-        from waterclock.json_models.watching import OfflineStatus
+        from waterclock.json_models.timeliness import OfflineStatus
 
         newest = None if self.look is None or self.look.looked_at == NEVER else self.look
         return OfflineStatus.build(

@@ -54,7 +54,7 @@ class Silence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the silence as a dictionary for JSON."""
-        from waterclock.json_models.watching import CollectSilence
+        from waterclock.json_models.timeliness import CollectSilence
 
         return CollectSilence.model_validate(self).to_json()
 

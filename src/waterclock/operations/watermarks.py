@@ -49,7 +49,7 @@ class WatermarkPosition:
 
     def to_json(self) -> dict[str, Any]:
         """Return the position as a dictionary for JSON, with the delay in seconds."""
-        from waterclock.json_models.watching import WatermarkProgress
+        from waterclock.json_models.timeliness import WatermarkProgress
 
         return WatermarkProgress.model_validate(self).to_json()
 

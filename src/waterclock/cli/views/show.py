@@ -14,7 +14,7 @@ from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, state_character
-from waterclock.cli.views.watching import print_deadlines
+from waterclock.cli.views.timeliness import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
