@@ -24,11 +24,11 @@ from waterclock.ledger.store.read_only import read_ledger
 from waterclock.ledger.write import (
     access,
     alerts,
-    applying,
     claim_endings,
     claims,
     code_lineage,
     completion,
+    flow_declarations,
     offline,
     openlineage,
     renaming,
@@ -41,12 +41,12 @@ R = TypeVar("R")
 class DeclaredSection(Section):
     """Applies the declarations of a flow to the ledger, and reads those that were applied last."""
 
-    apply = DatabaseMethod(applying.apply)
-    applied_flow = DatabaseMethod(applying.read_applied_flow)
-    set_starts = DatabaseMethod(applying.set_starts)
+    apply = DatabaseMethod(flow_declarations.apply)
+    applied_flow = DatabaseMethod(flow_declarations.read_applied_flow)
+    set_starts = DatabaseMethod(flow_declarations.set_starts)
     former = DatabaseMethod(renaming.read_former_names)
     apply_pending_renames = DatabaseMethod(renaming.apply_pending_renames)
-    refuse_pending = DatabaseMethod(applying.refuse_pending)
+    refuse_pending = DatabaseMethod(flow_declarations.refuse_pending)
     refused_tables = DatabaseMethod(signatures.refused_tables)
     pending_renames = DatabaseMethod(renaming.list_pending_renames)
 

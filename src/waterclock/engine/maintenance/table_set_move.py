@@ -24,9 +24,9 @@ from waterclock.files.filesystem import entry_path, file_exists, make_folder, pu
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import signature_of
-from waterclock.ledger.write.applying import location_of
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.ledger.write.emptying import RECUT, REMADE
+from waterclock.ledger.write.flow_declarations import location_of
 from waterclock.ledger.write.rebuilt_tables import MovedTable
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.content_replacement import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from waterclock.ledger.read import codes as past_codes
 from waterclock.ledger.read import (
+    code_versions,
     durations,
-    notes,
     provenance,
+    rule_notes,
     status,
     table_progress,
 )
@@ -38,9 +38,9 @@ class PastSection(Section):
     list_newest_labels = DatabaseMethod(table_progress.list_newest_labels)
     newest_rows = DatabaseMethod(table_progress.newest_rows)
     empty_at_last = DatabaseMethod(table_progress.empty_at_last)
-    rule_notes = DatabaseMethod(notes.rule_notes)
+    rule_notes = DatabaseMethod(rule_notes.rule_notes)
     audit = DatabaseMethod(status.audit)
-    codes = DatabaseMethod(past_codes.codes)
+    codes = DatabaseMethod(code_versions.codes)
     newest_counted = DatabaseMethod(past_measures.newest_counted)
     newest_schemas = DatabaseMethod(past_schemas.newest_schemas)
     pauses = DatabaseMethod(past_pauses.pauses)
