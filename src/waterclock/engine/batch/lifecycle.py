@@ -12,7 +12,7 @@ from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost_delivery
 from waterclock.engine.batch.expectations import batch_hold_error
-from waterclock.engine.batch.failures import close_failed
+from waterclock.engine.batch.failed_attempts import close_failed
 from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
 from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.releasing import record_release
