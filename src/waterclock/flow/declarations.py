@@ -23,7 +23,7 @@ from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookback_changes import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
 from waterclock.flow.merge_settings import Keyed, Merge, Order, Temporal
-from waterclock.flow.published import PublishedExpression
+from waterclock.flow.published_columns import PublishedExpression
 from waterclock.flow.references import Reference
 from waterclock.flow.retired_columns import Ending
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines

@@ -18,7 +18,7 @@ from waterclock.flow.checks import Requirement, checks_of, key_actions, list_bat
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import counts_rows
-from waterclock.flow.published import list_sent_keys
+from waterclock.flow.published_columns import list_sent_keys
 from waterclock.flow.rule_actions import FAILS, find_outcome
 from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
