@@ -13,7 +13,7 @@ from waterclock.operations.deadlines import Deadlines, DeadlineState
 from waterclock.operations.display_states import State
 from waterclock.operations.offline_status import OfflineTableStatus
 from waterclock.operations.retained_logs import TableLog, calm_words, log_words
-from waterclock.operations.silence import SilentCollects, silence_words
+from waterclock.operations.silent_sources import SilentCollects, silence_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,7 @@ from waterclock.operations.formatting import count_words, number_words, page_tim
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.project_opening import OpenedProject
-from waterclock.operations.silence import Silence, find_silent_collects, silence_words
+from waterclock.operations.silent_sources import Silence, find_silent_collects, silence_words
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 from waterclock.ui.pages.quality import tabs

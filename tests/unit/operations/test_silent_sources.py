@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.ledgers import flow, table
 from waterclock.batches.progress_records import LabelRows
 from waterclock.flow.enums import Kind
-from waterclock.operations.silence import LEAST, silence_of, silence_words
+from waterclock.operations.silent_sources import LEAST, silence_of, silence_words
 
 ZONE = "Europe/Berlin"  # whose clock is put back on 25 October 2026
 BEGIN = datetime(2026, 9, 1, tzinfo=UTC)
