@@ -22,11 +22,11 @@ from waterclock.temporal.columns import (
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
-from waterclock.temporal.measure import LONG_KEY
 from waterclock.temporal.query_refusals import UNPLACED, UNTIMED
 from waterclock.temporal.record_columns import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
 from waterclock.temporal.shape import Attribute, Shape, attributes_of
 from waterclock.temporal.sources import unwrap_value, wrapped_only
+from waterclock.temporal.version_statistics import LONG_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql.window import WindowSpec
