@@ -24,11 +24,11 @@ from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
 from waterclock.engine.flow_reloading import Reloading
 from waterclock.engine.lease_renewal import Heartbeat
-from waterclock.engine.maintenance.source_waits import record_source_waits
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
+from waterclock.engine.source_waits import record_source_waits
 from waterclock.errors import WaterclockError
 from waterclock.operations.project_opening import now_of, zone_of
 from waterclock.planner.plan import Status
