@@ -359,7 +359,7 @@ class ChangeScanner(Collector, Protocol):
     This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
     """
 
-    def look(
+    def scan_changes(
         self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Find the windows that changed, as of one moment, without collecting rows.

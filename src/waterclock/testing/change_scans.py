@@ -96,7 +96,7 @@ def _look(spark: SparkSession, system: Revised, marks: _Marks, setting: Setting 
     collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, ChangeScanner)
     request = ChangeScanRequest("at", system.change_column, _HOURS, marks)
-    return collector.look(lambda: spark, system.unit, request, declared(("at", "STRING")), "UTC")
+    return collector.scan_changes(lambda: spark, system.unit, request, declared(("at", "STRING")), "UTC")
 
 
 def _marks(scanned: ChangedWindows) -> _Marks:

@@ -105,7 +105,7 @@ def _query_changes(
     unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, ChangeScanner):
-        return collector.look(spark, unit, request, table.columns, table.cadence.zone)
+        return collector.scan_changes(spark, unit, request, table.columns, table.cadence.zone)
     raise AssertionError(f"{unit} cannot find changes, which check refuses")
 
 
