@@ -85,7 +85,7 @@ class ChangeCollector(Collector, Protocol):
         """
         ...
 
-    def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+    def release_resources(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
         """Delete the resources with these names at the source, and return the names that no longer have a resource.
 
         The resource of a running batch is not deleted. The collect of `unit` may have been removed from the flow.

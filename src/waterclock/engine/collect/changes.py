@@ -124,7 +124,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
     """Allow the source to discard the committed changes, and remove the objects that earlier reads created there."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.list_retained_objects(table.name) if name != read.name]
-    for name in collector.let_go(unit, names):
+    for name in collector.release_resources(unit, names):
         work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=table.name, data={"name": name})
 
 
@@ -134,7 +134,7 @@ def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCol
     if read.whole_at is None or may_be_committed(work, table.name):
         return
     if newest_notes(work, table) != read.noted:
-        for gone in collector.let_go(unit, [read.name]):
+        for gone in collector.release_resources(unit, [read.name]):
             work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=table.name, data={"name": gone})
 
 

@@ -50,7 +50,7 @@ def release_slot(work: RunContext, found: UnusedSlot) -> None:
             return
         collector = work.connections.collector(found.connection)
         unit = Unit(found.connection, found.unit, None, {}, Place("waterclock.toml", 1, 1))
-        if isinstance(collector, ChangeCollector) and found.name in collector.let_go(unit, [found.name]):
+        if isinstance(collector, ChangeCollector) and found.name in collector.release_resources(unit, [found.name]):
             data = {"name": found.name}
             work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=found.table, data=data)
         else:
