@@ -169,7 +169,7 @@ class Ledger:
         return None if database is None else cls(database)
 
     @classmethod
-    def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
+    def query(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
         """Query another project's ledger without writing to it; None if it does not exist.
 
         Raises the errors of `read_ledger`.

@@ -188,7 +188,7 @@ class WaterclockCollector:
 
         place = self.place()
         try:
-            answer = Ledger.look(place.ledger, partial(_query_unmoved, query))
+            answer = Ledger.query(place.ledger, partial(_query_unmoved, query))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: this upgrades its ledger"
