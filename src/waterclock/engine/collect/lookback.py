@@ -42,7 +42,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
 
 
 def find_next_lookback(ledger: Ledger, table: Table, start: datetime, claim: int | None = None) -> datetime:
-    """Return the begin of the LOOKBACK of the first batch from `start` on that will still be made.
+    """Return the start of the LOOKBACK of the first batch from `start` on that will still be made.
 
     Batches that were made or held by a claim after `claim` count as well. Skipped ones do not. The result is `start` or
     later if no such batch reads a window before `start`. Cost: three ledger queries, and one step for each window
