@@ -244,7 +244,7 @@ def marks(counted: Counted, sizes: Sequence[int]) -> list[list[object]]:
 def counting(counted: Counted) -> None:
     """Count each check of CLOSE WHEN, and each claim, separately from now on."""
     asked: Callable[..., Any] = closing._evaluate_condition  # noqa: SLF001
-    carried: Callable[..., Any] = retry.carry_out_with_retries
+    carried: Callable[..., Any] = retry.run_group_with_retries
 
     def looked(work: Any, books: Any, closes: Any, pairs: Any) -> Any:
         with counted.of(f"look at {books.table.name}"):
@@ -260,7 +260,7 @@ def counting(counted: Counted) -> None:
             return carried(work, group, now)
 
     closing._evaluate_condition = looked  # noqa: SLF001
-    retry.carry_out_with_retries = made
+    retry.run_group_with_retries = made
 
 
 MEASURES = {"looks": looks, "history": history, "late": late, "open": opened, "marks": marks}

@@ -35,7 +35,7 @@ from waterclock.files.filesystem import entry_path
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.declarations import Place, Unit, Value
 from waterclock.flow.enums import Sign
-from waterclock.testing.demands import System
+from waterclock.testing.requirements import System
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window
 

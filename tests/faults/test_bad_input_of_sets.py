@@ -11,7 +11,7 @@ import pytest
 from tests.faults.test_bad_input import small_disk
 from tests.tiny import Tiny, day, described, labels
 from tests.unit.cli.conftest import ask
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from tests.faults.damage import (
 )
 from tests.tiny import Tiny, day, described
 from waterclock.engine import run_opening
+from waterclock.engine.maintenance.rebuild import plan_rebuild, rebuild_table
 from waterclock.engine.spark.session import Sessions
-from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 from waterclock.errors import WaterclockError
 from waterclock.storage.folds import merge
 

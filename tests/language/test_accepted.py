@@ -108,9 +108,9 @@ def parts_of(table: Table) -> Iterator[str]:
             yield f"  {key}: {value}"
     for column in table.columns.named:
         marks = " ".join(word for word, on in _marks(column) if on)
-        rules = [(rule.expression, rule.name, format_actions(rule.rungs)) for rule in column.rules]
+        rules = [(rule.expression, rule.name, format_actions(rule.actions)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
-        otherwise = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder]
+        otherwise = [f"{what} else {format_actions(actions)}" for what, actions in ladders.items() if actions]
         of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
         of_column = (*of_column, column.made_as and column.made_as.expression)
         of_column = (*of_column, column.subject and f"subject {column.subject}")
@@ -118,9 +118,9 @@ def parts_of(table: Table) -> Iterator[str]:
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
     yield from (f"  left out: {name}" for name in table.columns.left_out)
-    yield from (f"  lines {of.name!r}: {format_actions(of.ladder)}" for of in [table.columns.unread] if of)
+    yield from (f"  lines {of.name!r}: {format_actions(of.actions)}" for of in [table.columns.unread] if of)
     for rule in (*table.rules, *table.input_rules):
-        said_of = f"({rule.scope}{f' of {rule.of}' if rule.of else ''}, {format_actions(rule.rungs)})"
+        said_of = f"({rule.scope}{f' of {rule.of}' if rule.of else ''}, {format_actions(rule.actions)})"
         yield f"  rule {rule.name!r}: {rule.expression} {said_of} {rule.variables or ''}".rstrip()
         if rule.comparison is not None:
             yield f"    compares: {' | '.join(map(str, rule.comparison.values))}"

@@ -16,9 +16,9 @@ from tests.life.parts import Closes, Demands, Refers, Report, Retain
 from tests.life.people import READER, STRANGER, Granted, Value
 from tests.life.world import LEASE, Strike, World, toml_of
 from tests.tiny import Tiny, described
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.reset import prepare_reset, reset
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
-from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Status
 
@@ -62,7 +62,7 @@ class Life(Deciding):
             (self.take_back, 1, "skip taken back"),
             (self.code, 1, "code changed"), (self.begin_earlier, 2, "START moved back"),
             (self.pause, 1, "pause", "resume"), (self.rename, 1, "renamed"), (self.reset, 1, "reset"),
-            (self.upkeep, 2, "maintain", "rebuild", "dropped windows before"), (self.lose_ledger, 1, *LOSSES),
+            (self.maintenance, 2, "maintain", "rebuild", "dropped windows before"), (self.lose_ledger, 1, *LOSSES),
             (self.put_back, 2, "older log put back, rebuild"), (self.close_books, 2, "closed by hand"),
             (self.damage, 1, "given up"), (self.damage_between_runs, 1, "damaged, recompute", "given up"),
         )  # fmt: skip
@@ -128,7 +128,7 @@ class Life(Deciding):
                 if found is not None:
                     reset(work, found, why="over")
 
-    def upkeep(self) -> None:
+    def maintenance(self) -> None:
         """Tidy all tables, or make one anew from its stage: neither changes an answer."""
         if self.random.random() < (0.8 if self.is_new("dropped windows before") else 0.5):
             self.maintain()

@@ -33,13 +33,13 @@ from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
 from waterclock.cli.actions.skip import skip_batches
 from waterclock.engine.ledger_export import export_ledger
+from waterclock.engine.maintenance import maintain
+from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
+from waterclock.engine.maintenance.rebuild import plan_rebuild, rebuild_table
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep import maintain
-from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
-from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 from waterclock.errors import ProjectErrors
 from waterclock.faults import inject_faults
 from waterclock.permissions.users_and_roles import SignIn
@@ -208,7 +208,7 @@ class World:
         if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
         folder, found = work.folder(table), {}
-        begin = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+        begin = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
         for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
                 Row(row["k"], row["v"], self._minute(row["at"]), row.get("gone") or 0, row.get("old"))
@@ -291,7 +291,7 @@ class World:
     def kept_from(self, name: str) -> int:
         """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
         with self.tiny.opened() as work:
-            found = work.ledger.keeping.drop_boundary(name, by=FOREVER)
+            found = work.ledger.maintenance.drop_boundary(name, by=FOREVER)
             return 0 if found is None else self.labels[label_of(found)]
 
     def now(self) -> datetime:
@@ -336,7 +336,7 @@ class World:
                 return None
         return Shown(tuple(column for column, _ in found.columns), found.rows)
 
-    # upkeep and damage
+    # maintenance and damage
 
     def maintain(self) -> None:
         """Tidy all tables as if years had passed: what is kept for a time alone goes."""

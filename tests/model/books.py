@@ -125,9 +125,9 @@ class Life:
 
     def move(self) -> None:
         """Go on in a new ledger that is filled from the exports of this one."""
-        lines = list(self.ledger.keeping.export_lines())
+        lines = list(self.ledger.maintenance.export_lines())
         new = Ledger.open("sqlite://", clock=lambda: datetime(2030, 1, 1, tzinfo=UTC))
-        new.keeping.load([lines])
+        new.maintenance.load([lines])
         self.ledger.close()
         self.ledger = new
 

@@ -21,11 +21,11 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Batching, Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.ledger_errors import ClaimRefused
+from waterclock.planner.first_windows import starts_to_write
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
 from waterclock.planner.prerequisites import Prerequisites
 from waterclock.planner.request import PlanRequest
-from waterclock.planner.table_starts import starts_to_write
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 

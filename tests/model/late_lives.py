@@ -162,7 +162,7 @@ class Life:
         before = min(self.now - timedelta(days=4), needed)
         if before > max(EVE, self.dropped) and not self.flights:
             self.dropped = before
-            self.ledger.keeping.drop_windows("web.u", before, 1, who="test")
+            self.ledger.maintenance.drop_windows("web.u", before, 1, who="test")
 
     def _again(self, of: Table, windows: Iterable[Window]) -> tuple[Window, ...]:
         return find_remakeable_windows(of, self.flow, {"web.u": (EVE, self.dropped)}, windows)

@@ -102,7 +102,7 @@ class Asker:
             kept = table.retain.subtract_from(table.cadence.next(max(labels)), table.cadence.zone)
             before = table.cadence.floor(min(kept, needed.get(name, kept)))
             if before > self.dropped.get(name, min(labels)):
-                driver.ledger.keeping.drop_windows(name, before, 0, who="test")
+                driver.ledger.maintenance.drop_windows(name, before, 0, who="test")
                 self.dropped[name] = before
 
     def ask(self) -> None:

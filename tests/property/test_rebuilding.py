@@ -36,7 +36,7 @@ class Toy:
         """Begin as `rebuild_all` does: refused by one that lives, in the place of one that is dead."""
         token = str(len(self.of_token) + 1)
         try:
-            self.ledger.keeping.begin_rebuilding(token, runner="r", who="w", lease_seconds=LEASE)
+            self.ledger.maintenance.begin_rebuilding(token, runner="r", who="w", lease_seconds=LEASE)
         except WaterclockError as error:
             assert error.code == "E644"  # noqa: PT017
             return None
@@ -52,11 +52,17 @@ class Toy:
             return False
         moved = [
             MovedTable(
-                name, SIGNATURE, name, None, self.ledger.keeping.take_claim_number(), len(self.heads[name]) - 1, None
+                name,
+                SIGNATURE,
+                name,
+                None,
+                self.ledger.maintenance.take_claim_number(),
+                len(self.heads[name]) - 1,
+                None,
             )
             for name in NAMES
         ]
-        self.ledger.keeping.record_set(token, moved, who="w")
+        self.ledger.maintenance.record_set(token, moved, who="w")
         return True
 
     def land(self) -> bool:
@@ -77,14 +83,14 @@ class Toy:
     def looks(self, chance: random.Random, act: object) -> set[int]:
         """Bind all tables as `query` does, something else happening in between, and return of which sets they are."""
         while True:
-            before = self.ledger.keeping.current_rebuilding()
+            before = self.ledger.maintenance.current_rebuilding()
             known = {record.name: record.head_version for record in self.ledger.reads.tables()}
             found = set()
             for name in NAMES:
                 found.add(self._of(name, before, known))
                 if chance.random() < 0.5 and callable(act):
                     act()
-            if is_of_one_set(before, self.ledger.keeping.current_rebuilding()):
+            if is_of_one_set(before, self.ledger.maintenance.current_rebuilding()):
                 return found
 
     def _of(self, name: str, seen: Rebuilding | None, known: dict[str, int]) -> int:
@@ -96,11 +102,11 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
     chance, clock = random.Random(seed), [START]
     with Ledger.open("sqlite://", clock=lambda: clock[0]) as ledger:
         toy = Toy(ledger, clock)
-        with ledger.keeping.database.write() as write:
+        with ledger.maintenance.database.write() as write:
             for name in NAMES:
                 row = {"location": name, "head_version": 0, "changes": 0, "is_declared": True, "name": name}
                 write.execute(tables.insert(), SIGNATURE | row)
-        with ledger.keeping.database.write() as write:
+        with ledger.maintenance.database.write() as write:
             write.execute(the_ledger.update().values(flow="f"))
         token: str | None = None
         was_held = landed = moved = 0
@@ -108,7 +114,7 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
         def act() -> None:
             nonlocal token, was_held, landed, moved
             clock[0] += timedelta(seconds=chance.choice((0, 1, 3, 15)))
-            known = ledger.keeping.current_rebuilding()
+            known = ledger.maintenance.current_rebuilding()
             holds = known is not None and known.is_blocking(clock[0])
             step = chance.choice(("land", "begin", "renew", "move", "kill", "carry on"))
             if step == "land":
@@ -127,9 +133,9 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
             else:
                 try:
                     if step == "renew":
-                        ledger.keeping.renew_rebuilding(token, lease_seconds=LEASE)
+                        ledger.maintenance.renew_rebuilding(token, lease_seconds=LEASE)
                     else:
-                        ledger.keeping.begin_moving(token)
+                        ledger.maintenance.begin_moving(token)
                         moved += toy.move(token, chance.randrange(len(NAMES) + 1))
                         token = None
                 except WaterclockError as error:

@@ -18,12 +18,12 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.log_retention import LogSafety
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
-from waterclock.operations.blocked_counts import skip_words
+from waterclock.operations.blocking_batches import skip_words
 from waterclock.operations.deadlines import DeadlineWindow
 from waterclock.operations.formatting import common_reason
 from waterclock.operations.held_batches import retry_words
 from waterclock.operations.retained_logs import TableLog
-from waterclock.operations.silence import Silence, silence_words
+from waterclock.operations.silent_sources import Silence, silence_words
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
 
 _KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Status.EXPIRED: TroubleKind.EXPIRED}

@@ -16,7 +16,7 @@ from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
 from waterclock.operations.deadlines import deadlines_of, tables_with_deadlines
 from waterclock.operations.retained_logs import retained_logs
-from waterclock.operations.silence import silences
+from waterclock.operations.silent_sources import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.secrets.reader import Secrets

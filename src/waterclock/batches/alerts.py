@@ -41,7 +41,7 @@ class TroubleKind(StrEnum):
 
     @property
     def severity(self) -> Severity:
-        """How severe a root cause of this kind is."""
+        """The severity of a root cause of this kind."""
         return _SEVERITIES.get(self, Severity.ERROR)
 
 
@@ -134,7 +134,7 @@ def cause_key(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What one target was sent about an alert: the times of the first and last message, and their number.
+    """The messages to one target about an alert: the times of the first and the last one, and their number.
 
     `of_end`: the end of the alert was reported.
     """
@@ -177,7 +177,7 @@ class Alert:
 
 
 class MessageCause(StrEnum):
-    """Why a message contains an alert: it is new, it persists, it is over, or it began and ended before any message."""
+    """The reason for which a message contains an alert: it is new, persists, is over, or ended before any message."""
 
     FIRING = "firing"
     REPEATED = "repeated"

@@ -159,8 +159,8 @@ class Pause:
 
 
 CONDITION, BY_HAND, AT_LAST, LATE_ROWS = "condition", "by hand", "partial", "late rows"
-"""Why a window is closed at its tick: its condition was TRUE, a user closed it, PARTIAL AFTER ended the wait, or
-late rows reopened it up to that tick.
+"""The reasons why a window is closed at its tick: its condition was TRUE, a user closed it, PARTIAL AFTER ended the
+wait, or late rows reopened it up to that tick.
 """
 UNCHECKED = "not checked"
 """The reason of an open window whose condition could not be evaluated at the last check."""

@@ -103,8 +103,8 @@ def to_measure(
     if not has_spans(table):
         return found
     spans, grid = spans_of(table, found), cadence_of(table)
-    beside = (label for label in known if grid.floor(label) in spans and not kept[label].has_states)
-    return [*found, *sorted(beside, reverse=True)]
+    without_states = (label for label in known if grid.floor(label) in spans and not kept[label].has_states)
+    return [*found, *sorted(without_states, reverse=True)]
 
 
 def spans_of(table: Table, labels: Iterable[datetime]) -> set[datetime]:

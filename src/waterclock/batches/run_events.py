@@ -80,7 +80,7 @@ class LineageEventPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageState:
-    """Which ledger events were sent to the lineage server: `event` is the last one sent, `waiting` counts unsent ones.
+    """The progress of sending ledger events to the lineage server: the last `event` sent; `waiting` counts unsent ones.
 
     `error` is why the last attempt failed. `left_out` counts sent events that the server rejected although it accepted
     later ones. `refusal` is why it rejected the last of these.

@@ -7,9 +7,9 @@ from pathlib import Path
 FILE = "waterclock.toml"
 
 
-def project_folder(said: str | Path | None) -> Path:
+def project_folder(option: str | Path | None) -> Path:
     """Return the given folder, or else the nearest one with a project file, from the current folder upward."""
-    return project_above(Path()) if said is None else Path(said)
+    return project_above(Path()) if option is None else Path(option)
 
 
 def project_above(folder: Path) -> Path:

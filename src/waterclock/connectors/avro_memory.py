@@ -155,7 +155,7 @@ def records_in(block: Any, cost: MemoryCost) -> Iterator[tuple[Any, int]]:
     """Yield the records of a fastavro block, each with its estimated memory.
 
     A large block is passed to fastavro in windows, so that it never decodes more than a part of a too large record.
-    Raises ValueError for a record that may take more than `MOST_MEMORY`
+    Raises ValueError for a record that may take more than `MOST_MEMORY`.
     """
     content, most = block.bytes_, cost.most_bytes
     step = most // 4 + 1

@@ -45,7 +45,7 @@ class ChangesRead:
     - `has_truncates`: some rows have no key. Each of them means that the source deleted all its rows.
     - `has_moved`: an update changed the key of a row. It is read as a delete of the old key and an insert with the next
       `SEQ`, which may omit the columns `missing`.
-    - `said` are messages for the user.
+    - `messages` are reported to the user.
     """
 
     collected: Collected
@@ -56,7 +56,7 @@ class ChangesRead:
     missing_of_deletes: tuple[str, ...] = ()
     has_truncates: bool = False
     has_moved: bool = False
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -85,7 +85,7 @@ class ChangeCollector(Collector, Protocol):
         """
         ...
 
-    def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+    def release_resources(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
         """Delete the resources with these names at the source, and return the names that no longer have a resource.
 
         The resource of a running batch is not deleted. The collect of `unit` may have been removed from the flow.

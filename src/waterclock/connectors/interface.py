@@ -128,8 +128,8 @@ class WindowRequest:
     """The windows to read, and the column that assigns rows to them.
 
     `windows` ascend and include past windows of a LOOKBACK. `slack` is for sources that store rows by arrival: how long
-    after the end of the last window its rows may still arrive (DELAY plus LOOKBACK). It is longer if windows were read
-    further before: up to the newest `stamp` of the `items` in the `source` of these reads.
+    after the end of the last window its rows may still arrive (DELAY plus LOOKBACK). If an earlier read of these
+    windows reached further, it extends to the newest `stamp` of the `items` in the `source` of that read.
     """
 
     time_column: str
@@ -359,7 +359,7 @@ class ChangeScanner(Collector, Protocol):
     This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
     """
 
-    def look(
+    def scan_changes(
         self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Find the windows that changed, as of one moment, without collecting rows.

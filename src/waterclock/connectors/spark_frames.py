@@ -34,21 +34,21 @@ def are_few(rows: float, size: float = 0) -> bool:
 
 
 def read_if_few(
-    batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)
+    batches: Generator[pa.RecordBatch, None, None], fetched: Sequence[int] = (0,)
 ) -> list[pa.RecordBatch] | None:
     """Read all batches if they are small enough; return None as soon as they exceed the limits.
 
-    `came[0]` is the number of rows that the source has sent, which may be more than the batches contain.
+    `fetched[0]` is the number of rows that the source has sent, which may be more than the batches contain.
     """
     read: list[pa.RecordBatch] = []
     rows = size = 0
     with closing(batches):
         for batch in batches:
             rows, size = rows + batch.num_rows, size + batch.nbytes
-            if not are_few(max(rows, came[0]), size):
+            if not are_few(max(rows, fetched[0]), size):
                 return None
             read.append(batch)
-    return read if are_few(came[0]) else None
+    return read if are_few(fetched[0]) else None
 
 
 @dataclass(slots=True)

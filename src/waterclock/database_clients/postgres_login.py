@@ -131,11 +131,11 @@ def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]
     from psycopg.conninfo import conninfo_to_dict
 
     of_environment = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
-    said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
-    hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
+    parameters = {**of_environment, **conninfo_to_dict(conninfo), **settings}
+    hosts = [str(parameters[name]) for name in ("host", "hostaddr") if parameters.get(name)]
     # a service defines its host in a separate file
-    is_socket = not said.get("service") and all(is_protected(each) for host in hosts for each in host.split(","))
-    if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
+    is_socket = not parameters.get("service") and all(is_protected(each) for host in hosts for each in host.split(","))
+    if pq.version() < _REQUIRES or "require_auth" in parameters or is_socket or parameters.get("sslmode") in _VERIFIED:
         return settings
     return {**settings, "require_auth": "!password"}
 

@@ -10,7 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, STRINGS, arguments, called_functions, find_calls
 from waterclock.dpl.query.hidden_columns import compute_hiding
-from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
+from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
@@ -104,11 +104,11 @@ def _find_hidden_columns(name: str, flow: Flow, shown: Mapping[str, str]) -> tup
     return flow.tables[of].hidden_columns if of in flow.tables and name not in flow.views else ()
 
 
-def _is_plain_and_known(table: FoundTable, known: Collection[str]) -> bool:
+def _is_plain_and_known(table: NamedTable, known: Collection[str]) -> bool:
     return table.kind is ReadKind.PLAIN and not table.is_flat and not table.mark and table.name in known
 
 
-def _reference(table: FoundTable, flow: Flow, shown: Mapping[str, str]) -> TableReference:
+def _reference(table: NamedTable, flow: Flow, shown: Mapping[str, str]) -> TableReference:
     at = (table.start, table.end, table.alias, table.alias_at)
     view = flow.views.get(table.name)
     if view is None:
@@ -155,7 +155,7 @@ def _refused_tables(found: QueryNames, flow: Flow, known: Collection[str]) -> It
         yield error
 
 
-def _refused_read_error(table: FoundTable) -> WaterclockError | None:
+def _refused_read_error(table: NamedTable) -> WaterclockError | None:
     """Return the error for a read that only queries of the flow may have, such as PAST; None for a plain name."""
     if table.mark:
         return table.span.refuse(

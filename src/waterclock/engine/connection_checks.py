@@ -37,7 +37,7 @@ from waterclock.storage.lake import require_put_if_absent
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTest:
-    """The result of one connection test. `said` briefly describes the system; `error` is why it cannot be used.
+    """The result of one connection test. `description` briefly describes the system; `error` is why it cannot be used.
 
     `kind` is ledger, storage, source, destination, login, keys or spark. `name` is the ledger's URL or the storage's
     path, the table of a source or destination, or the connection with the login or the keys. `warning`: it can be used.
@@ -45,7 +45,7 @@ class ConnectionTest:
 
     kind: str
     name: str
-    said: str
+    description: str
     seconds: float
     error: WaterclockError | None = None
     warning: WaterclockError | None = None

@@ -30,13 +30,13 @@ class ExportResult:
 
 def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> ExportResult:
     """Write the ledger's changes since the newest export, or all of it if `is_whole`. Keep the newest two chains."""
-    moment = ledger.keeping.moment()
+    moment = ledger.maintenance.moment()
     known = list_exports(root)
     newest = next(((name, head) for name, head in known if moment.continues(head)), None)
     if newest is not None and newest[1].sequence == moment.sequence and not is_whole:
         return ExportResult(None)
     earlier = [newest] if newest is not None and not is_whole and _can_extend(root, newest[0]) else []
-    lines = ledger.keeping.export_lines(earlier)
+    lines = ledger.maintenance.export_lines(earlier)
     head_line = next(lines)
     head = ExportHead.of_line(head_line)
     name = export_name(ledger.now(), head.sequence)

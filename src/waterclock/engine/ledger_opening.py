@@ -43,7 +43,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     ledger.declared.apply_pending_renames(project.flow)
     if not even_moved:
         try:
-            ledger.keeping.refuse_moved()
+            ledger.maintenance.refuse_moved()
         except BaseException:
             ledger.close()
             raise

@@ -26,7 +26,7 @@ from waterclock.files.filesystem import entry_path, make_folder
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.table_starts import has_own_start, starts_to_write
+from waterclock.planner.first_windows import has_own_start, starts_to_write
 from waterclock.storage.lake import readable_by_queries, require_put_if_absent
 
 _checked_storages: set[str] = set()
@@ -61,7 +61,7 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
         for folder in (entry_path(project.storage), project.work_folder):
             make_folder(folder)
     if listener is not None:
-        ledger.tell(listener.on_message)
+        ledger.report_to(listener.on_message)
     own = sessions or (
         sessions_of_queries(project)
         if is_question
@@ -97,8 +97,8 @@ def apply_flow(work: RunContext, now: datetime) -> None:
     Tests, once per process, that the storage can create a file only if it does not exist: claims rely on it.
 
     Raises:
-        WaterclockError: E318 for an impossible rename, E602 if the storage lacks conditional creation of files, E603 if
-            it cannot be written.
+        WaterclockError: E318 for an impossible rename, E602 if the storage has no conditional creation of files, E603
+            if it cannot be written.
     """
     if work.lake.root not in _checked_storages:
         require_put_if_absent(work.lake.root)
@@ -135,7 +135,7 @@ def _follow_renames(work: RunContext) -> None:
         return
     for name in {*work.former.tables, *work.former.tables.values()}:  # a new table may have taken an old name
         work.forget_schemas(name)
-    moment = work.ledger.keeping.moment()
+    moment = work.ledger.maintenance.moment()
     if not any(moment.continues(head) for _, head in list_exports(work.lake.root)):
         export_ledger(work.ledger, work.lake.root)
 

@@ -410,7 +410,7 @@ class Runner:
         if not ready:
             return
         # imports Spark, which a run with nothing to do should not load
-        from waterclock.engine.batch.retry import carry_out_with_retries
+        from waterclock.engine.batch.retry import run_group_with_retries
 
         for group in tuple(ready):
             if len(running) >= self._work.settings.threads:
@@ -418,7 +418,7 @@ class Runner:
             if self._has_slot(group, running):
                 ready.remove(group)
                 self._work.listener.on_group_start(group)
-                running[threads.submit(carry_out_with_retries, self._work, group, now)] = group
+                running[threads.submit(run_group_with_retries, self._work, group, now)] = group
 
     def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         # any of the batches that were running when the JVM ended may have ended it: alone, it fails no other

@@ -85,7 +85,7 @@ TIME: Mapping[str, Code] = {
         "nothing.",
     ),
 }
-TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}
+TEMPORAL: Mapping[str, Code] = {code: Code(*parts) for code, parts in REFUSALS.items()}
 SELECTION: Mapping[str, Code] = {
     "E501": Code(
         "LATEST without a tick",
@@ -324,7 +324,7 @@ _BY_LAYER = (
     *(TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI),
     *(SECURITY, WARNINGS),
 )
-CODES: Mapping[str, Code] = {code: said for layer in _BY_LAYER for code, said in layer.items()}
+CODES: Mapping[str, Code] = {code: entry for layer in _BY_LAYER for code, entry in layer.items()}
 
 __all__ = [
     "CLI", "CODES", "CONNECTORS", "ENGINE", "LANGUAGE", "LEDGER", "OUTSIDE", "SECURITY", "SELECTION", "SPECS",

@@ -12,7 +12,7 @@ from waterclock.flow.rule_actions import RuleActions
 class CheckedReference:
     """A REFERENCES with an ELSE: a row in which none of `columns` is NULL must have a parent row in `table`.
 
-    The `parent_columns` of the parent row have the same values; if empty, the parent's key has them. `ladder`: the
+    The `parent_columns` of the parent row have the same values; if empty, the parent's key has them. `actions`: the
     actions for rows without a parent.
     """
 
@@ -20,7 +20,7 @@ class CheckedReference:
     columns: tuple[str, ...]
     parent_columns: tuple[str, ...]
     role: str | None
-    ladder: RuleActions
+    actions: RuleActions
 
     @property
     def name(self) -> str:
@@ -45,8 +45,8 @@ def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
         groups.setdefault((reference.table, (reference.role or "").lower()), []).append(name)
     found = []
     for (table, _), names in groups.items():
-        ladder = next((references[name].otherwise for name in names if references[name].otherwise), ())
-        if ladder:
+        actions = next((references[name].otherwise for name in names if references[name].otherwise), ())
+        if actions:
             theirs = tuple(column for name in names for column in references[name].columns)
-            found.append(CheckedReference(table, tuple(names), theirs, references[names[0]].role, ladder))
+            found.append(CheckedReference(table, tuple(names), theirs, references[names[0]].role, actions))
     return tuple(found)

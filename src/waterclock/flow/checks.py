@@ -67,13 +67,13 @@ class Check:
     name: str
     demand: Requirement
     text: str
-    ladder: RuleActions
+    actions: RuleActions
     columns: tuple[str, ...] = ()
 
     @property
     def row_action(self) -> Action | None:
         """The action on a single row that fails, QUARANTINE or DROP; None if the row stays in the batch."""
-        return find_row_action(self.ladder)
+        return find_row_action(self.actions)
 
     @property
     def broken_words(self) -> str:
@@ -173,7 +173,7 @@ def loose_types(table: TableWithRules) -> dict[str, str]:
 
 def keeps_unread(columns: Columns) -> bool:
     """Return whether lines that cannot be parsed are read as separate rows; otherwise they fail the batch."""
-    return columns.unread is not None and columns.unread.ladder != FAILS
+    return columns.unread is not None and columns.unread.actions != FAILS
 
 
 def rules_without_expression(table: Table) -> tuple[Rule, ...]:
@@ -181,7 +181,7 @@ def rules_without_expression(table: Table) -> tuple[Rule, ...]:
     listed = (check for check in checks_of(table) if check.demand in {Requirement.PARSED, Requirement.REFERENCE})
     return tuple(
         Rule(check.text if check.demand is Requirement.PARSED else check.name, check.name, Scope.ROW,
-             check.ladder[0].action, table.place, ladder=check.ladder)
+             check.actions[0].action, table.place, limited_actions=check.actions)
         for check in listed
     )  # fmt: skip
 
@@ -218,19 +218,19 @@ def _choose_read_type(type_text: str | None) -> str | None:
     return None if is_time else "STRING"
 
 
-def key_ladder(table: TableWithRules) -> RuleActions:
+def key_actions(table: TableWithRules) -> RuleActions:
     """Return the actions for keys that are NULL or not unique: those of the first KEY column with an ELSE."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
 def may_repeat_keys(table: TableWithRules) -> bool:
     """Return whether several visible rows may have the same key, because the KEY's action is WARN or HOLD."""
-    return key_ladder(table)[0].action in {Action.WARN, Action.HOLD}
+    return key_actions(table)[0].action in {Action.WARN, Action.HOLD}
 
 
 def _format_checks(columns: Columns) -> Iterator[Check]:
     if columns.unread is not None and keeps_unread(columns):
-        yield Check(columns.unread.name, Requirement.PARSED, "parsed()", columns.unread.ladder)
+        yield Check(columns.unread.name, Requirement.PARSED, "parsed()", columns.unread.actions)
 
 
 def key_stays(table: TableWithRules) -> KeyOptions:
@@ -248,13 +248,13 @@ def is_of_key(read: Read) -> bool:
 
 
 def _columns_checks(table: TableWithRules) -> Iterator[Check]:
-    in_key = key_ladder(table) != FAILS
+    in_key = key_actions(table) != FAILS
     checked = {each.columns[0]: each for each in checked_references(table.columns)}
     for column in table.columns.named:
         yield from _column_checks(column, in_key=in_key)
         if column.name in checked:
             of = checked[column.name]
-            yield Check(of.name, Requirement.REFERENCE, of.table, of.ladder, of.columns)
+            yield Check(of.name, Requirement.REFERENCE, of.table, of.actions, of.columns)
         yield from _rule_checks(column.rules)
 
 
@@ -268,13 +268,13 @@ def _column_checks(column: Column, *, in_key: bool) -> Iterator[Check]:
 def _rule_checks(rules: Iterable[Rule]) -> Iterator[Check]:
     for rule in rules:
         if rule.scope is Scope.ROW:
-            yield Check(rule.name, Requirement.EXPRESSION, rule.expression, rule.rungs)
+            yield Check(rule.name, Requirement.EXPRESSION, rule.expression, rule.actions)
 
 
 def _key_checks(table: TableWithRules) -> Iterator[Check]:
-    keys, ladder, stays = table.columns.keys, key_ladder(table), key_stays(table)
-    if keys and ladder != FAILS:
+    keys, actions, stays = table.columns.keys, key_actions(table), key_stays(table)
+    if keys and actions != FAILS:
         name = f"KEY ({', '.join(keys)})"
         if stays.past is not None:
-            yield Check(f"{name} PAST {stays.past}", Requirement.PAST, str(stays.past), ladder, keys)
-        yield Check(name, Requirement.KEY, ", ".join(map(str, stays.order)), ladder, keys)
+            yield Check(f"{name} PAST {stays.past}", Requirement.PAST, str(stays.past), actions, keys)
+        yield Check(name, Requirement.KEY, ", ".join(map(str, stays.order)), actions, keys)

@@ -23,7 +23,7 @@ from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookback_changes import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
 from waterclock.flow.merge_settings import Keyed, Merge, Order, Temporal
-from waterclock.flow.published import PublishedExpression
+from waterclock.flow.published_columns import PublishedExpression
 from waterclock.flow.references import Reference
 from waterclock.flow.retired_columns import Ending
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
@@ -54,7 +54,7 @@ class Rule:
     """An EXPECT: a row passes if `expression` (Spark SQL) is TRUE; NULL is not TRUE.
 
     - `variables`: the project's variables that the expression uses as `:name`.
-    - `action`: the action if the rule is broken. `ladder`: all actions, in order, if the first has a limit.
+    - `action`: the action if the rule is broken. `limited_actions`: all actions, in order, if the first has a limit.
     - `comparison`: the parts of a rule that compares the batch with earlier ones.
     - `of`: the input table whose rows are checked before the query runs; empty for rules on the rows that a batch
       makes.
@@ -66,14 +66,14 @@ class Rule:
     action: Action
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
-    ladder: RuleActions = ()
+    limited_actions: RuleActions = ()
     comparison: MeasureComparison | None = None
     of: str = ""
 
     @property
-    def rungs(self) -> RuleActions:
+    def actions(self) -> RuleActions:
         """The actions if the rule is broken, in order. Each except the last has a limit."""
-        return self.ladder or (RuleAction(self.action),)
+        return self.limited_actions or (RuleAction(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,12 @@ class Columns:
 
     @property
     def hidden_columns(self) -> tuple[str, ...]:
-        """Names of the HIDDEN columns, in the order written."""
+        """The names of the HIDDEN columns, in the declared order."""
         return tuple(column.name for column in self.named if column.is_hidden)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Names of the KEY columns, in the order written."""
+        """The names of the KEY columns, in the declared order."""
         return tuple(column.name for column in self.named if column.is_key)
 
     @property

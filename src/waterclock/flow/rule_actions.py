@@ -1,7 +1,4 @@
-"""The ELSE actions of a rule, in order of severity. All but the last apply up to a limit of rows that break it.
-
-Such a sequence of actions is called a ladder.
-"""
+"""The ELSE actions of a rule, in order of severity. All but the last apply up to a limit of rows that break it."""
 
 from __future__ import annotations
 
@@ -47,27 +44,27 @@ class UnparsedLines:
     """An EXPECT parsed(): the actions for lines that cannot be parsed. `name` is the name of the rule in reports."""
 
     name: str
-    ladder: RuleActions
+    actions: RuleActions
 
 
-def find_outcome(ladder: RuleActions, broken: int, of: int) -> Action | None:
+def find_outcome(actions: RuleActions, broken: int, of: int) -> Action | None:
     """Return the action if `broken` of `of` rows break a rule: FAIL above all limits, None if no row breaks it."""
     if not broken:
         return None
-    return next((rung.action for rung in ladder if rung.is_within_limit(broken, of)), Action.FAIL)
+    return next((each.action for each in actions if each.is_within_limit(broken, of)), Action.FAIL)
 
 
-def find_row_action(ladder: RuleActions) -> Action | None:
+def find_row_action(actions: RuleActions) -> Action | None:
     """Return the action on a single row that breaks the rule, QUARANTINE or DROP; None if the row stays."""
-    first = ladder[0].action if ladder else Action.FAIL
+    first = actions[0].action if actions else Action.FAIL
     return first if first in ROW_ACTIONS else None
 
 
-def is_weaker(rung: Action, before: Action) -> bool:
-    """Return whether the ELSE action `rung` is not more severe than `before`, the action before it."""
-    return _STRENGTH[rung] <= _STRENGTH[before]
+def is_weaker(action: Action, before: Action) -> bool:
+    """Return whether the ELSE action `action` is not more severe than `before`, the action before it."""
+    return _STRENGTH[action] <= _STRENGTH[before]
 
 
-def format_actions(ladder: Sequence[RuleAction]) -> str:
+def format_actions(actions: Sequence[RuleAction]) -> str:
     """Return the ELSE actions of a rule as text for messages, such as "warn at most 5, else fail"."""
-    return ", else ".join(map(str, ladder))
+    return ", else ".join(map(str, actions))

@@ -20,7 +20,7 @@ QUARANTINE, HELD = "_quarantine", "_held"
 
 
 class TableVisibility(Enum):
-    """How much of a table a person sees: all of it, the granted rows and columns, or nothing."""
+    """The part of a table that a person sees: all of it, the granted rows and columns, or nothing."""
 
     WHOLE = auto()
     RESTRICTED = auto()

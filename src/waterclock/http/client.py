@@ -83,11 +83,11 @@ def client_of(
     # the libraries log complete addresses, which may contain keys
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("httpcore2").setLevel(logging.WARNING)
-    said = httpx2.Headers({"User-Agent": "waterclock", **(headers or {})})
-    said["Accept-Encoding"] = "gzip, deflate"  # others have no known limit
+    all_headers = httpx2.Headers({"User-Agent": "waterclock", **(headers or {})})
+    all_headers["Accept-Encoding"] = "gzip, deflate"  # others have no known limit
     return httpx2.Client(
         timeout=timeout,
-        headers=said,
+        headers=all_headers,
         verify=_system_certificates() if trusted is None else trusted,
         follow_redirects=False,
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32),

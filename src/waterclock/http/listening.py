@@ -31,17 +31,17 @@ class Listener(socket.socket):
         return accepted, address
 
 
-def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
+def address_of(text: str, *, may_be_socket: bool = False) -> tuple[str, int]:
     """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` (if allowed; its port is 0).
 
     Raises E909 for other texts.
     """
-    if may_be_socket and said.startswith(f"{UNIX}/"):
-        return said, 0
-    host, _, port = said.rpartition(":")
+    if may_be_socket and text.startswith(f"{UNIX}/"):
+        return text, 0
+    host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise WaterclockError(
-            "E909", f"{said!r} is not an address to listen at",
+            "E909", f"{text!r} is not an address to listen at",
             why="an address is a port, or a host and a port; a port is a number from 1 to 65535",
             fix="write 9090 for this machine only, or 0.0.0.0:9090 for all machines that can reach it",
         )  # fmt: skip

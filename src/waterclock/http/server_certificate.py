@@ -20,7 +20,7 @@ class Certificate:
     key: Path
 
     def require_usable(self) -> None:
-        """Raise E944 if a file cannot be read, if the two do not belong together, or if clients would refuse it.
+        """Raise E944 if a file cannot be read, if certificate and key do not match, or if clients would refuse it.
 
         Clients refuse a certificate that has expired. Whether they trust its authority is not checked.
         """

@@ -169,7 +169,7 @@ class ListedAudit(BatchRecord, ListedBatchHead):
 
 
 class AuditListAnswer(Answer):
-    """The history of a table's newest batches: TABLE without a label."""
+    """The answer of `audit TABLE`, without a label: the history of the table's newest batches."""
 
     table: str
     """The table."""

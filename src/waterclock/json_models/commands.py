@@ -33,6 +33,7 @@ from waterclock.json_models.decisions import (
     WithdrawAnswer,
 )
 from waterclock.json_models.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
+from waterclock.json_models.maintenance import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
 from waterclock.json_models.parts import Answer
 from waterclock.json_models.personal_data import PersonalDataAnswer
 from waterclock.json_models.plan import PlanAnswer
@@ -40,7 +41,6 @@ from waterclock.json_models.runs import HeldAgainAnswer, RetryAnswer, RippleAnsw
 from waterclock.json_models.setup import CheckAnswer, InitAnswer, ReceiveAnswer, SpecAnswer, TrustAnswer, UiAnswer
 from waterclock.json_models.status import StatusAnswer
 from waterclock.json_models.tables import FilesAnswer, FlatModelAnswer, ModelAnswer, QueryAnswer, ShowAnswer
-from waterclock.json_models.upkeep import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
 
 ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
     {

@@ -11,7 +11,7 @@ from waterclock.json_models.parts import (
     only_if_set,
     read_from,
 )
-from waterclock.json_models.watching import (
+from waterclock.json_models.timeliness import (
     FirstWindowDue,
     LookBack,
     OfflineStatus,

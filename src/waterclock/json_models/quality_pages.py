@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from waterclock.json_models.page_parts import Note, PageAnswer, PagePart, Part, Piece
-from waterclock.json_models.watching import CollectSilence, LagOfTable, WatermarkProgress
+from waterclock.json_models.timeliness import CollectSilence, LagOfTable, WatermarkProgress
 
 
 class RuleCounts(PagePart):

@@ -24,7 +24,7 @@ class CheckedConnection(AnswerPart):
     kind: str
     name: str
     ok: bool = read_from("is_ok")
-    said: str
+    said: str = read_from("description")
     """The result in words."""
     seconds: RoundedSeconds
     error: OneError | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.json_models.parts import Answer, AnswerPart, Instant, OneError, Text
 from waterclock.json_models.plan import MissingInput, PauseOfTables
-from waterclock.json_models.watching import (
+from waterclock.json_models.timeliness import (
     CollectSilence,
     LagOfTable,
     LookBack,

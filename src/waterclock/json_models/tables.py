@@ -6,7 +6,7 @@ from typing import Literal
 
 from waterclock.json_models.parts import Answer, AnswerPart, Instant, JsonValue, Label, Text, TextOrNull, read_from
 from waterclock.json_models.plan import PauseOfTables
-from waterclock.json_models.watching import (
+from waterclock.json_models.timeliness import (
     FirstWindowDue,
     OfflineStatus,
     OpenBooksOfTable,

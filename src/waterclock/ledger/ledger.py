@@ -6,9 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, Self, TypeVar, overload
 
-from waterclock.ledger.decisions import Decisions
-from waterclock.ledger.maintenance import MaintenanceSection
-from waterclock.ledger.past import PastSection
 from waterclock.ledger.read import access as known_access
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import code_lineage as known_lineage
@@ -17,18 +14,21 @@ from waterclock.ledger.read import (
     run_events,
     signatures,
 )
-from waterclock.ledger.reads import Reads
-from waterclock.ledger.section import DatabaseMethod, Section
+from waterclock.ledger.sections.decisions import Decisions
+from waterclock.ledger.sections.maintenance import MaintenanceSection
+from waterclock.ledger.sections.past import PastSection
+from waterclock.ledger.sections.reads import Reads
+from waterclock.ledger.sections.section import DatabaseMethod, Section
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
 from waterclock.ledger.store.read_only import read_ledger
 from waterclock.ledger.write import (
     access,
     alerts,
-    applying,
     claim_endings,
     claims,
     code_lineage,
     completion,
+    flow_declarations,
     offline,
     openlineage,
     renaming,
@@ -41,12 +41,12 @@ R = TypeVar("R")
 class DeclaredSection(Section):
     """Applies the declarations of a flow to the ledger, and reads those that were applied last."""
 
-    apply = DatabaseMethod(applying.apply)
-    applied_flow = DatabaseMethod(applying.read_applied_flow)
-    set_starts = DatabaseMethod(applying.set_starts)
+    apply = DatabaseMethod(flow_declarations.apply)
+    applied_flow = DatabaseMethod(flow_declarations.read_applied_flow)
+    set_starts = DatabaseMethod(flow_declarations.set_starts)
     former = DatabaseMethod(renaming.read_former_names)
     apply_pending_renames = DatabaseMethod(renaming.apply_pending_renames)
-    refuse_pending = DatabaseMethod(applying.refuse_pending)
+    refuse_pending = DatabaseMethod(flow_declarations.refuse_pending)
     refused_tables = DatabaseMethod(signatures.refused_tables)
     pending_renames = DatabaseMethod(renaming.list_pending_renames)
 
@@ -148,7 +148,7 @@ class Ledger:
         self.offline = OfflineMeasures(database)
         self.openlineage = OpenLineage(database)
         self.access = AccessSection(database)
-        self.keeping = MaintenanceSection(database)
+        self.maintenance = MaintenanceSection(database)
 
     @overload
     @classmethod
@@ -169,7 +169,7 @@ class Ledger:
         return None if database is None else cls(database)
 
     @classmethod
-    def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
+    def query(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
         """Query another project's ledger without writing to it; None if it does not exist.
 
         Raises the errors of `read_ledger`.
@@ -190,9 +190,9 @@ class Ledger:
         """Return whether the database answers now, without waiting for an unavailable one."""
         return self._database.answers()
 
-    def tell(self, said: Callable[[str], None]) -> None:
-        """Set the function that receives a message when the ledger waits for its server."""
-        self._database.tell = said
+    def report_to(self, listener: Callable[[str], None]) -> None:
+        """Set the function that receives messages: about a wait for the server, a renamed table, a clock set back."""
+        self._database.report = listener
 
     def log_in_by(self, url: Callable[[], str]) -> None:
         """Set the function that returns a URL with user and password for each new connection to a server."""

@@ -90,9 +90,9 @@ class ColumnFacets:
         )
         for each in columns:
             subtype = "TRANSFORMATION" if everything else _subtype(made, each, name)
-            said = made.note or made.expression or None
-            said = f"maybe, {said}" if said and each not in sure and made.unknown else said
-            how = column_lineage_dataset.Transformation(_DIRECT, subtype, said)
+            description = made.note or made.expression or None
+            description = f"maybe, {description}" if description and each not in sure and made.unknown else description
+            how = column_lineage_dataset.Transformation(_DIRECT, subtype, description)
             yield column_lineage_dataset.InputField(self.namespace, each.table, each.column, [how])
 
     def _columns_of(self, of: ColumnOf) -> tuple[ColumnOf, ...]:
@@ -106,7 +106,7 @@ class ColumnFacets:
         """Yield the input columns that filter, join, group, sort or number the rows of a table."""
         shown = self.lineage.of_code.get(table.name)
         for use, of in sorted(shown.uses.items()) if shown is not None else ():
-            for each in dict.fromkeys(one for said in sorted(of) for one in self._columns_of(ColumnOf(*said))):
+            for each in dict.fromkeys(one for column in sorted(of) for one in self._columns_of(ColumnOf(*column))):
                 how = column_lineage_dataset.Transformation(_INDIRECT, _SUBTYPES.get(use, "CONDITIONAL"))
                 yield column_lineage_dataset.InputField(self.namespace, each.table, each.column, [how])
         query = table.query

@@ -51,7 +51,7 @@ def snapshot_for(at: OpenedProject, requested: Found) -> LedgerSnapshot:
 def find_prerequisite_batches(at: OpenedProject, requested: Found) -> Found:
     """Map each table to the labels that must be made only because the requested batches read them.
 
-    Cost: two plans of the due batches of these tables and of all tables upstream
+    Cost: two plans of the due batches of these tables and of all tables upstream.
     """
     listed = select(at.flow, *(f"+`{name}`" for name in requested)).tables if requested else ()
     requests = (PlanRequest(cap=_NO_CAP, listed=listed, force=force) for force in ({}, requested))

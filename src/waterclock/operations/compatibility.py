@@ -19,7 +19,7 @@ def compatibility_errors(project: Project, *, connect: bool = False) -> list[Wat
     """Return an error for each declared column whose change is not allowed by COMPATIBLE, with its place.
 
     A ledger on a server is read only with `connect`. No ledger is written. Cost: one ledger query for each table with
-    COMPATIBLE. The ledger is not opened if there are no such tables
+    COMPATIBLE. The ledger is not opened if there are no such tables.
     """
     promising = [table for table in project.flow.tables.values() if table.compatible is not None]
     if not promising:

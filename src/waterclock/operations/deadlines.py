@@ -25,7 +25,7 @@ from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from waterclock.ledger.past import PastSection
+    from waterclock.ledger.sections.past import PastSection
     from waterclock.operations.project_opening import OpenedProject
 
 _NOTHING = timedelta(0)

@@ -81,7 +81,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
 
 
 def _format_rule(rule: Rule) -> str:
-    return f"{rule.expression} ({rule.name}, else {format_actions(rule.rungs)})"
+    return f"{rule.expression} ({rule.name}, else {format_actions(rule.actions)})"
 
 
 def _describe_offline_measures(table: Table) -> list[str]:

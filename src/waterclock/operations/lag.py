@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waterclock.operations.project_opening import OpenedProject
 
 MOST = 100
-"""How many newest labels of each table are read."""
+"""The number of newest labels of each table that are read."""
 _NOT_FOLLOWED = frozenset({ReadKind.LATEST, ReadKind.PREVIOUS})
 
 
@@ -38,7 +38,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far one table is behind.
+    """The lag of one table.
 
     `labels`: the count of due and needed labels that are not done. `fresh_to`: the end of its newest done window;
     `behind`: how long ago that was. `inputs_to`: the instant up to which all inputs are done; None for a collect.
@@ -61,14 +61,14 @@ class Lag:
 
     @property
     def ahead(self) -> timedelta | None:
-        """By how much time the inputs are ahead of the table; None if it has no inputs or nothing is done."""
+        """The time by which the inputs are ahead of the table; None if it has no inputs or nothing is done."""
         if self.inputs_to is None or self.fresh_to is None:
             return None
         return max(self.inputs_to - self.fresh_to, timedelta(0))
 
     def to_json(self) -> dict[str, Any]:
         """Return the lag as a dictionary for JSON, with durations in seconds."""
-        from waterclock.json_models.watching import LagOfTable
+        from waterclock.json_models.timeliness import LagOfTable
 
         return LagOfTable.model_validate(self).to_json()
 

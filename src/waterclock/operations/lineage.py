@@ -141,7 +141,7 @@ def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnL
     """Return the column lineage of a project; for Python transforms, from the plans recorded with their batches.
 
     `ledger` is the project's, if it is open already. If it cannot be opened, Python transforms are not analysed. Cost:
-    a query of the ledger if the project has Python transforms. A query is parsed when its lineage is needed
+    a query of the ledger if the project has Python transforms. A query is parsed when its lineage is needed.
     """
     from waterclock.dpl.query.lineage import ColumnLineage
 

@@ -33,7 +33,7 @@ def read_last_lookbacks(at: OpenedProject, names: Collection[str]) -> dict[str, 
 
 def lookbacks_json(lookbacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
-    from waterclock.json_models.watching import LookBack
+    from waterclock.json_models.timeliness import LookBack
 
     return {
         name: LookBack(at=lookback["at"], changed=lookback["past"]["changed"]).to_json()

@@ -91,7 +91,7 @@ def series_of(table: Table, kept: Sequence[MeasuredBatch], labels: Sequence[date
     `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Measures that are no
     longer declared come last.
     Cost: for a measure that is compared with its usual value, some microseconds for each pair of a label and an earlier
-    one
+    one.
     """
     known = {each.label: _measured_values(table, each) for each in kept if not _has_lost_rows(each)}
     scales = _bound_distances(table)

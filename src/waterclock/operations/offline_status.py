@@ -15,7 +15,7 @@ from waterclock.operations.formatting import count_words, instant_words, local_r
 from waterclock.operations.measure_formatting import measured_lines
 
 if TYPE_CHECKING:
-    from waterclock.json_models.watching import OfflineStatus
+    from waterclock.json_models.timeliness import OfflineStatus
     from waterclock.operations.project_opening import OpenedProject
 
 _MOST_WAITING = 100_000
@@ -44,7 +44,7 @@ class OfflineTableStatus:
 
     def to_answer(self) -> OfflineStatus:
         """Build the JSON response with this status."""
-        from waterclock.json_models.watching import OfflineStatus
+        from waterclock.json_models.timeliness import OfflineStatus
 
         newest = None if self.look is None or self.look.looked_at == NEVER else self.look
         return OfflineStatus.build(
@@ -79,11 +79,11 @@ class OfflineTableStatus:
         every = "" if self.table.offline is None else f"each {str(self.table.offline.period).lower()}"
         if self.look is None or self.look.looked_at == NEVER:
             return f"{every}, not measured yet"
-        came = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
+        result = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
         again = (
             "again by the next run" if self.next_at is None else f"again from {self._format_instant(self.next_at)} on"
         )
-        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {came}; {again}"
+        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {result}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""

@@ -49,7 +49,7 @@ class PersonalDataReason:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundColumn:
+class PersonalDataColumn:
     """A column with personal data. `missing` is the declaration that should be added to it, or None."""
 
     column: str
@@ -59,12 +59,12 @@ class FoundColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTable:
+class PersonalDataTable:
     """A table with personal data. `sampled_label` and `sampled_rows`: the batch and number of the rows searched."""
 
     table: str
     kind: str
-    columns: tuple[FoundColumn, ...]
+    columns: tuple[PersonalDataColumn, ...]
     sampled_label: datetime | None = None
     sampled_rows: int = 0
 
@@ -73,7 +73,7 @@ class FoundTable:
 class PersonalDataReport:
     """The tables with personal data, in the order of the flow."""
 
-    tables: tuple[FoundTable, ...]
+    tables: tuple[PersonalDataTable, ...]
 
     @property
     def missing(self) -> int:
@@ -106,13 +106,13 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
     }
     tagged = list_tagged_columns(flow)
     personal = find_personal_columns(lineage, list(dict.fromkeys([*tagged, *found])))
-    by_table: dict[str, list[FoundColumn]] = {}
+    by_table: dict[str, list[PersonalDataColumn]] = {}
     for each in personal:
         by_table.setdefault(each.column.table, []).append(_describe_column(flow.tables[each.column.table], each, found))
     order = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
     return PersonalDataReport(
         tuple(
-            FoundTable(
+            PersonalDataTable(
                 name,
                 flow.tables[name].kind.value,
                 tuple(by_table[name]),
@@ -196,7 +196,7 @@ def _find_by_values(column: str, sample: SampledValues | None) -> Iterator[Perso
 
 def _describe_column(
     table: Table, each: PersonalColumn, found: Mapping[ColumnOf, list[PersonalDataReason]]
-) -> FoundColumn:
+) -> PersonalDataColumn:
     name = each.column.column
     declared = {column.name.lower(): column for column in table.columns.named}
     own = declared.get(name.lower())
@@ -206,7 +206,9 @@ def _describe_column(
         columns = [str(one) if one.table else f"{one.column}()" for one in each.inputs]
         reasons.append(PersonalDataReason("lineage", columns=columns, is_sure=each.is_sure))
     reasons += next((of for column, of in found.items() if column == each.column), [])
-    return FoundColumn(name, tag, tuple(reasons), None if tag else _find_missing_declaration(table, name, own, each))
+    return PersonalDataColumn(
+        name, tag, tuple(reasons), None if tag else _find_missing_declaration(table, name, own, each)
+    )
 
 
 def _find_missing_declaration(table: Table, name: str, own: Column | None, each: PersonalColumn) -> str | None:

@@ -94,7 +94,7 @@ def columns_stored(project: Project, names: Collection[str]) -> dict[str, dict[s
 
 @dataclass(frozen=True, slots=True)
 class _StoredColumns(Mapping[str, Mapping[str, str]]):
-    """Columns and types of the tables of a storage, each read from its log only on demand.
+    """The columns and types of the tables of a storage, each read from its log only on demand.
 
     `of_rows`: return the columns of the raw rows in the stage instead. For a TEMPORAL table they differ from its own.
     """

@@ -29,6 +29,6 @@ def read_ledger(url: str, ask: Callable[[Ledger], R], *, connect: bool = False) 
     from waterclock.ledger.store.read_only import OlderSchema
 
     try:
-        return Ledger.look(url, ask)
+        return Ledger.query(url, ask)
     except (OlderSchema, WaterclockError):
         return None

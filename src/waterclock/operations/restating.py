@@ -58,7 +58,7 @@ def build_requests(
     FOLLOW requests are added for the older states that depend on the labels in `found`.
 
     Raises E525 if more than `most` batches depend on them.
-    Cost: a snapshot with all dependent batches, some 50 µs a batch
+    Cost: a snapshot with all dependent batches, some 50 µs a batch.
     """
     requests = {(verb, name): frozenset(labels) for name, labels in found.items()}
     doubted = sum(len(facts.suspects) for facts in at.snapshot.tables.values())  # counted even if nothing is requested

@@ -13,7 +13,7 @@ from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.json import instant_text
 
 if TYPE_CHECKING:
-    from waterclock.ledger.past import PastSection
+    from waterclock.ledger.sections.past import PastSection
     from waterclock.operations.project_opening import OpenedProject
 
 

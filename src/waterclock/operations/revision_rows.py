@@ -37,7 +37,7 @@ class RowDifference:
 
 @dataclass(frozen=True, slots=True)
 class RevisionRows:
-    """Rows of a revision, compared with those of another.
+    """The rows of a revision, compared with those of another.
 
     `differing`: how many of the `compared` rows, counted over both, are not the same in both. None without a
     comparison: there is no other revision, or one of them has more than MOST_COMPARED rows.
@@ -117,7 +117,7 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
     import pyarrow.parquet as pq
 
     from waterclock.files.filesystem import arrow_source, entry_path
-    from waterclock.storage.slices.row_filter import HIDDEN
+    from waterclock.spark_sql import INTERNAL_PREFIX
 
     parts: list[pa.Table] = []
     left = most
@@ -143,7 +143,7 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
         return (), []
     found = pa.concat_tables(parts, promote_options="permissive")
     # a slice with quarantine rules also has the column that marks quarantined rows
-    names = tuple(name for name in found.column_names if name != TIMELABEL and not name.startswith(HIDDEN))
+    names = tuple(name for name in found.column_names if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX))
     values = [found.column(name).to_pylist() for name in names]
     return names, list(zip(*values, strict=True))
 

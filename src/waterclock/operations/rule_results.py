@@ -21,11 +21,11 @@ from waterclock.similar_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class LabelResult:
-    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `said`: its message."""
+    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `message`: of the rule."""
 
     label: datetime
     state: State
-    said: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +162,10 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Per
 def _list_rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
     for rule in every_rule(table):
-        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_actions(rule.rungs)
+        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_actions(rule.actions)
     for check in checks_of(table):
         if check.demand is not Requirement.EXPRESSION:
-            yield check.name, _describe_check(check), format_actions(check.ladder)
+            yield check.name, _describe_check(check), format_actions(check.actions)
 
 
 def _describe_check(check: Check) -> str:

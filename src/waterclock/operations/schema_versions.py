@@ -40,8 +40,8 @@ def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
     lines = []
     for side, version in sorted(batch_versions(versions, claim).items(), reverse=True):
         change = {each.number: change for each, change in list_schema_changes(versions, side)}[version.number]
-        brought = f": {change_words(version, change)}" if version.claim == claim else ""
-        lines.append(f"version {version.number} of {OF_SIDE[side]}{brought}")
+        changes = f": {change_words(version, change)}" if version.claim == claim else ""
+        lines.append(f"version {version.number} of {OF_SIDE[side]}{changes}")
     return lines
 
 

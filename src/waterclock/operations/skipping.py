@@ -41,7 +41,7 @@ def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]
     if table.source is None or (lookback := table.source.lookback) is None:
         return {}
     cadence = table.cadence
-    dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    dropped = ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
     found: dict[datetime, datetime] = {}
     following, after = BEGINNING, FOREVER
     for window in sorted(windows, reverse=True):

@@ -16,10 +16,10 @@ from waterclock.operations.formatting import instant_words, span_words
 from waterclock.timelabel.cadence import Cadence
 
 if TYPE_CHECKING:
-    from waterclock.ledger.past import PastSection
+    from waterclock.ledger.sections.past import PastSection
 
 MOST = 10
-"""How many newest labels of `<table>_mark` are used to compute the pace of the watermark."""
+"""The number of newest labels of `<table>_mark` from which the pace of the watermark is computed."""
 _LEAST = 3
 """The minimum number of labels to compute a pace. With fewer, a single late row could determine it."""
 _EARLIEST_INSTANT = datetime.min.replace(tzinfo=UTC)
@@ -27,7 +27,7 @@ _EARLIEST_INSTANT = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class WatermarkPosition:
-    """How far the rows of a table had advanced after the window that ends at `end`.
+    """The progress of a table's rows in data time after the window that ends at `end`.
 
     `watermark` is None before the first row. `slowest`: the part that is furthest behind, as JSON of its columns, or ""
     without parts. `slowest_at`: the newest time of that part.
@@ -40,7 +40,7 @@ class WatermarkPosition:
 
     @property
     def behind(self) -> timedelta | None:
-        """How far the slowest part is behind the end of the window, or None before the first row."""
+        """The time by which the slowest part is behind the end of the window, or None before the first row."""
         return None if self.slowest_at is None else max(self.end - self.slowest_at, timedelta(0))
 
     def is_past(self, instant: datetime) -> bool:
@@ -49,7 +49,7 @@ class WatermarkPosition:
 
     def to_json(self) -> dict[str, Any]:
         """Return the position as a dictionary for JSON, with the delay in seconds."""
-        from waterclock.json_models.watching import WatermarkProgress
+        from waterclock.json_models.timeliness import WatermarkProgress
 
         return WatermarkProgress.model_validate(self).to_json()
 

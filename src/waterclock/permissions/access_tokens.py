@@ -44,16 +44,16 @@ def require_name(name: str) -> str:
     return name
 
 
-def streams_of_token(said: str | None, streams: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
+def streams_of_token(requested: str | None, streams: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
     """Split the value of `--may` into rights and streams: `look,send:a.b` into `look,send` and `a.b`.
 
     Without a stream, the right `send` applies to all streams. Raises E942 for an unknown stream, or for `send` both
     with and without one.
     """
-    names = [part.strip() for part in (said or "").split(",")]
+    names = [part.strip() for part in (requested or "").split(",")]
     found = sorted({name.removeprefix(SEND_TO) for name in names if name.startswith(SEND_TO)})
     if not found:
-        return said, ()
+        return requested, ()
     for stream in found:
         if stream not in streams:
             raise WaterclockError(
@@ -69,7 +69,7 @@ def streams_of_token(said: str | None, streams: Collection[str]) -> tuple[str | 
     return ",".join((*(name for name in names if not name.startswith(SEND_TO)), Right.SEND)), tuple(found)
 
 
-def rights_of_token(said: str | None, user: str, rules: AccessRules) -> frozenset[Right]:
+def rights_of_token(requested: str | None, user: str, rules: AccessRules) -> frozenset[Right]:
     """Return the rights of a token for a user: the listed ones, or else all that the user has now.
 
     Raises E942 for an unknown user or right, for a right that the user does not have, and if the token would have no
@@ -82,10 +82,10 @@ def rights_of_token(said: str | None, user: str, rules: AccessRules) -> frozense
             fix=did_you_mean(user, rules.users, otherwise=f"add [users.{user}] and its roles to waterclock.toml"),
         )  # fmt: skip
     has, known = rules.users[user].rights, [right.value for right in Right]
-    if said is None:
+    if requested is None:
         found: Collection[Right] = has
     else:
-        names = [part.strip() for part in said.split(",") if part.strip()]
+        names = [part.strip() for part in requested.split(",") if part.strip()]
         for name in names:
             if name not in known:
                 raise WaterclockError(

@@ -62,9 +62,9 @@ def require_trusted_subfolder(folder: Path, root: Path) -> None:
 
 def trusted_folders() -> tuple[Path, ...]:
     """Return the folders that the user trusts: those in WATERCLOCK_TRUST first, then those in the user's list."""
-    said = os.environ.get(VARIABLE, "").split(os.pathsep)
+    entries = os.environ.get(VARIABLE, "").split(os.pathsep)
     return tuple(
-        dict.fromkeys(Path(each).resolve() for each in (*said, *_read_list_lines()) if Path(each).is_absolute())
+        dict.fromkeys(Path(each).resolve() for each in (*entries, *_read_list_lines()) if Path(each).is_absolute())
     )
 
 
@@ -113,10 +113,10 @@ def _read_list_lines() -> Iterator[str]:
 def _write(folders: list[str]) -> None:
     file = list_file()
     make_private_folder(file.parent)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_bytes(b"".join(os.fsencode(folder) + b"\n" for folder in folders))
-    beside.chmod(0o600)
-    beside.replace(file)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary.write_bytes(b"".join(os.fsencode(folder) + b"\n" for folder in folders))
+    temporary.chmod(0o600)
+    temporary.replace(file)
 
 
 def _require_trusted(descriptor: int, path: Path, root: Path) -> None:

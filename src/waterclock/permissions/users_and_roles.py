@@ -1,4 +1,4 @@
-"""Users, roles and rights: who may look, query, run, release, erase, send and administer. Pure functions.
+"""Users, roles and rights: who may see tables, query, run, release, erase, send and administer. Pure functions.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.
@@ -34,7 +34,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+|:-]{0,79}")
 
 
 class SignIn(StrEnum):
-    """How a person proved who they are."""
+    """The method by which a person signed in."""
 
     OWNER = "owner"
     """With the token or a one-time link of the process that serves the pages."""
@@ -58,7 +58,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who sends a request or runs a command. `token` is the name of the access token that was sent, or ""."""
+    """The person who sends a request or runs a command. `token` is the name of the sent access token, or ""."""
 
     name: str
     rights: frozenset[Right]

@@ -45,7 +45,7 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class IdleCounts:
-    """How many due labels of a table need no batch: no reader needs them, or a snapshot stands for them (`stood_for`).
+    """The due labels of a table that need no batch: no reader needs them, or a snapshot stands for them (`stood_for`).
 
     A planned snapshot counts, too: it will stand for all labels since the previous one.
     """

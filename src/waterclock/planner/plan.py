@@ -171,7 +171,7 @@ class Group:
 
     @property
     def verb(self) -> str | None:
-        """How a user requested that the labels are made again; all labels of a group have the same verb."""
+        """The verb of the request to make the labels again; all labels of a group have the same one."""
         return self.batches[0].verb
 
     @property

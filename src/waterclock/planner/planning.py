@@ -14,6 +14,7 @@ from waterclock.flow.enums import Kind
 from waterclock.planner.closings import ClosingFacts, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
+from waterclock.planner.first_windows import starts_of
 from waterclock.planner.linked_projects import find_served_spans
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
@@ -23,7 +24,6 @@ from waterclock.planner.readiness_bounds import find_partial_span, find_reachabl
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
 from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
-from waterclock.planner.table_starts import starts_of
 from waterclock.planner.ticks import Ticks
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration

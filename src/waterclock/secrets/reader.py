@@ -93,9 +93,9 @@ class Secrets:
             raise self.unresolved_error(name)
         return value
 
-    def value_of(self, said: T | Secret) -> T | str:
+    def value_of(self, value: T | Secret) -> T | str:
         """Return a setting's value, or the value of the secret that the setting names. Raises as `read`."""
-        return self.read(said.name) if isinstance(said, Secret) else said
+        return self.read(value.name) if isinstance(value, Secret) else value
 
     def unresolved_error(self, name: str) -> WaterclockError:
         """Return the error for a secret that is missing in all places."""

@@ -138,7 +138,7 @@ def _build_given_table(table: Table, name: str, schema: Schema, start: datetime,
 def _given_columns(table: Table, schema: Schema, *, is_asked: bool, has_keys: bool) -> Columns:
     declared = {column.name.lower(): column for column in table.columns.named}
     named = []
-    for name, type_name in schema.brought.items():
+    for name, type_name in schema.written.items():
         column = declared.get(name.lower(), Column(name, table.place))
         if is_asked:
             named.append(replace(column, type=type_name))

@@ -106,7 +106,7 @@ class SpecConnections(Connections):
         return self._given
 
     def resolve_unit(self, unit: Unit) -> Unit:
-        """Return the unit, which contains no secrets."""
+        """Return the unit unchanged, as it contains no secrets."""
         return replace(unit)
 
 

@@ -28,7 +28,7 @@ class StepOutcome:
     verdict: ScenarioVerdict
     comparison: Comparison | None = None
     error: WaterclockError | None = None
-    said: str = ""
+    failure: str = ""
 
     def message(self) -> str:
         """Return the failure message, or an empty text for a step that passed."""
@@ -36,7 +36,7 @@ class StepOutcome:
             return ""
         if self.comparison is not None:
             return f"{self.comparison.summary()}\n{self.comparison.text()}"
-        return self.error.render() if self.error is not None else self.said
+        return self.error.render() if self.error is not None else self.failure
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as a dict for JSON."""
@@ -47,7 +47,7 @@ class StepOutcome:
             "verdict": str(self.verdict),
         }
         if self.verdict is ScenarioVerdict.FAILED:
-            found["said"] = self.comparison.summary() if self.comparison is not None else self.said
+            found["said"] = self.comparison.summary() if self.comparison is not None else self.failure
             found["error"] = None if self.error is None else self.error.to_dict()
             found["rows"] = None if self.comparison is None else _comparison_rows(self.comparison)
         return found

@@ -111,7 +111,7 @@ class ScenarioRunner:
             return StepOutcome(step, ScenarioVerdict.PASSED if found.is_same else ScenarioVerdict.FAILED, found)
         if isinstance(found, WaterclockError):
             return StepOutcome(step, ScenarioVerdict.FAILED, error=found)
-        return StepOutcome(step, ScenarioVerdict.FAILED if found else ScenarioVerdict.PASSED, said=found)
+        return StepOutcome(step, ScenarioVerdict.FAILED if found else ScenarioVerdict.PASSED, failure=found)
 
     # Running tables
 

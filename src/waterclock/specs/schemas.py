@@ -34,16 +34,16 @@ _DEFAULT_TYPE = "string"
 class Schema:
     """The columns of a table with Spark's types, without `timelabel`. `is_whole`: whether it has no other columns.
 
-    `brought`: the columns of the rows that a batch writes. A TEMPORAL table has versions computed from these.
+    `written`: the columns of the rows that a batch writes. A TEMPORAL table has versions computed from these.
     """
 
     types: Types
     is_whole: bool = True
-    brought: Types = field(default_factory=dict)
+    written: Types = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.brought:
-            object.__setattr__(self, "brought", self.types)
+        if not self.written:
+            object.__setattr__(self, "written", self.types)
 
 
 @dataclass(slots=True)
@@ -99,12 +99,12 @@ class SpecSchemas:
             return self._build_schema(table, self._spark_types(types), is_whole=not table.columns.is_open)
         return self._build_schema(table, _column_types(shaped.schema), is_whole=True)
 
-    def _build_schema(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
+    def _build_schema(self, table: Table, written: Types, *, is_whole: bool) -> Schema:
         """Return the schema of a table whose batches write rows with these columns."""
         from waterclock.storage.folds.table_columns import state_schema
 
-        held = state_schema(self._empty_frame(brought).schema, table)
-        return Schema(_column_types(held), is_whole, brought)
+        held = state_schema(self._empty_frame(written).schema, table)
+        return Schema(_column_types(held), is_whole, written)
 
     def _build_empty_frame(self, name: str, reader: Table, extras: Extras) -> DataFrame:
         """Return an empty frame with the columns of a table. If it reads itself, only declared columns are known."""

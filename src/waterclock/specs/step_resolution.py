@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import Requirement, checks_of, every_rule, key_ladder, rules_without_expression
+from waterclock.flow.checks import Requirement, checks_of, every_rule, key_actions, rules_without_expression
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Action as RuleAction
 from waterclock.flow.enums import Kind
@@ -27,7 +27,7 @@ def script_of(scenario: Scenario, flow: Flow) -> tuple[Script | None, tuple[Wate
     """Resolve the steps of a scenario. Return the script and no errors, or None and all errors.
 
     Errors: E351, E352 as `parse_step`; E511 and E706 for a name that is not a table of the flow; E512 to E514 for
-    labels; E356 and E357 for steps that cannot run in their order
+    labels; E356 and E357 for steps that cannot run in their order.
     """
     reader = _StepReader(scenario, flow)
     reader.read()
@@ -168,14 +168,14 @@ def _check_rule(meaning: StepMeaning, table: Table) -> None:
 
 def _list_failures(table: Table) -> Iterator[str]:
     """Yield the names of the rules, types and columns that may fail or hold a batch of a table, and KEY."""
-    yield from (name for name, ladder in _list_rule_actions(table) if _can_fail(ladder))
+    yield from (name for name, actions in _list_rule_actions(table) if _can_fail(actions))
     yield from ("KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null))
 
 
 def _list_warnings(table: Table) -> Iterator[str]:
     """Yield the names of the rules, types and columns, and KEY, that may cause a warning in a successful batch."""
-    yield from (name for name, ladder in _list_rule_actions(table) if _can_warn(ladder))
-    of_key = _can_warn(key_ladder(table))
+    yield from (name for name, actions in _list_rule_actions(table) if _can_warn(actions))
+    of_key = _can_warn(key_actions(table))
     yield from ("KEY",) if of_key else ()
     for column in table.columns.named:
         if _can_warn(column.else_of_null) or (of_key and column.is_key):
@@ -185,16 +185,16 @@ def _list_warnings(table: Table) -> Iterator[str]:
 def _list_rule_actions(table: Table) -> Iterator[tuple[str, RuleActions]]:
     """Yield the name and the actions of each rule, also of those without an expression, and of each type."""
     for rule in (*every_rule(table), *rules_without_expression(table)):
-        yield rule.name, rule.rungs
-    yield from ((check.name, check.ladder) for check in checks_of(table) if check.demand is Requirement.TYPE)
+        yield rule.name, rule.actions
+    yield from ((check.name, check.actions) for check in checks_of(table) if check.demand is Requirement.TYPE)
 
 
-def _can_warn(ladder: RuleActions) -> bool:
+def _can_warn(actions: RuleActions) -> bool:
     """Return whether a batch may succeed with a warning of a rule."""
-    return any(rung.action in {RuleAction.WARN, RuleAction.QUARANTINE} for rung in ladder)
+    return any(each.action in {RuleAction.WARN, RuleAction.QUARANTINE} for each in actions)
 
 
-def _can_fail(ladder: RuleActions) -> bool:
+def _can_fail(actions: RuleActions) -> bool:
     """Return whether a rule may fail or hold a batch. If its last action has a limit, more broken rows fail it."""
-    stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
-    return stops or ladder[-1].most is not None
+    stops = any(each.action in {RuleAction.FAIL, RuleAction.HOLD} for each in actions)
+    return stops or actions[-1].most is not None

@@ -129,7 +129,7 @@ class _ValueReader:
     @property
     def types(self) -> Mapping[str, str]:
         """The columns that the step can name: those of a batch's rows, or those of the table."""
-        return self.schema.brought if isinstance(self.action, GivenStep) else self.schema.types
+        return self.schema.written if isinstance(self.action, GivenStep) else self.schema.types
 
     def rows(self) -> StepRows:
         columns = tuple(self._resolve_columns())

@@ -107,14 +107,14 @@ def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[i
     with open_table(folder) as table:
         if table.is_plain:
             # the table's own retention is so long that a VACUUM LITE by a user never removes slices: pass our own
-            said = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
+            properties = CommitProperties(custom_metadata={"userMetadata": identity.to_json()})
             readable = [version for version in sorted(keeping) if is_readable(folder, version)]
             table.delta().vacuum(
                 hours,
                 dry_run=False,
                 enforce_retention_duration=False,
                 full=True,
-                commit_properties=said,
+                commit_properties=properties,
                 keep_versions=readable or None,
             )
 

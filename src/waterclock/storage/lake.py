@@ -52,7 +52,7 @@ def label_folder(label: datetime) -> str:
 
 
 def require_put_if_absent(root: str) -> None:
-    """Raise E602 if the storage lacks put-if-absent: it cannot create a file only if that does not exist yet.
+    """Raise E602 if the storage has no put-if-absent: it cannot create a file only if that does not exist yet.
 
     Two runners could then commit the same claim. Raises E603 or E609 if the storage cannot be written.
     """

@@ -104,9 +104,9 @@ def _nullable_within(type_: Any) -> Any:
 
 
 def _is_narrower(file_type: str, table_type: str) -> bool:
-    for ladder in (_INTEGER_RANKS, _FLOAT_RANKS):
-        if file_type in ladder and table_type in ladder:
-            return ladder[file_type] <= ladder[table_type]
+    for ranks in (_INTEGER_RANKS, _FLOAT_RANKS):
+        if file_type in ranks and table_type in ranks:
+            return ranks[file_type] <= ranks[table_type]
     file_decimal, table_decimal = _parse_decimal(file_type), _parse_decimal(table_type)
     if file_decimal and table_decimal:
         return file_decimal[1] == table_decimal[1] and file_decimal[0] <= table_decimal[0]

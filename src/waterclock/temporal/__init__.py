@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from waterclock.temporal.compute import compute_temporal
     from waterclock.temporal.counts import Counts
     from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
-    from waterclock.temporal.measure import FrameStatistics, measure_temporal
     from waterclock.temporal.query_refusals import refusal_of
     from waterclock.temporal.record_columns import valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources
     from waterclock.temporal.text import format_attribute
+    from waterclock.temporal.version_statistics import FrameStatistics, measure_temporal
 
 __all__ = [
     "OPEN",
@@ -39,8 +39,8 @@ _HOMES = {
     "denorm_temporal": "denorm",
     "denorm_transactional": "denorm",
     "compute_temporal": "compute",
-    "FrameStatistics": "measure",
-    "measure_temporal": "measure",
+    "FrameStatistics": "version_statistics",
+    "measure_temporal": "version_statistics",
     "OPEN": "bounds",
     "valid_at": "record_columns",
     "nulls_are_values": "sources",

@@ -20,9 +20,9 @@ def exact_column(name: str) -> Column:
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
-def raise_at_row(refusal: str, *said: Column) -> Column:
-    """Return a column that makes the query fail with the message of `refusal` and the values of `said` in the row."""
-    values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in said)
+def raise_at_row(refusal: str, *shown: Column) -> Column:
+    """Return a column that makes the query fail with the message of `refusal` and the values of `shown` in the row."""
+    values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in shown)
     return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))
 
 
@@ -108,14 +108,14 @@ def require_temporal(df: DataFrame, *, where: str) -> None:
         )
 
 
-def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
+def require_choice(choice: str, choices: Sequence[str], *, where: str) -> None:
     """Raise E310 for an argument value that is not one of the choices."""
-    if said not in choices:
+    if choice not in choices:
         raise WaterclockError(
             "E310",
-            f"unknown value {said!r}",
+            f"unknown value {choice!r}",
             where=where,
-            fix=did_you_mean(said, choices, otherwise=f"use one of {', '.join(choices)}"),
+            fix=did_you_mean(choice, choices, otherwise=f"use one of {', '.join(choices)}"),
         )
 
 

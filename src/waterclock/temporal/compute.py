@@ -22,11 +22,11 @@ from waterclock.temporal.columns import (
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
-from waterclock.temporal.measure import LONG_KEY
 from waterclock.temporal.query_refusals import UNPLACED, UNTIMED
 from waterclock.temporal.record_columns import CURRENT, EFFECTIVE, EXPIRES, RECORD, open_end
 from waterclock.temporal.shape import Attribute, Shape, attributes_of
 from waterclock.temporal.sources import unwrap_value, wrapped_only
+from waterclock.temporal.version_statistics import LONG_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql.window import WindowSpec
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _WHERE = "compute_temporal"
 
 
-def compute_temporal(  # noqa: PLR0913 - all but two are said by name
+def compute_temporal(  # noqa: PLR0913 - all but two are keyword arguments
     df: DataFrame,
     natural_id: str | Sequence[str],
     *,
@@ -93,8 +93,8 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     shape = Shape(keys, attributes, len(order), fill_back, delete_when is not None)
     raw = _raw(df, shape, instant(df, time, zone, where=_WHERE), exact_column(time), order, delete_when)
     kept = raw.drop("said_at") if placed else _filter_placed_rows(raw, shape, counts)
-    said = _lives(kept, shape) if shape.has_deletes else kept
-    return _close_versions(_keep_changes(_fill_forward(said, shape), shape), shape, counts)
+    facts = _lives(kept, shape) if shape.has_deletes else kept
+    return _close_versions(_keep_changes(_fill_forward(facts, shape), shape), shape, counts)
 
 
 def _list_consumed_columns(df: DataFrame, delete_when: str | Column | None) -> tuple[str, ...]:
@@ -145,8 +145,8 @@ def _filter_placed_rows(raw: DataFrame, shape: Shape, counts: Counts | None) -> 
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.internal_key_columns))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
-        said = [*map(sql.col, shape.internal_key_columns), sql.col("said_at")]
-        unplaced, untimed = (raise_at_row(refusal, *said).cast("boolean") for refusal in (UNPLACED, UNTIMED))
+        shown = [*map(sql.col, shape.internal_key_columns), sql.col("said_at")]
+        unplaced, untimed = (raise_at_row(refusal, *shown).cast("boolean") for refusal in (UNPLACED, UNTIMED))
         stopped = sql.when(no_key | ~is_timed, unplaced).otherwise(untimed)
         return raw.where(sql.when(no_key | no_time, stopped).otherwise(sql.lit(col=True))).drop("said_at")
     counts.begin(_WHERE)
@@ -160,7 +160,7 @@ def _filter_placed_rows(raw: DataFrame, shape: Shape, counts: Counts | None) -> 
     return watched.where(~no_key & ~no_time).drop("said_at")
 
 
-def _lives(said: DataFrame, shape: Shape) -> DataFrame:
+def _lives(facts: DataFrame, shape: Shape) -> DataFrame:
     """Add the columns `life`, the number of deletes of the key up to the row, and `is_real`.
 
     `is_real` is false for a delete, and for a row directly before a delete of the same time.
@@ -168,14 +168,14 @@ def _lives(said: DataFrame, shape: Shape) -> DataFrame:
     order = shape.in_order(shape.internal_key_columns)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     dies = sql.lead("gone").over(order) & (sql.lead("at").over(order) == sql.col("at"))
-    return said.select(
+    return facts.select(
         "*",
         sql.sum(sql.col("gone").cast("long")).over(running).alias("life"),
         (~sql.col("gone") & ~sql.coalesce(dies, sql.lit(col=False))).alias("is_real"),
     )
 
 
-def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
+def _fill_forward(facts: DataFrame, shape: Shape) -> DataFrame:
     """Fill nulls from earlier rows, then keep the last row of each time."""
     order = shape.in_order(shape.life)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -183,7 +183,7 @@ def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
         (sql.last(each.held, ignorenulls=True).over(running) if each.is_filled else sql.col(each.held)).alias(each.held)
         for each in shape.attributes
     )
-    filled = said.select(
+    filled = facts.select(
         *shape.internal_key_columns, "at", *shape.marks, *values, sql.lead("at").over(order).alias("next_at")
     )
     return filled.where(sql.col("next_at").isNull() | (sql.col("next_at") != sql.col("at"))).drop("next_at")

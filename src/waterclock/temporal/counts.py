@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as sql
 
 from waterclock.errors import WaterclockError
-from waterclock.temporal.measure import FrameStatistics
+from waterclock.temporal.version_statistics import FrameStatistics
 
 
 class Counts:

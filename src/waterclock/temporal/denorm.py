@@ -25,12 +25,12 @@ from waterclock.temporal.columns import (
 )
 from waterclock.temporal.counts import Counts, count_where
 from waterclock.temporal.instants import instant
-from waterclock.temporal.measure import FrameStatistics
 from waterclock.temporal.overlaps import split
 from waterclock.temporal.plans import TemporalPlan, choose
 from waterclock.temporal.record_columns import CURRENT, EFFECTIVE, EXPIRES, RECORD, earliest_instant, open_end
 from waterclock.temporal.time_buckets import buckets_of
 from waterclock.temporal.time_slices import has_null_key
+from waterclock.temporal.version_statistics import FrameStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,8 @@ def _extend_first_versions(versions: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def _plan(versions: DataFrame, numbers: FrameStatistics | None) -> TemporalPlan:
-    said = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    partitions = int(said) if said.isdigit() else 1  # some platforms accept "auto"
+    setting = versions.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    partitions = int(setting) if setting.isdigit() else 1  # some platforms accept "auto"
     return choose(numbers, row_bytes=sum(map(_bytes_of, versions.schema.fields)), partitions=partitions)
 
 

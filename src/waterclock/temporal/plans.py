@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from waterclock.temporal.measure import FrameStatistics
+from waterclock.temporal.version_statistics import FrameStatistics
 
 
 class TemporalPlan(Enum):

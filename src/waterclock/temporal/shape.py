@@ -60,9 +60,9 @@ class Shape:
 
     def in_order(self, by: Sequence[str]) -> WindowSpec:
         """Return the window that orders the rows of each group: by time, sequence, deletes first, then attributes."""
-        said = [f"s{at}" for at in range(self.sequence)]
+        sequence = [f"s{at}" for at in range(self.sequence)]
         deletes = [sql.col("gone").desc()] if self.has_deletes else []
-        return Window.partitionBy(*by).orderBy("at", *said, *deletes, *(each.held for each in self.attributes))
+        return Window.partitionBy(*by).orderBy("at", *sequence, *deletes, *(each.held for each in self.attributes))
 
 
 def attributes_of(
@@ -81,11 +81,11 @@ def attributes_of(
     """
     names = [name for name in df.columns if name not in others]
     tracked = [name for name in names if name not in keep] if track is None else to_names(track)
-    said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls
-    require_columns(df.select(*(exact_column(name) for name in names)), [*tracked, *said, *keep], where=where)
-    for choice in {nulls} if isinstance(nulls, str) else set(said.values()):
+    null_choices = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls
+    require_columns(df.select(*(exact_column(name) for name in names)), [*tracked, *null_choices, *keep], where=where)
+    for choice in {nulls} if isinstance(nulls, str) else set(null_choices.values()):
         require_choice(choice, ("missing", "value"), where=where)
     for at, name in enumerate(names):
         wrapped = is_wrapped(df.schema[name].dataType)
-        is_filled = said.get(name, "missing") == "missing" and name not in keep
+        is_filled = null_choices.get(name, "missing") == "missing" and name not in keep
         yield Attribute(name, f"a{at}", is_filled, name in tracked, wrapped, name in keep)

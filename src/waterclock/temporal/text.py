@@ -21,5 +21,5 @@ def format_attribute(value: Column | str, format: str = AS_IT_IS, nullreplacemen
     text = sql.col(value) if isinstance(value, str) else value
     single = sql.trim(sql.regexp_replace(text, BLANKS, " "))
     spelt: Column = single if format == AS_IT_IS else getattr(sql, format)(single)
-    said = sql.nullif(spelt, sql.lit(""))
-    return said if nullreplacement is None else sql.coalesce(said, sql.lit(nullreplacement))
+    cleaned = sql.nullif(spelt, sql.lit(""))
+    return cleaned if nullreplacement is None else sql.coalesce(cleaned, sql.lit(nullreplacement))

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from waterclock.temporal.measure import FrameStatistics
+from waterclock.temporal.version_statistics import FrameStatistics
 
 BUCKET_HASH = "bucket_hash"
 # equal values of these types have equal hashes, unlike -0.0 and 0.0, and texts whose collation ignores a difference

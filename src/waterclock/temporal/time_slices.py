@@ -15,7 +15,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from waterclock.temporal.measure import LONG_KEY
+from waterclock.temporal.version_statistics import LONG_KEY
 
 _VERSIONS_OF_A_SLICE = 8
 _CROWDED_SLICE = 128

@@ -2,9 +2,9 @@
 
 `connectors`    every connector; a collect BY ARRIVAL TIME of items, BY DATA TIME, without BY
 `links`         a collect of a linked project's table
-`looks`         a source that reports which windows changed (LOOKBACK … CHANGED)
-`signs`         a source that reports that a window is complete (AWAIT)
-`demands`       tests in all these suites that secrets are not shown, and that an interrupted read returns nothing
+`change_scans`  a source that reports which windows changed (LOOKBACK … CHANGED)
+`completeness`  a source that reports that a window is complete (AWAIT)
+`requirements`  tests in all these suites that secrets are not shown, and that an interrupted read returns nothing
 `positions`     a collect BY ARRIVAL TIME of a log
 `changes`       a collect BY CHANGES
 `sealing`       a source that is its own clock, and whose items are created when a run requests them

@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, OP, SEQ
 from waterclock.testing.connectors import declared
-from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused
+from waterclock.testing.requirements import KeepsSecrets, RowCut, System, cut_midway, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,8 +111,8 @@ class ChangesConformance(KeepsSecrets):
         first = self._read(spark, system, None)
         collector = _collector(system)
         first.collected.close()
-        assert collector.let_go(system.unit, [first.name]) == (first.name,)
-        assert collector.let_go(system.unit, [first.name]) == (first.name,)
+        assert collector.release_resources(system.unit, [first.name]) == (first.name,)
+        assert collector.release_resources(system.unit, [first.name]) == (first.name,)
 
     def test_what_is_kept_is_told_by_its_name(self, spark: SparkSession, system: Changing) -> None:
         collector = _collector(system)

@@ -38,7 +38,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Place
-from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused, rows_of
+from waterclock.testing.requirements import KeepsSecrets, RowCut, System, cut_midway, refused, rows_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 

@@ -17,7 +17,7 @@ from waterclock.connectors.delivering import Delivered, Deliverer, Delivery, Del
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.enums import Mode
-from waterclock.testing.demands import KeepsSecrets, System, refused
+from waterclock.testing.requirements import KeepsSecrets, System, refused
 from waterclock.timelabel.label import instant_of
 
 PROJECT = "conformance"

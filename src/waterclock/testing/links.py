@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from waterclock.connectors.interface import LinkedCollector
 from waterclock.testing.connectors import declared, hours
-from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, rows_of
+from waterclock.testing.requirements import KeepsSecrets, RowCut, System, cut_midway, rows_of
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 

@@ -12,7 +12,7 @@ from waterclock.connectors.interface import Item, PositionCollector, Positions, 
 from waterclock.engine.collect.positions import require_contiguous
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
-from waterclock.testing.demands import KeepsSecrets, RowCut, System, cut_midway, refused
+from waterclock.testing.requirements import KeepsSecrets, RowCut, System, cut_midway, refused
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from waterclock.connectors.interface import SealingCollector
 from waterclock.testing.connectors import Arriving
-from waterclock.testing.demands import KeepsSecrets, System
+from waterclock.testing.requirements import KeepsSecrets, System
 
 _DAY = datetime(2013, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)

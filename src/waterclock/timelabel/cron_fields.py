@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:\*|(?P<low>[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?)(?:/(?P<s
 
 
 class Days(Enum):
-    """Which day fields of a cron schedule restrict the days on which it fires: day of month, day of week, or both."""
+    """The day fields of a cron schedule that restrict its days: day of month, day of week, or both."""
 
     EVERY = "every day"
     BY_DATE = "days of the month"

@@ -123,13 +123,13 @@ def nearest_periods(minutes: float, word: str) -> list[str]:
     """
     step = 60 if word == "HOUR" else 1
     counts = () if word in {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"} else MINUTE_COUNTS
-    ladder = [Period(TimeUnit.MINUTE, count) for count in counts if count % step == 0 and count < _DAY_MINUTES]
-    ladder += [Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE]
-    for period in ladder:
+    periods = [Period(TimeUnit.MINUTE, count) for count in counts if count % step == 0 and count < _DAY_MINUTES]
+    periods += [Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE]
+    for period in periods:
         if period.unit is not TimeUnit.MINUTE and abs(period.minutes - minutes) * 20 <= period.minutes:
             return [str(period)]
-    below = [period for period in ladder if period.minutes <= minutes][-1:]
-    above = [period for period in ladder if period.minutes > minutes][:1]
+    below = [period for period in periods if period.minutes <= minutes][-1:]
+    above = [period for period in periods if period.minutes > minutes][:1]
     return [str(period) for period in below + above]
 
 

@@ -154,12 +154,12 @@ def _find_zones_by_abbreviation(abbreviation: str) -> list[str]:
     seasons = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 7, 1, tzinfo=UTC)]
     rows = (files("tzdata") / "zoneinfo" / "zone1970.tab").read_text(encoding="utf-8").splitlines()
     countries = {row.split("\t")[2]: row.split("\t")[0].count(",") for row in rows if not row.startswith("#")}
-    said = [
+    found = [
         name
         for name in sorted(countries, key=lambda name: (-countries[name], name))
         if abbreviation in {season.astimezone(nominal_zone(name)).tzname() for season in seasons}
     ]
-    return said[:3]
+    return found[:3]
 
 
 def _unreadable(text: str, why: str = "") -> WaterclockError:

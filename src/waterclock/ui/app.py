@@ -40,7 +40,7 @@ from waterclock.ui.page_routes import PageRoute, pages
 from waterclock.ui.pages.access import list_sessions
 from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
-from waterclock.ui.pages.plan import carry_out_plan
+from waterclock.ui.pages.plan import execute_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import build_csv
 from waterclock.ui.people import People
@@ -365,7 +365,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     params = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, params, _deciding_person(reading, params, request))
+        content, is_done = execute_plan(reading, params, _deciding_person(reading, params, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:

@@ -23,7 +23,7 @@ MOST, MOST_OF_ONE = 1000, 20
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """How a browser signed in: as the owner, with an access token (`digest`), or at a provider.
+    """The sign-in of a browser: as the owner, with an access token (`digest`), or at a provider.
 
     `issuer` names the provider, `user`, `groups` and `claims` are from its ID token at that time.
     """
@@ -37,7 +37,7 @@ class Credential:
 
     @property
     def identity(self) -> tuple[SignIn, str, str, str]:
-        """Who signed in, without the groups and claims, which may be others at the next sign-in."""
+        """The person who signed in, without groups and claims, which may be others at the next sign-in."""
         return self.sign_in, self.digest, self.issuer, self.user
 
 

@@ -35,10 +35,10 @@ from tests.systems import (
     TimedPostgres,
     unit_of,
 )
+from waterclock.testing.change_scans import ChangeScanConformance
 from waterclock.testing.changes import ChangesConformance
 from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance
 from waterclock.testing.links import LinkedConformance
-from waterclock.testing.looks import LookConformance
 
 pytestmark = pytest.mark.spark
 
@@ -104,7 +104,7 @@ class TestFirebirdAsSnapshot(SnapshotConformance):
 
 
 @pytest.mark.slow
-class TestFirebirdLooks(LookConformance):
+class TestFirebirdLooks(ChangeScanConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> RevisedFirebird:
         return RevisedFirebird(tmp_path)
@@ -166,7 +166,7 @@ class TestPostgresAsSnapshot(SnapshotConformance):
         return PostgresDatabase(tmp_path)
 
 
-class TestLooks(LookConformance):
+class TestLooks(ChangeScanConformance):
     @pytest.fixture(params=[RevisedFolder, RevisedDatabase, RevisedPostgres])
     def system(
         self, tmp_path: Path, request: pytest.FixtureRequest

@@ -150,8 +150,8 @@ def test_the_secret_is_nowhere(tiny: Tiny, space: Space) -> None:
 def test_connect_says_what_the_api_has(tiny: Tiny) -> None:
     said = {probe.kind: probe for probe in probes(tiny.load()) if probe.kind in {"source", "destination"}}
     assert said["source"].error is None
-    assert "4 columns, its clock is at 20" in said["source"].said
-    assert said["destination"].said == "api.told answers, nothing was delivered yet"
+    assert "4 columns, its clock is at 20" in said["source"].description
+    assert said["destination"].description == "api.told answers, nothing was delivered yet"
 
 
 def test_the_page_for_users_collects_and_sends(tmp_path: Path, spark: SparkSession, space: Space) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose, rebuilt
 from tests.model.books import CONDITIONS, LENGTH, START, Life
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import CONDITION, Closing
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.app import app
-from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
+from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
 from waterclock.storage.file_maintenance import optimize
 from waterclock.storage.log.identity import Identity
 

@@ -10,7 +10,7 @@ import pytest
 from tests.apis import Space
 from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import RECOMPUTE
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.faults import inject_faults
 from waterclock.planner.plan import RECOLLECT
 

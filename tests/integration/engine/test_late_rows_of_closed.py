@@ -15,8 +15,8 @@ from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import restate
 from waterclock.cli.actions.run import RunOptions
 from waterclock.engine.batch.late_rows import find_rejected_late_rows
-from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.operations.restating import done_labels
 from waterclock.planner.plan import Batch, Status
@@ -82,7 +82,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
         asked.append(found)
         return 0
 
-    monkeypatch.setattr(restate, "carry_out", kept)
+    monkeypatch.setattr(restate, "run_and_report", kept)
     wish = restate.RestateCommand("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
     now = "2020-01-03T12:00Z"
     assert restate.restate_batches(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0

@@ -65,7 +65,7 @@ def test_the_run_of_a_retry_makes_whole_what_went_without(
         asked.append(found)
         return 0
 
-    monkeypatch.setattr(retry, "carry_out", kept)
+    monkeypatch.setattr(retry, "run_and_report", kept)
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FAILING)
     tiny.source("berlin", "id INT, at TEXT", [(1, "2020-01-01 12:00:00")])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.engine.upkeep.test_ledger_rebuild import lose, rebuilt
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose, rebuilt
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.query.quarantine import quarantine_frame
 from waterclock.engine.query.query import query

@@ -9,10 +9,10 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.ledger_export import list_exports
+from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
-from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
 
 if TYPE_CHECKING:
     from datetime import datetime

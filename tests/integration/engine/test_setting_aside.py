@@ -11,7 +11,7 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE
 from waterclock.cli.actions.release import release_batches
-from waterclock.engine.batch.lifecycle import carry_out
+from waterclock.engine.batch.lifecycle import run_group
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
@@ -226,7 +226,7 @@ def test_a_release_whose_runner_is_lost_once_it_has_committed_keeps_who_why_and_
         table = work.flow.tables["shop.orders"]
         group = group_to_release(work, table, day(1), day(2), "known returns")
         with inject_faults(lost):
-            assert carry_out(work, group, day(2)).error is None
+            assert run_group(work, group, day(2)).error is None
     measures = made(tiny, "shop.orders")[labels(1)[0]]
     assert measures["released"] == {"by": "a test", "why": "known returns"}
     assert measures["recovered"] is True

@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from tests.tiny import Tiny, day, described
+from waterclock.engine.maintenance.rebuild import plan_rebuild, rebuild_table
 from waterclock.engine.query.query import query
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.run_opening import apply_flow
-from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
 from waterclock.ledger.store.schema import tables
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from waterclock.connectors.files.file_schemas import shapes_of
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import REFUSED
 from waterclock.connectors.windowing import file_uri_of
-from waterclock.engine.batch import failures, retry
+from waterclock.engine.batch import failed_attempts, retry
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.batch_errors import batch_error
 from waterclock.engine.batch.results import MadeSlices, Notes
@@ -78,8 +78,8 @@ def test_an_attempt_notes_the_files_of_its_rows(monkeypatch: pytest.MonkeyPatch,
         noted.append(noted_inputs(error))
         return WaterclockError("E712", "Spark's JVM has ended", where=where)
 
-    monkeypatch.setattr(failures, "batch_error", note)
-    failures.close_failed(attempt, InTheJvm())
+    monkeypatch.setattr(failed_attempts, "batch_error", note)
+    failed_attempts.close_failed(attempt, InTheJvm())
     assert noted == ["it was reading a.csv.gz"]
 
 
@@ -113,7 +113,7 @@ def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyP
     runner = Planned(work_of([table(name) for name in names]), *(group(name, 1) for name in names))
     together, lock = dict[str, threading.Event](), threading.Lock()
 
-    def carry_out(_: Any, of: Group, now: Any) -> tuple[GroupReport, ...]:
+    def run_group(_: Any, of: Group, now: Any) -> tuple[GroupReport, ...]:
         del now
         ended = threading.Event()
         with lock:
@@ -131,7 +131,7 @@ def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyP
         runner.groups.remove(of)
         return (GroupReport(of, 1),)
 
-    monkeypatch.setattr(retry, "carry_out_with_retries", carry_out)
+    monkeypatch.setattr(retry, "run_group_with_retries", run_group)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
         runner._run_ready_groups(day(9), threads, outcome)

@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import due_of
-from waterclock.operations.silence import Silence
+from waterclock.operations.silent_sources import Silence
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 

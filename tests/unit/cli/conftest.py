@@ -215,7 +215,7 @@ class Runs:
 def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     kept = Runs()
     for module in (backfill, make_before_query, restate, retry):
-        monkeypatch.setattr(module, "carry_out", kept)
+        monkeypatch.setattr(module, "run_and_report", kept)
     return kept
 
 

@@ -14,9 +14,9 @@ from tests.unit.cli.conftest import Shop
 from tests.unit.cli.test_alerts import Clock, Telling, webhook
 from waterclock.batches.log_retention import LogSafety, RetainedLog, limit_of
 from waterclock.connectors.postgres.connector import PostgresCollector
+from waterclock.engine.maintenance import log_measurements
+from waterclock.engine.maintenance.log_measurements import is_new, watch_logs
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep import log_measurements
-from waterclock.engine.upkeep.log_measurements import is_new, watch_logs
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.source_events import KEPT, SourceEvent
 from waterclock.operations.project_opening import open_project

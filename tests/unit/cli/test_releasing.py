@@ -89,13 +89,13 @@ def test_a_release_extends_the_lease_of_its_claim(busy_shop: Shop, monkeypatch: 
     hold(busy_shop)
     threads: list[list[str]] = []
 
-    def carry_out(work: object, group: Group, now: datetime) -> GroupReport:
+    def run_group(work: object, group: Group, now: datetime) -> GroupReport:
         del work, now
         threads.append([thread.name for thread in threading.enumerate()])
         return GroupReport(group, 1)
 
     batch = busy_shop._batch("shop.orders", 19)
-    monkeypatch.setattr(release, "carry_out", carry_out)
+    monkeypatch.setattr(release, "run_group", run_group)
     monkeypatch.setattr(release, "group_to_release", lambda *_: Group("shop.orders", (batch,)))
     assert release.release_batches(busy_shop.folder, None, "shop.orders", "it may", None, yes=True, is_json=True) == 0
     assert ["heartbeat" in names for names in threads] == [True]

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.cli.conftest import Shop, day
 from waterclock.engine.collect.source_clocks import UnfinishedSource
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.source_waits import record_source_waits
+from waterclock.engine.source_waits import record_source_waits
 from waterclock.operations.project_opening import open_read_only
 from waterclock.timelabel.window import Window
 from waterclock.ui.page_query import PageQuery

@@ -21,10 +21,10 @@ from tests.systems import (
     Tables,
 )
 from waterclock.flow.declarations import Value
+from waterclock.testing.completeness import CompletenessConformance
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import DeliveryConformance
 from waterclock.testing.sealing import SealingConformance
-from waterclock.testing.signs import SignConformance
 
 
 class TestFilesConnector(ConnectorConformance):
@@ -156,7 +156,7 @@ class TestStoredFilesDeliveries(DeliveryConformance):
         return PublishedBucket(tmp_path, **options)
 
 
-class TestSigns(SignConformance):
+class TestSigns(CompletenessConformance):
     @pytest.fixture(
         params=[
             LandingFolder,

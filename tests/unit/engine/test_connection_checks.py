@@ -57,14 +57,14 @@ def test_each_thing_is_tried_whatever_is_wrong_with_others(tmp_path: Path, monke
         ledger, f"storage {tmp_path / 'lake'}", "source shop.orders", "source shop.lost", "destination out.orders",
         "spark Spark",
     ]  # fmt: skip
-    assert found[ledger].said == "does not exist yet: the first run creates it"
+    assert found[ledger].description == "does not exist yet: the first run creates it"
     assert not (tmp_path / "lake" / "ledger.db").exists()
-    assert found["source shop.orders"].said == "shop.orders answers, 1 column"
+    assert found["source shop.orders"].description == "shop.orders answers, 1 column"
     lost = found["source shop.lost"].error
     assert lost is not None
     assert lost.code == "E804"
     assert "orders" in str(lost.why)
-    assert found["destination out.orders"].said == "out.orders answers, nothing was delivered yet"
+    assert found["destination out.orders"].description == "out.orders answers, nothing was delivered yet"
     assert not (tmp_path / "out.sqlite").exists()
 
 
@@ -72,7 +72,7 @@ def test_a_destination_that_nothing_is_delivered_to_is_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = tried(tmp_path, monkeypatch, publish=False)
-    assert "publish = false" in found["destination out.orders"].said
+    assert "publish = false" in found["destination out.orders"].description
 
 
 def test_a_ledger_that_does_not_answer_is_told_and_the_others_are_tried(
@@ -104,7 +104,7 @@ def test_keys_are_derived_without_showing_them(tmp_path: Path, monkeypatch: pyte
         "CREATE CONNECTION hr TYPE keys OPTIONS (key.1 SECRET 'weak', current '1');"
     )
     found = {probe.name: probe for probe in probes(load_project(tmp_path, capabilities=capabilities()))}
-    assert found["pii"].said == "has the keys 2025, 2026, and 2026 is current"
+    assert found["pii"].description == "has the keys 2025, 2026, and 2026 is current"
     error = found["hr"].error
     assert error is not None
     assert error.code == "E924"

@@ -145,10 +145,12 @@ def test_a_flow_is_taken_up_though_only_a_rebuild_can_follow_one_of_its_tables(s
     assert str(new.tables["web.clicks"].cadence.period) == "HOUR"
     assert list(ledger.declared.refused_tables(new)) == ["web.clicks"]
     signature = signature_of(new.tables["web.clicks"])
-    ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-    ledger.keeping.begin_moving("t")
-    moved = MovedTable("web.clicks", signature, "", None, ledger.keeping.take_claim_number(), 0, None, is_recut=True)
-    ledger.keeping.record_set("t", [moved], who="ann", flow=new.fingerprint)
+    ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+    ledger.maintenance.begin_moving("t")
+    moved = MovedTable(
+        "web.clicks", signature, "", None, ledger.maintenance.take_claim_number(), 0, None, is_recut=True
+    )
+    ledger.maintenance.record_set("t", [moved], who="ann", flow=new.fingerprint)
     assert ledger.declared.refused_tables(new) == {}
     assert site.said == ["the changed flow is applied"]
 
@@ -244,7 +246,7 @@ def test_a_rename_beside_a_runner_of_the_old_flow_fails_nothing_and_is_told_once
             work.ledger.reads.table(group.table)
         return GroupReport(group, None, error=raised.value)
 
-    monkeypatch.setattr(retry, "carry_out", fails_before_its_claim)
+    monkeypatch.setattr(retry, "run_group", fails_before_its_claim)
     monkeypatch.setattr(type(site.work.sessions), "root", lambda _: None)
     site.work.listener = heard = Renaming(rename=rename)
     runner = Runner(site.work, waits=waits)

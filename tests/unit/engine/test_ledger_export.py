@@ -30,7 +30,7 @@ def live(at_desk: Desk, label: int) -> None:
 def again(root: Path, name: str) -> list[str]:
     ledger = Ledger.open("sqlite://")
     with ledger:
-        ledger.keeping.load(read_export(str(root), each) for each in chain_of(str(root), name))
+        ledger.maintenance.load(read_export(str(root), each) for each in chain_of(str(root), name))
         return [row["timelabel"] for row in ledger.past.rows("batches")]
 
 

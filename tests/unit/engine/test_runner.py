@@ -88,7 +88,7 @@ def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str,
             runner.groups.remove(of)
         return (GroupReport(of, 1, rows=5, error=error),)
 
-    monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
+    monkeypatch.setattr(retry, "run_group_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
         runner._run_ready_groups(day(9), threads, outcome)
@@ -148,13 +148,13 @@ def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_g
 ) -> None:
     runner = Planned(work_of([table("a.b", partitioned=True)]), group("a.b", 1, 2, 3))
 
-    def carry_out(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
+    def run_group(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
         del now
         is_refused = any(batch.label == day(2) for batch in of.batches)
         runner.groups = [group("a.b", 1, 3)] if is_refused else []
         return (GroupReport(of, None, error=refused) if is_refused else GroupReport(of, 1, rows=5),)
 
-    monkeypatch.setattr(retry, "carry_out_with_retries", carry_out)
+    monkeypatch.setattr(retry, "run_group_with_retries", run_group)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
         runner._run_ready_groups(day(9), threads, outcome)
@@ -231,7 +231,7 @@ def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
-    monkeypatch.setattr(retry, "carry_out_with_retries", lambda *_: go.wait(10))
+    monkeypatch.setattr(retry, "run_group_with_retries", lambda *_: go.wait(10))
     work = work_of([table("a.b", partitioned=True)])
     busy: dict[Any, Group] = {}
     ready = deque(group("a.b", number) for number in range(6))
@@ -296,7 +296,7 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
         runner.groups.remove(of)
         return (GroupReport(of, 1),)
 
-    monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
+    monkeypatch.setattr(retry, "run_group_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(1) as threads:
         runner._run_ready_groups(day(9), threads, outcome)

@@ -12,7 +12,7 @@ from waterclock.flow.checks import (
     has_row_actions,
     is_of_key,
     keeps_unread,
-    key_ladder,
+    key_actions,
     key_stays,
     loose_types,
     marks_rows,
@@ -57,8 +57,8 @@ def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
 
 def test_a_key_without_a_ladder_is_demanded_to_be_there() -> None:
     of = ruled(Column("id", SOMEWHERE, "BIGINT", is_key=True))
-    assert [(check.name, check.demand, check.ladder) for check in checks_of(of)] == [("id", Requirement.VALUE, FAILS)]
-    assert key_ladder(of) == FAILS
+    assert [(check.name, check.demand, check.actions) for check in checks_of(of)] == [("id", Requirement.VALUE, FAILS)]
+    assert key_actions(of) == FAILS
 
 
 def test_only_what_takes_rows_out_makes_a_quarantine() -> None:
@@ -97,10 +97,10 @@ def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_s
 
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
-    ladder = (RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True), RuleAction(Action.HOLD, Decimal(3)))
-    found = [find_outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
+    actions = (RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True), RuleAction(Action.HOLD, Decimal(3)))
+    found = [find_outcome(actions, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
-    assert format_actions(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
+    assert format_actions(actions) == "quarantine at most 0.5 percent, else hold at most 3"
 
 
 def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_first_column() -> None:

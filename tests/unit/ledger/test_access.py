@@ -77,7 +77,7 @@ def test_tokens_and_accesses_are_no_news_of_batches(at_desk: Desk) -> None:
     create(at_desk, "nightly")
     at_desk.ledger.access.record([Access("anna", SignIn.TOKEN, "query")])
     assert at_desk.ledger.sequence() == before
-    exported = "".join(at_desk.ledger.keeping.export_lines())
+    exported = "".join(at_desk.ledger.maintenance.export_lines())
     assert "digest of nightly" not in exported
 
 

@@ -95,7 +95,7 @@ def test_only_a_project_itself_upgrades_its_ledger(tmp_path: Path, monkeypatch: 
     Ledger.open(url).close()
     add_fictitious_migration(tmp_path / "scripts", monkeypatch)
     with pytest.raises(OlderSchema) as older:
-        Ledger.look(url, Ledger.sequence)
+        Ledger.query(url, Ledger.sequence)
     assert older.value.found == NEWEST_SCHEMA
 
 

@@ -16,8 +16,8 @@ from waterclock.ledger.read import (
     current,
     dependents,
     measures,
-    notes,
     provenance,
+    rule_notes,
     run_events,
     schemas,
     snapshot,
@@ -26,11 +26,19 @@ from waterclock.ledger.read import (
     table_history,
     table_progress,
 )
-from waterclock.ledger.write import applying, claim_endings, claims, completion, coverage, decisions, suspect_batches
+from waterclock.ledger.write import (
+    claim_endings,
+    claims,
+    completion,
+    coverage,
+    decisions,
+    flow_declarations,
+    suspect_batches,
+)
 
 MODULES = (
-    applying, table_history, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    run_events, measures, notes, dependents, schemas, snapshot, status, suspect_batches, table_progress,
+    flow_declarations, table_history, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
+    run_events, measures, rule_notes, dependents, schemas, snapshot, status, suspect_batches, table_progress,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {

@@ -28,7 +28,7 @@ from tests.ledgers import Desk, add_fictitious_migration, day, flow, result, tab
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_records import BatchState
 from waterclock.engine.ledger_opening import refuse_lost_ledger
-from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
+from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.database_errors import LedgerUnreachableError
 from waterclock.ledger.ledger import Ledger
@@ -211,7 +211,7 @@ def test_a_ledger_whose_password_changes_in_a_run_is_waited_for(url: str) -> Non
     server().run("DROP ROLE IF EXISTS moving; CREATE ROLE moving LOGIN SUPERUSER")
     said: list[str] = []
     with Ledger.open(url.replace("postgres@", "moving@")) as ledger:
-        ledger.tell(said.append)
+        ledger.report_to(said.append)
         first = ledger.sequence()
         server().run("ALTER ROLE moving NOLOGIN")
         server().run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'moving'")
@@ -253,11 +253,11 @@ def test_what_an_error_quotes_is_kept_whatever_it_is(desk: Desk) -> None:
 
 
 def test_a_move_goes_on_only_while_the_ledger_is_closed_for_it(desk: Desk) -> None:
-    desk.ledger.keeping.close_for("postgresql://db/other", who="ann")
-    desk.ledger.keeping.require_closed_for("postgresql://db/other")
-    desk.ledger.keeping.unlock_ledger()
+    desk.ledger.maintenance.close_for("postgresql://db/other", who="ann")
+    desk.ledger.maintenance.require_closed_for("postgresql://db/other")
+    desk.ledger.maintenance.unlock_ledger()
     with pytest.raises(WaterclockError, match="in use") as refused:
-        desk.ledger.keeping.require_closed_for("postgresql://db/other")
+        desk.ledger.maintenance.require_closed_for("postgresql://db/other")
     assert refused.value.code == "E426"
 
 
@@ -316,7 +316,7 @@ def test_a_driver_that_is_missing_is_told() -> None:
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(desk: Desk, outage: Server) -> None:
     said: list[str] = []
-    desk.ledger.tell(said.append)
+    desk.ledger.report_to(said.append)
     desk.done("raw.a", 0)
     outage.stop("immediate")
     with ThreadPoolExecutor(3) as pool:
@@ -408,20 +408,20 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
     desk: Desk, is_committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed is not done again, what was not is."""
-    say = postgres.say
+    execute_all = postgres.execute_all
     lost: list[bool] = []
 
     def loses_the_answer(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
         if lost or not (commits and said):
-            say(connection, said, commits=commits)
+            execute_all(connection, said, commits=commits)
             return
         lost.append(True)
-        say(connection, said, commits=is_committed)
+        execute_all(connection, said, commits=is_committed)
         _end_connections()
         connection.exec_driver_sql("SELECT 1")
 
     before = desk.ledger.sequence()
-    monkeypatch.setattr(postgres, "say", loses_the_answer)
+    monkeypatch.setattr(postgres, "execute_all", loses_the_answer)
     desk.ledger.past.add_event("seen", who="ann")
     assert lost
     assert desk.ledger.sequence() == before + 1

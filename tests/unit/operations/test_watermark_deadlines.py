@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.watermarks import Watermark, mark_of
-from waterclock.json_models.watching import WindowDeadline
+from waterclock.json_models.timeliness import WindowDeadline
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import DeadlineState, DeadlineWindow, due_of
 from waterclock.operations.watermarks import WatermarkPosition, needed_end, parse_watermarks, reached_words

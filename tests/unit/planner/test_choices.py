@@ -24,8 +24,8 @@ from tests.unit.planner.pasts import done, offered, reason, states
 from tests.unit.planner.pasts import past as ledger_of
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
+from waterclock.planner.first_windows import starts
 from waterclock.planner.planning import Planner, plan
-from waterclock.planner.table_starts import starts
 from waterclock.timelabel.window import Window
 
 EVE = at("2013-03-25")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.model.flows import at, collect, flow, transform
 from tests.unit.planner.pasts import done, failed, past, reason, running, states
 from waterclock.errors import WaterclockError
-from waterclock.operations.blocked_counts import blockers
+from waterclock.operations.blocking_batches import blockers
 from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.wait_chain import find_wait_chain
 from waterclock.planner.plan import Status

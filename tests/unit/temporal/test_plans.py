@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from waterclock.temporal.measure import FrameStatistics
 from waterclock.temporal.plans import LIMITS, TemporalPlan, choose
+from waterclock.temporal.version_statistics import FrameStatistics
 
 ROW = 100
 MANY = LIMITS.broadcast // ROW + 1

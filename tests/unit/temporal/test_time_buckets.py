@@ -17,8 +17,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from waterclock.temporal.measure import FrameStatistics
 from waterclock.temporal.time_buckets import Buckets, buckets_of, hash_as_they_compare
+from waterclock.temporal.version_statistics import FrameStatistics
 
 
 @pytest.mark.parametrize(

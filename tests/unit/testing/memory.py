@@ -230,7 +230,9 @@ class Opened:
             self._fault, has
         )
 
-    def look(self, spark: Any, unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str) -> ChangedWindows:
+    def scan_changes(
+        self, spark: Any, unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
+    ) -> ChangedWindows:
         del spark, columns, zone
         self._enter(unit)
         there = {window.start: self._memory.changes.get(window.start, 0) for window in request.windows}

@@ -13,7 +13,7 @@ pytest_plugins = ["pytester"]
 INNER = """
 import pytest
 from tests.unit.testing.memory import Memory
-from waterclock.testing import demands
+from waterclock.testing import requirements
 from waterclock.testing.{module} import {suite}
 
 @pytest.fixture
@@ -24,7 +24,7 @@ class TestIt({suite}):
     @pytest.fixture(params={faults!r})
     def system(self, tmp_path, request, monkeypatch):
         if request.param == "tells late":
-            monkeypatch.setattr(demands, "SOON", 0.05)
+            monkeypatch.setattr(requirements, "SOON", 0.05)
         return Memory(request.param, tmp_path)
 """
 SECRET, CUT, SCHEMA = "test_a_wrong_secret_is_told", "test_a_read_that_is_cut", "test_the_schema_is_known"
@@ -90,7 +90,7 @@ FAULTS: Mapping[tuple[str, str], Mapping[str, set[str]]] = {
         "shows it": {SECRET},
         "delivers before it is let in": {SECRET},
     },
-    ("signs", "SignConformance"): {
+    ("completeness", "CompletenessConformance"): {
         "lets anybody in": {SECRET},
         "takes a refusal for a missing sign": {SECRET},
         "sees every sign": {SEEN, LATER},
@@ -98,7 +98,7 @@ FAULTS: Mapping[tuple[str, str], Mapping[str, set[str]]] = {
         "sees no sign": {SEEN, ASKED},
         "takes signs away": {ASKED},
     },
-    ("looks", "LookConformance"): {
+    ("change_scans", "ChangeScanConformance"): {
         "lets anybody in": {SECRET},
         "says what was never looked at": {"test_what_was_never_looked_at"},
         "says all": {COME, REVISED, NOTHING, "test_what_was_missed"},

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
@@ -62,7 +62,7 @@ def run_backfill(
     if not backfill.count and not is_json:
         to.print("there are no missing batches")
         return ExitCode.DONE
-    return carry_out(
+    return run_and_report(
         project,
         RunOptions(
             command="backfill",

@@ -8,9 +8,9 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
+from waterclock.engine.maintenance.ledger_move import move_ledger
+from waterclock.engine.maintenance.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
 from waterclock.engine.run_settings import RunSettings
-from waterclock.engine.upkeep.ledger_move import move_ledger
-from waterclock.engine.upkeep.ledger_rebuild import LedgerRebuildResult, rebuild_ledger
 from waterclock.ledger.ledger_errors import nothing_to_export
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.formatting import bytes_words, count_words
@@ -26,7 +26,7 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
     with ledger:
         found = export_ledger(ledger, project.storage, is_whole=is_whole)
     if is_json:
-        from waterclock.json_models.upkeep import LedgerAnswer
+        from waterclock.json_models.maintenance import LedgerAnswer
 
         print_answer(LedgerAnswer(what="export", export=found.name, bytes=found.bytes, follows=found.follows))
         return
@@ -41,7 +41,7 @@ def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, for
     """Rebuild the ledger, and print the export and the commits it was made from. Raises E417, E418."""
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:
-        from waterclock.json_models.upkeep import LedgerAnswer
+        from waterclock.json_models.maintenance import LedgerAnswer
 
         print_answer(
             LedgerAnswer(
@@ -69,7 +69,7 @@ def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     url = to if ":" in to else ledger_url(open_project(folder, to))
     found = move_ledger(project, url, who=RunSettings().who)
     if is_json:
-        from waterclock.json_models.upkeep import LedgerAnswer
+        from waterclock.json_models.maintenance import LedgerAnswer
 
         print_answer(LedgerAnswer(what="move", old=found.old, new=found.new, batches=found.batches))
         return

@@ -11,9 +11,9 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
+from waterclock.engine.maintenance.maintain import CountAndBytes, TableMaintenance, find_maintenance, maintain_table
+from waterclock.engine.maintenance.replication_slots import UnusedSlot, find_unused_slots, release_slot
 from waterclock.engine.run_opening import open_workplace
-from waterclock.engine.upkeep.maintain import CountAndBytes, Upkeep, find_maintenance, maintain_table
-from waterclock.engine.upkeep.replication_slots import UnusedSlot, find_unused_slots, release_slot
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words, local_label
 from waterclock.operations.project_opening import open_project, select_tables
@@ -25,7 +25,7 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
     chosen, _ = select_tables(project.flow, selection)
     known = open_ledger(project)
     if known is None:
-        return _report_upkeep([], [], None, project.flow, None, is_dry=is_dry, is_json=is_json)
+        return _report_maintenance([], [], None, project.flow, None, is_dry=is_dry, is_json=is_json)
     known.close()
     with open_workplace(project) as work:
         now = work.real_now()
@@ -40,11 +40,11 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
             for kept in at_sources:
                 release_slot(work, kept)
             work.ledger.access.forget(work.ledger.now() - project.access.keep)
-    return _report_upkeep(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
+    return _report_maintenance(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
 
 
-def _report_upkeep(
-    found: Sequence[Upkeep],
+def _report_maintenance(
+    found: Sequence[TableMaintenance],
     at_sources: Sequence[UnusedSlot],
     exported: ExportResult | None,
     flow: Flow,
@@ -54,7 +54,7 @@ def _report_upkeep(
     is_json: bool,
 ) -> int:
     if is_json:
-        from waterclock.json_models.upkeep import MaintainAnswer
+        from waterclock.json_models.maintenance import MaintainAnswer
 
         print_answer(
             MaintainAnswer.build(
@@ -72,7 +72,7 @@ def _report_upkeep(
             to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
         for line in (
             *_format_slots(at_sources, is_dry=is_dry),
-            *_format_upkeep(found, at_sources, flow, is_dry=is_dry),
+            *_format_maintenance(found, at_sources, flow, is_dry=is_dry),
         ):
             to.print(line, soft_wrap=True)
     return ExitCode.of_failure(any(each.failed for each in found) or any(kept.failed for kept in at_sources))
@@ -84,8 +84,8 @@ def _format_slots(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator
         yield f"{text}, no longer needed{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
 
 
-def _format_upkeep(
-    found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow, *, is_dry: bool
+def _format_maintenance(
+    found: Sequence[TableMaintenance], at_sources: Sequence[UnusedSlot], flow: Flow, *, is_dry: bool
 ) -> Iterator[str]:
     for each in found:
         if each.is_nothing:

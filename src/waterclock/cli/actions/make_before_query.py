@@ -11,7 +11,7 @@ from rich.text import Text
 from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import list_queried_tables
@@ -36,7 +36,7 @@ def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool)
     with open_read_only(folder, env, None) as at:
         asked = _confirm_run(at, list_queried_tables(at.flow, sql), tick, yes=yes)
         project = at.project
-    if asked is not None and (code := carry_out(project, asked)):
+    if asked is not None and (code := run_and_report(project, asked)):
         raise typer.Exit(code)
 
 
@@ -59,7 +59,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
     confirm(f"Make {count_words(count, 'batch', 'batches')}, then query?", yes=yes)
     for (verb, name), of_table in asking.items():
         at.ledger.decisions.request_restate(name, sorted(of_table), verb, who=RunSettings().who)
-    return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
+    return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_for_query=True)
 
 
 def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> Prerequisites:

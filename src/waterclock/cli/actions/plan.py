@@ -15,10 +15,10 @@ from waterclock.cli.views.plan import (
     print_renames,
     shared_in_plan,
 )
-from waterclock.cli.views.watching import print_deadlines, print_offline, print_retained_logs
+from waterclock.cli.views.timeliness import print_deadlines, print_offline, print_retained_logs
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
+from waterclock.operations.first_window_times import FirstWindow, find_pending_first_windows
 from waterclock.operations.formatting import local_label
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
 from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states

@@ -10,15 +10,15 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
+from waterclock.engine.maintenance.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.rebuild import TableRebuildResult, plan_rebuild, rebuild_table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import open_project, select_tables, zone_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.json_models.upkeep import RebuiltTable
+    from waterclock.json_models.maintenance import RebuiltTable
 
 
 def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
@@ -42,7 +42,7 @@ def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: boo
                 to.print(line, soft_wrap=True)
         apply_flow(work, work.real_now())
     if is_json:
-        from waterclock.json_models.upkeep import RebuildAnswer
+        from waterclock.json_models.maintenance import RebuildAnswer
 
         print_answer(RebuildAnswer.build(tables=[_build_rebuilt_table(each) for each in found], all=None))
     elif not names:
@@ -75,7 +75,7 @@ def _format_rebuilt_table(each: TableRebuildResult) -> list[str]:
 
 
 def _build_rebuilt_table(each: TableRebuildResult) -> RebuiltTable:
-    from waterclock.json_models.upkeep import RebuiltTable
+    from waterclock.json_models.maintenance import RebuiltTable
 
     return RebuiltTable.build(
         table=each.table,

@@ -12,14 +12,14 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
-from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.rebuild_all import (
+from waterclock.engine.maintenance.rebuild_all import (
     RebuildAllResult,
     RebuildForecast,
     finish_killed_rebuild,
     forecast_rebuild,
     rebuild_all,
 )
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.files.object_stores import is_remote
 from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.project_opening import open_project, zone_of
@@ -64,7 +64,7 @@ def _format_forecast(storage: str, forecast: RebuildForecast) -> list[str]:
 
 def _report_rebuild(found: RebuildAllResult, *, is_json: bool) -> None:
     if is_json:
-        from waterclock.json_models.upkeep import RebuildAllAnswer
+        from waterclock.json_models.maintenance import RebuildAllAnswer
 
         print_answer(RebuildAllAnswer.build(tables=[{"table": name} for name in found.tables], all=found))
         return

@@ -8,7 +8,7 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.batch.lifecycle import carry_out
+from waterclock.engine.batch.lifecycle import run_group
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_opening import apply_flow, open_workplace
@@ -42,7 +42,7 @@ def release_batches(
         apply_flow(work, instant)
         with Heartbeat(work):  # a commit or a delivery may take longer than a lease
             for label in labels:
-                report = carry_out(work, group_to_release(work, table, label, instant, why), instant)
+                report = run_group(work, group_to_release(work, table, label, instant, why), instant)
                 if report.error is not None:
                     raise report.error
                 shown.append(label_of(label))

@@ -8,8 +8,8 @@ from pathlib import Path
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
+from waterclock.engine.maintenance.reset import ResettableTable, prepare_reset, reset
 from waterclock.engine.run_opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.reset import ResettableTable, prepare_reset, reset
 from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import count_words

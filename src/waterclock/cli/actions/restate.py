@@ -12,7 +12,7 @@ from rich.text import Text
 from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
-from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
@@ -69,7 +69,7 @@ def restate_batches(
         if at.ledger is None or not found:
             to.print(wish.nothing)
             if is_json and is_run:
-                return carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
+                return run_and_report(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
             if is_json:
                 _print_requested_json(wish, Ripple(), cost_of({}, at.snapshot))
             return ExitCode.DONE
@@ -101,7 +101,7 @@ def restate_batches(
             to.print("requested" if kept else f"requested; the next run makes {count} again")
         return ExitCode.DONE
     spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
-    return carry_out(
+    return run_and_report(
         project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
 
@@ -153,7 +153,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
             to.print("requested; the next run makes them again")
         return ExitCode.DONE
     spans = {name: Labels.from_range(labels[0], labels[-1]) for name, labels in held.items()}
-    return carry_out(
+    return run_and_report(
         at.project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
@@ -50,6 +50,6 @@ def retry_batches(
     for line in kept:
         to.print(line, soft_wrap=True)
     spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in proposal.all.items()}
-    return carry_out(
+    return run_and_report(
         project, RunOptions(command="retry", only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )

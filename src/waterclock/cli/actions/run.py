@@ -28,7 +28,7 @@ from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
-from waterclock.engine.upkeep.source_waits import record_source_waits
+from waterclock.engine.source_waits import record_source_waits
 from waterclock.errors import WaterclockError
 from waterclock.operations.project_opening import now_of, zone_of
 from waterclock.planner.plan import Status
@@ -50,8 +50,8 @@ _COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_beside` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events as
-    lines of JSON.
+    `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events
+    as lines of JSON.
     """
 
     command: str
@@ -63,14 +63,14 @@ class RunOptions:
     watch_seconds: int | None = None
     threads: int | None = None
     is_json: bool = False
-    is_beside: bool = False
+    is_for_query: bool = False
     servers: RunServers = field(default_factory=RunServers)
     is_logged: bool = False
 
 
-def carry_out(project: Project, asked: RunOptions) -> int:
+def run_and_report(project: Project, asked: RunOptions) -> int:
     """Run batches, print the result and return the exit code: FAILED if a requested batch stays failed or held."""
-    to = console(stderr=asked.is_json or asked.is_beside)
+    to = console(stderr=asked.is_json or asked.is_for_query)
     with execute_run(project, asked, to) as ran:
         if asked.is_json:
             print_json(ran.to_json())
@@ -100,7 +100,7 @@ def execute_run(
         project.flow,
         zone,
         to,
-        is_quiet=(asked.is_json or asked.is_beside) and not to.is_terminal,
+        is_quiet=(asked.is_json or asked.is_for_query) and not to.is_terminal,
         is_stepping=asked.until is not None or asked.watch_seconds is not None,
         log=_build_json_log(asked),
     )
@@ -131,8 +131,8 @@ def execute_run(
                     _alert_stopped_run(work, error, now)
                     raise
                 outcomes.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
-            beside = _count_unrequested(work, asked, outcome, now)
-        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - started, beside)
+            unrequested = _count_unrequested(work, asked, outcome, now)
+        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - started, unrequested)
 
 
 def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
@@ -141,7 +141,7 @@ def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome,
         asked.command not in _COMMANDS_FOR_BATCHES
         or asked.only is None
         or asked.is_json
-        or asked.is_beside
+        or asked.is_for_query
         or outcome.away
     ):
         return 0
@@ -155,10 +155,10 @@ def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome,
 
 def _finish_table_moves(work: RunContext, progress: Progress) -> None:
     """Finish the table moves of a `rebuild --all` that was killed during them. Otherwise it costs one ledger query."""
-    known = work.ledger.keeping.current_rebuilding()
+    known = work.ledger.maintenance.current_rebuilding()
     if known is None or known.is_done:
         return
-    from waterclock.engine.upkeep.rebuild_all import finish_killed_rebuild
+    from waterclock.engine.maintenance.rebuild_all import finish_killed_rebuild
 
     if tables := finish_killed_rebuild(work):
         progress.on_message(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
@@ -236,7 +236,7 @@ def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> N
     if not (asked.labels or asked.force):  # otherwise not all windows were checked
         record_source_waits(work, outcome, asked.only)
     if any(is_followed(table) for table in work.flow.tables.values()):
-        from waterclock.engine.upkeep.log_measurements import watch_logs
+        from waterclock.engine.maintenance.log_measurements import watch_logs
 
         watch_logs(work)
     if work.project.alerts.is_on:

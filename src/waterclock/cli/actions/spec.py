@@ -165,7 +165,7 @@ def _failure_lines(failed: StepOutcome) -> Iterator[Text]:
         for part in style_error(failed.error).split("\n"):
             yield Text(indent) + part
     else:
-        yield Text(indent + failed.said, style="fail")
+        yield Text(indent + failed.failure, style="fail")
 
 
 def _print_summary(to: Console, outcome: SpecOutcome, page: Path | None) -> None:

@@ -9,7 +9,7 @@ import webbrowser
 from contextlib import ExitStack
 from pathlib import Path
 
-from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.actions.run_servers import RunServers
 from waterclock.cli.actions.ui_links import print_link, store_page, store_token
 from waterclock.cli.exit_codes import ExitCode
@@ -46,7 +46,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
     if is_run:
         project, address = open_project(folder, env), address_of(listen, may_be_socket=True)
         servers = RunServers(pages=address, certificate=certificate)
-        return carry_out(project, RunOptions(command="ui --run", watch_seconds=30, servers=servers))
+        return run_and_report(project, RunOptions(command="ui --run", watch_seconds=30, servers=servers))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())

@@ -20,7 +20,7 @@ def ensure_archive(*, is_json: bool) -> None:
         write_archive(path)
     size = path.stat().st_size
     if is_json:
-        from waterclock.json_models.upkeep import WarmAnswer
+        from waterclock.json_models.maintenance import WarmAnswer
 
         print_answer(WarmAnswer(archive=str(path), bytes=size, is_new=is_new))
         return

@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913 - each is an option
     json: AsJson = False,
 ) -> None:
     """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
-    from waterclock.cli.actions.run import RunOptions, carry_out
+    from waterclock.cli.actions.run import RunOptions, run_and_report
     from waterclock.cli.actions.run_servers import RunServers
     from waterclock.http.listening import address_of
     from waterclock.operations.project_opening import open_project, select_tables
@@ -102,4 +102,4 @@ def run(  # noqa: PLR0913 - each is an option
         is_logged=log == "json",
         is_json=json,
     )
-    raise typer.Exit(carry_out(opened, asked))
+    raise typer.Exit(run_and_report(opened, asked))

@@ -37,13 +37,13 @@ def print_probes(to: Console, probes: Iterable[ConnectionTest]) -> list[Connecti
 def _probe_line(to: Console, probe: ConnectionTest) -> Text:
     if probe.error is not None:
         mark = (f"{state_character(State.FAILED, to)} ", LOOKS[State.FAILED].style)
-        result = (f"{probe.error.code} {probe.said}", "fail")
+        result = (f"{probe.error.code} {probe.description}", "fail")
     elif probe.warning is not None:
         mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
-        result = (f"{probe.warning.code} {probe.said}", "warn")
+        result = (f"{probe.warning.code} {probe.description}", "warn")
     else:
         mark = ("✓ " if has_glyphs(to) else "+ ", "ok.loud")
-        result = (probe.said, "")
+        result = (probe.description, "")
     return Text.assemble(
         mark,
         (f"{probe.kind:<11} ", "quiet"),

@@ -17,9 +17,9 @@ from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
 from waterclock.flow.shared_views import readers_of_shared
-from waterclock.operations.blocked_counts import skip_words
+from waterclock.operations.blocking_batches import skip_words
 from waterclock.operations.display_states import State, display_state_of
-from waterclock.operations.first_windows import FirstWindow, not_begun_lines
+from waterclock.operations.first_window_times import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
 from waterclock.operations.held_batches import held_batch_commands
 from waterclock.operations.lookback_report import format_lookbacks

@@ -16,7 +16,7 @@ from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.operations.blocked_counts import blockers
+from waterclock.operations.blocking_batches import blockers
 from waterclock.operations.display_states import State
 from waterclock.operations.formatting import common_reason, count_words, instant_words, seconds_words
 from waterclock.operations.project_opening import zone_of
@@ -194,20 +194,20 @@ def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and details to print. `beside` is the number of ready batches that were not requested."""
+    """The result of a run and details to print. `unrequested` counts ready batches that were not requested."""
 
     outcome: RunOutcome
     flow: Flow
     now: datetime
     until: datetime | None
     seconds: float
-    beside: int = 0
+    unrequested: int = 0
 
     def draw(self, to: Console) -> None:
         """Print errors, the batches that they block, and a summary line."""
         print_outcome(to, self.outcome, self.flow, zone_of(self.flow), self.seconds)
-        if self.beside:
-            count = count_words(self.beside, "batch is", "batches are")
+        if self.unrequested:
+            count = count_words(self.unrequested, "batch is", "batches are")
             to.print(Text(f"besides the requested batches, {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from waterclock.batches.records import Slice
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.cli.views.lineage import kind_words
 from waterclock.cli.views.theme import LOOKS, console, state_character
-from waterclock.cli.views.watching import print_deadlines
+from waterclock.cli.views.timeliness import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, deadline_text, declared_pairs, describe_columns
 from waterclock.operations.display_states import State, state_of
-from waterclock.operations.first_windows import FirstWindow, first_windows
+from waterclock.operations.first_window_times import FirstWindow, first_windows
 from waterclock.operations.formatting import count_words, instant_words, local_label
 from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows

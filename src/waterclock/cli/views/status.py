@@ -28,8 +28,8 @@ from waterclock.cli.views.plan import (
 )
 from waterclock.cli.views.status_input import StatusInput
 from waterclock.cli.views.theme import LOOKS, state_character
-from waterclock.cli.views.watching import print_deadlines, print_offline, print_retained_logs, print_silences
-from waterclock.operations.blocked_counts import blockers, skip_words
+from waterclock.cli.views.timeliness import print_deadlines, print_offline, print_retained_logs, print_silences
+from waterclock.operations.blocking_batches import blockers, skip_words
 from waterclock.operations.closings import OpenBooks
 from waterclock.operations.display_states import State
 from waterclock.operations.formatting import common_reason, count_words

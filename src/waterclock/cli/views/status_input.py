@@ -23,7 +23,7 @@ from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
 from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
-from waterclock.operations.silence import NO_SILENCE, SilentCollects, find_silent_collects
+from waterclock.operations.silent_sources import NO_SILENCE, SilentCollects, find_silent_collects
 from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.operations.waiting_files import find_waiting_files
 from waterclock.planner.plan import Plan

@@ -54,15 +54,15 @@ class DuckdbExtract(PartialExtract[DuckdbDatabase, DuckdbRequestedColumn]):
 
 
 def batches(
-    connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract, came: list[int] | None = None
+    connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract, fetched: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
     Raises E812 for type mismatches.
     """
     for batch in connection.sql(extract.query(DIALECT)).to_arrow_reader(BATCH_ROWS):
-        if came is not None:
-            came[0] += batch.num_rows
+        if fetched is not None:
+            fetched[0] += batch.num_rows
         made = _build_batch(batch, extract)
         if made.num_rows:
             yield made

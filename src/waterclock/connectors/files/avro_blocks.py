@@ -24,7 +24,7 @@ _MOST_XZ_MEMORY = 256 << 20  # the highest level needs 65 MiB
 def check_header(file: IO[bytes]) -> None:
     """Check the length of an Avro file's header, and restore the file's position.
 
-    Raises ValueError for a header that is broken or longer than `_LONGEST_HEADER`
+    Raises ValueError for a header that is broken or longer than `_LONGEST_HEADER`.
     """
     at = file.tell()
     for length in (_HEAD, _LONGEST_HEADER):
@@ -57,7 +57,7 @@ def _unpacked_size(packed: bytes, codec: str) -> int:
     """Return the unpacked size of a block, or a number above `MOST_BYTES` if it is larger than that.
 
     For uncompressed blocks and unknown codecs it is the packed size; fastavro reports unknown codecs.
-    Cost: the block is unpacked in pieces, which are not kept
+    Cost: the block is unpacked in pieces, which are not kept.
     """
     if codec == "deflate":
         return _size_of_deflate(packed)
@@ -157,7 +157,7 @@ def _base_128(read: bytes) -> int:
 def sync_marker(head: bytes) -> bytes:
     """Return the marker that follows each block of an Avro file; empty if the header is longer than `head`.
 
-    Raises ValueError for a broken header
+    Raises ValueError for a broken header.
     """
     at = len(MAGIC)
     remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end

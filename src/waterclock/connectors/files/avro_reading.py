@@ -166,7 +166,7 @@ def _batches_of(records: Iterator[tuple[Any, int]]) -> Iterator[list[Any]]:
 def _records_of(file: IO[bytes], reader: Any) -> Iterator[tuple[Any, int]]:
     """Yield the records of an Avro file that `reader` has opened, each with an upper bound of its memory in bytes.
 
-    Raises ValueError as `_blocks_of`, and for records that are too large or nested too deep
+    Raises ValueError as `_blocks_of`, and for records that are too large or nested too deep.
     """
     cost = cost_of(reader.writer_schema)
     for block in _blocks_of(file, reader):

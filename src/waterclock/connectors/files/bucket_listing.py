@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from waterclock.connectors.files.file_name_matching import (
     WILDCARD,
     FileNaming,
-    FoundFiles,
+    MatchedFiles,
     is_date_folder,
     parse_file_name,
 )
@@ -32,12 +32,12 @@ _ARRIVAL_MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 def find_in_bucket(
     root: Path, names: FileNaming, zone: str, *, without: Collection[str], only: Collection[str] | None
-) -> FoundFiles:
+) -> MatchedFiles:
     """Find the files of a COLLECT in an object store. Parameters and result are those of `file_name_matching.find`.
 
     Cost: a request for each thousand objects.
     """
-    finds = FoundFiles()
+    finds = MatchedFiles()
     folder = path_as_text(root)
     found = _list_supplier_files(folder, names, finds) if names.supplier else _list_matching_files(folder, names)
     for relative, name, one in found:
@@ -51,7 +51,7 @@ def mark_arrival(target: Path, arrived: datetime) -> None:
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
-def _list_supplier_files(root: str, names: FileNaming, finds: FoundFiles) -> Iterator[tuple[str, str, FileInfo]]:
+def _list_supplier_files(root: str, names: FileNaming, finds: MatchedFiles) -> Iterator[tuple[str, str, FileInfo]]:
     folder = f"{names.supplier}/{names.source}"
     strange: set[str] = set()
     for found in files_below(entry_path(root, folder)):

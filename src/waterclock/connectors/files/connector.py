@@ -334,7 +334,7 @@ class FilesCollector:
             notes=_notes(unit, chosen),
         )
 
-    def look(
+    def scan_changes(
         self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows that have rows in files that arrived since the last scan; see `change_scans`."""

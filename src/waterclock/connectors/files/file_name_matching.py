@@ -58,7 +58,7 @@ _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class FileNaming:
-    """How the files of a unit are named: by `supplier` and `source`, or by the glob `path`, for which both are empty.
+    """The names of a unit's files: with `supplier` and `source`, or by the glob `path`, for which both are empty.
 
     `has_positions`: the unit declares the fields of fixed-width lines, so it may have such files. `takes_all`: the
     files are not parsed, so they may have any extension. `stamp`: the option of that name.
@@ -102,7 +102,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class FoundFiles:
+class MatchedFiles:
     """The files found below a folder: correctly named ones, and reports about the others."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -151,13 +151,13 @@ def format_of(name: str) -> tuple[str, str] | None:
 
 def find(
     root: Path, names: FileNaming, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
-) -> FoundFiles:
+) -> MatchedFiles:
     """Find files below a folder by `names`, except the item names in `without`; with `only`, just those item names."""
     if is_remote(root):
         from waterclock.connectors.files.bucket_listing import find_in_bucket
 
         return find_in_bucket(root, names, zone, without=without, only=only)
-    finds = FoundFiles()
+    finds = MatchedFiles()
     for path, name in _find_paths(root, names, finds, without, only):
         with suppress(FileNotFoundError):  # it was moved to the archive since the folder was listed
             finds.add(parse_file_name(path, name, root, names, zone))
@@ -165,7 +165,7 @@ def find(
 
 
 def _find_paths(
-    root: Path, names: FileNaming, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
+    root: Path, names: FileNaming, finds: MatchedFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the path and the item name of each file whose name may match. Report other entries in `finds`."""
     if names.supplier:
@@ -198,7 +198,7 @@ def _glob_paths(root: Path, pattern: str) -> list[str]:
 
 
 def _walk_dated_folders(
-    folder: Path | str, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
+    folder: Path | str, finds: MatchedFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     for name in list_folder(folder):
         if name in without or name[0] in "._":

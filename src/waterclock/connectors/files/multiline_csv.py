@@ -31,7 +31,7 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
     left out, because the scan reports it.
 
     Raises E807 for a file with a line that is too long
-    Cost: up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
+    Cost: up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel.
     """
     if reading.encoding.upper() not in SAME_LINES:
         return frozenset(paths)

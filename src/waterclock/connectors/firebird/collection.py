@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def batches(
-    connection: FirebirdConnection, extract: PartialExtract[Any, Any], came: list[int]
+    connection: FirebirdConnection, extract: PartialExtract[Any, Any], fetched: list[int]
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches, with labels if they are read by window.
 
@@ -33,7 +33,7 @@ def batches(
         cursor.stream_blob_threshold = -1
         cursor.execute(extract.query(DIALECT))
         try:
-            yield from batches_of_rows(cursor.fetchmany, extract, labels_of_counts(extract), came)
+            yield from batches_of_rows(cursor.fetchmany, extract, labels_of_counts(extract), fetched)
         except UnicodeDecodeError as error:
             raise WaterclockError(
                 "E812",

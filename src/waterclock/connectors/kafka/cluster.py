@@ -135,8 +135,8 @@ class Cluster:
             for part in partitions:
                 # the client library treats a negative offset as a position, such as -1 as the end
                 if not 0 <= starts[part] <= ends[part]:
-                    said = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
-                    raise self._impossible_answer_error(where, said)
+                    reason = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
+                    raise self._impossible_answer_error(where, reason)
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
@@ -179,7 +179,7 @@ class Cluster:
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
         """Return the configuration of a topic, and the end of each partition including uncommitted records.
 
-        Cost: two requests
+        Cost: two requests.
         """
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
@@ -240,12 +240,12 @@ class Cluster:
             return _permission_error(name, why, where, topic)
         return None
 
-    def _impossible_answer_error(self, where: str, said: str) -> WaterclockError:
+    def _impossible_answer_error(self, where: str, reason: str) -> WaterclockError:
         return WaterclockError(
             "E854",
             "Kafka gives an impossible answer",
             where=where,
-            why=f"{self.servers} reports: {said}",
+            why=f"{self.servers} reports: {reason}",
             fix="it is tried again; check the brokers, and any proxy in front of them: nothing was read",
             transient=True,
         )

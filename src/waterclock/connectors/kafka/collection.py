@@ -25,7 +25,7 @@ _ERROR_MARK = "waterclock-record:"
 _NESTED = ("STRUCT", "ARRAY", "MAP", "TIMESTAMP", "BINARY", "VARIANT")
 _DIGITS = ("VARIANT", "STRING")
 _EXACT = ("DECIMAL", "DEC", "NUMERIC")
-BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
+METADATA_COLUMNS = {f"kafka_{name}": name for name in RAW if name != "value"}
 """The columns that the option `metadata` adds, with the columns of a record from which they are copied."""
 
 
@@ -49,8 +49,8 @@ def find_worker_error(error: BaseException, where: str, topic: str) -> Watercloc
     """Return the Waterclock error in a Spark error, from a worker or for an unreadable record; None if it has none."""
     if decoded := worker_errors.decode_error(error):
         return decoded
-    said = str(error)
-    if found := re.search(re.escape(_ERROR_MARK) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", said):
+    message = str(error)
+    if found := re.search(re.escape(_ERROR_MARK) + r"(\d+)/(\d+)/([^\n\]]*?)(?:\s+SQLSTATE|$|\n)", message):
         return unreadable(where, topic, found[1], found[2], found[3])
     return None
 
@@ -66,23 +66,23 @@ class TopicShape:
 
     def list_fixed_columns(self) -> dict[str, str] | None:
         """Return the columns with their types if they are known without reading records; else None."""
-        beside = {name: RAW[of] for name, of in BESIDE.items()} if self.has_metadata else {}
+        metadata = {name: RAW[of] for name, of in METADATA_COLUMNS.items()} if self.has_metadata else {}
         if self.kind == "raw":
             return dict(RAW)
         if self.kind == "text":
-            return {"value": "STRING", **beside}
-        return None if self.typed is None else {**self.typed, **beside}
+            return {"value": "STRING", **metadata}
+        return None if self.typed is None else {**self.typed, **metadata}
 
     def find_columns(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
         """Return the columns of the records. For JSON, declared columns are included, as any object may omit them.
 
-        Cost: for JSON, one pass over the records, even if all columns are declared
+        Cost: for JSON, one pass over the records, even if all columns are declared.
         """
         fixed = self.list_fixed_columns()
         if fixed is not None:
             return [SourceColumn(name, kind) for name, kind in fixed.items()]
-        beside = [SourceColumn(name, RAW[of]) for name, of in BESIDE.items()] if self.has_metadata else []
-        own = {name.name.lower() for name in beside}
+        metadata = [SourceColumn(name, RAW[of]) for name, of in METADATA_COLUMNS.items()] if self.has_metadata else []
+        own = {name.name.lower() for name in metadata}
         declared = [it.name for it in columns.named if it.tells is None and it.name.lower() not in own]
         keys: list[str] = []
         if extract.parts:
@@ -90,18 +90,18 @@ class TopicShape:
             keys = sorted(row[0] for row in objects.distinct().collect())
         known = {name.lower() for name in keys}
         keys += [name for name in declared if name.lower() not in known]
-        return [*(SourceColumn(name) for name in keys), *beside]
+        return [*(SourceColumn(name) for name in keys), *metadata]
 
     def select_columns(self, frame: DataFrame, matched: ColumnMatch, zone: str) -> DataFrame:
         """Select the columns that the collect reads, with their types, and the label."""
         if self.kind in {"raw", "text"}:
             own = {"value": _value_text_sql(is_object=False)} if self.kind == "text" else {}
             taken = [
-                f"{own.get(it.source, quote_name(BESIDE.get(it.source, it.source)))} AS {quote_name(it.name)}"
+                f"{own.get(it.source, quote_name(METADATA_COLUMNS.get(it.source, it.source)))} AS {quote_name(it.name)}"
                 for it in matched.taken
             ]
             return frame.selectExpr(*taken, TIMELABEL)
-        fields = [it for it in matched.taken if it.source not in BESIDE or not self.has_metadata]
+        fields = [it for it in matched.taken if it.source not in METADATA_COLUMNS or not self.has_metadata]
         parsed, texts = (ddl_of((it.source, _type_to_read(it.type, digits)) for it in fields) for digits in _DIGITS)
         options = f"map('mode', 'FAILFAST', 'timeZone', {sql_text(zone)})"
         read = f"CAST(from_json({_value_text_sql(is_object=True)}, {sql_text(parsed)}, {options}) AS STRUCT<{texts}>)"
@@ -110,7 +110,7 @@ class TopicShape:
         taken = [
             f"{_typed_field_sql(it)} AS {quote_name(it.name)}"
             if it.source in names
-            else f"{quote_name(BESIDE[it.source])} AS {quote_name(it.name)}"
+            else f"{quote_name(METADATA_COLUMNS[it.source])} AS {quote_name(it.name)}"
             for it in matched.taken
         ]
         return frame.selectExpr("*", f"{read} AS _waterclock_read").selectExpr(*taken, TIMELABEL)

@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException
 
-_ERROR_TEXT = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: (?P<said>.*?)(?: \(after \d+ms.*\))?$", re.DOTALL)
+_ERROR_TEXT = re.compile(r"^\w+://(?P<at>[^/\s]+)/\S+: (?P<message>.*?)(?: \(after \d+ms.*\))?$", re.DOTALL)
 _TIMEOUTS = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE"})
 _HANDSHAKE_SECONDS = 3.0
 _EXPIRED, _OTHER_NAME, _OTHER_ADDRESS = 10, 62, 64  # of OpenSSL
@@ -74,18 +74,20 @@ def is_of_tls(error: KafkaError) -> bool:
 
     A handshake that was cut off does not count, as the broker may be shutting down.
     """
-    said = error.str()
-    is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
-    is_of_peers = error.name() in {"_SSL", "_TRANSPORT"} and (_ALERT in said or _UNVERIFIED in said)
+    message = error.str()
+    is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(
+        f"{name} failed" in message for name in _FILES.values()
+    )
+    is_of_peers = error.name() in {"_SSL", "_TRANSPORT"} and (_ALERT in message or _UNVERIFIED in message)
     return is_of_files or is_of_peers
 
 
 def refused_login_error(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
     """Build the error for a refused login. It is transient, because a retry reads a changed password."""
-    at, said = _split_error_text(error.str())
+    at, message = _split_error_text(error.str())
     mechanism = settings.get("sasl.mechanism", "")
-    if "handshake failed" in said or error.name() == "UNSUPPORTED_SASL_MECHANISM":
-        offered = said.rpartition("supported mechanisms:")[2].strip()
+    if "handshake failed" in message or error.name() == "UNSUPPORTED_SASL_MECHANISM":
+        offered = message.rpartition("supported mechanisms:")[2].strip()
         return WaterclockError(
             "E855",
             f"Kafka does not support the mechanism {mechanism}",
@@ -98,7 +100,7 @@ def refused_login_error(error: KafkaError, settings: Mapping[str, str], where: s
         "E855",
         "Kafka refuses the login",
         where=where,
-        why=f"{at}: {said}",
+        why=f"{at}: {message}",
         fix="check that token_file has a token of this cluster"
         if kind == "token_file"
         else f"check username and password, and that the user exists for {mechanism}; a changed secret is read "
@@ -124,14 +126,14 @@ def refused_tls_error(error: KafkaError, settings: Mapping[str, str], where: str
 
     Cost: a handshake with the broker, and one within this process.
     """
-    at, said = _split_error_text(error.str())
+    at, message = _split_error_text(error.str())
     for option, name in _FILES.items():
-        if f"{name} failed" in said:
-            return _certificate_file_error(option, said, settings, where)
+        if f"{name} failed" in message:
+            return _certificate_file_error(option, message, settings, where)
     what, why, fix = (
-        _explain_broker_certificate(at, settings) if _UNVERIFIED in said else _explain_client_certificate(settings)
+        _explain_broker_certificate(at, settings) if _UNVERIFIED in message else _explain_client_certificate(settings)
     )
-    return WaterclockError("E864", what, where=where, why=f"{at}: {why or said}", fix=fix)
+    return WaterclockError("E864", what, where=where, why=f"{at}: {why or message}", fix=fix)
 
 
 def speaks_tls(server: str) -> bool:
@@ -219,14 +221,14 @@ def _client_certificate_problem(settings: Mapping[str, str]) -> str:
     return ""
 
 
-def _certificate_file_error(option: str, said: str, settings: Mapping[str, str], where: str) -> WaterclockError:
+def _certificate_file_error(option: str, message: str, settings: Mapping[str, str], where: str) -> WaterclockError:
     path = settings[_FILES[option]]
     if not Path(path).is_file():
         what, why, fix = f"there is no file for {option}", path, f"create it, or correct {option} of the connection"
-    elif "mismatch" in said:
+    elif "mismatch" in message:
         what, why = "key does not belong to certificate", f"{path} belongs to another certificate"
         fix = "set key to the key that the certificate was created with"
-    elif option == "key" and "PEM" in said:
+    elif option == "key" and "PEM" in message:
         has_password = KEY_PASSWORD in settings
         what = "the key cannot be opened"
         why = f"{path}: {'key_password does not decrypt it' if has_password else 'it is encrypted, or not PEM'}"
@@ -250,7 +252,7 @@ def _shake_hands(server: str, context: ssl.SSLContext) -> None:
         pass
 
 
-def _split_error_text(said: str) -> tuple[str, str]:
+def _split_error_text(message: str) -> tuple[str, str]:
     """Split an error text into the broker and its message, without the prefix and the times that the client adds."""
-    found = _ERROR_TEXT.match(said)
-    return (found["at"], found["said"]) if found else ("the client", said)
+    found = _ERROR_TEXT.match(message)
+    return (found["at"], found["message"]) if found else ("the client", message)

@@ -63,12 +63,12 @@ class MessageFormat:
 
     def _build_message(self, row: Mapping[str, Any], own: tuple[Header, ...], *, is_gone: bool) -> SentMessage:
         if self.kind == "raw":
-            beside = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
+            headers = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
             if not self.keeps_all:
-                return SentMessage(row["key"], None if is_gone else row["value"], (*beside, *own), is_gone=is_gone)
+                return SentMessage(row["key"], None if is_gone else row["value"], (*headers, *own), is_gone=is_gone)
             at = row["timestamp"]
             stamp = None if at is None else round(at.timestamp() * 1000)
-            return SentMessage(row["key"], row["value"], beside, row["partition"], stamp)
+            return SentMessage(row["key"], row["value"], headers, row["partition"], stamp)
         headers = tuple((name, _to_bytes(row[name])) for name in self.headers)
         key = self._key_of(row)
         if is_gone:

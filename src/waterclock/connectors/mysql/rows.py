@@ -37,11 +37,11 @@ _PARSED_DIRECTLY = {
 
 
 def batches(
-    connection: Connection, extract: MysqlExtract, came: list[int] | None = None
+    connection: Connection, extract: MysqlExtract, fetched: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
 
-    `came` counts the rows that the server sent, including those that belong to no window.
+    `fetched` counts the rows that the server sent, including those that belong to no window.
 
     Raises E812 for a value that does not fit its column's type.
     """
@@ -59,8 +59,8 @@ def batches(
                 rows = cursor.fetchmany(fetching.rows)
             if not rows:
                 break
-            if came is not None:
-                came[0] += len(rows)
+            if fetched is not None:
+                fetched[0] += len(rows)
             batch = _build_batch(rows, extract, schema)
             fetching.update(batch.num_rows, batch.nbytes)
             if batch.num_rows:

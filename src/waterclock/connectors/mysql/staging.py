@@ -75,10 +75,10 @@ def merge(
         joined = f"{table} AS t JOIN {own} AS s ON {same}"
         run_statement(connection, f"UPDATE {joined} SET {update} WHERE NOT s.{GONE}{staged.label_guard(delivery)}")
     listed = ", ".join(its for _, its in staged.columns.values())
-    brought = ", ".join(f"s.{name}" for name, _ in staged.columns.values())
+    inserted = ", ".join(f"s.{name}" for name, _ in staged.columns.values())
     run_statement(
         connection,
-        f"INSERT INTO {table} ({listed}) SELECT {brought} FROM {own} AS s"
+        f"INSERT INTO {table} ({listed}) SELECT {inserted} FROM {own} AS s"
         f" WHERE NOT s.{GONE} AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})",
     )
     return rows, gone

@@ -102,8 +102,8 @@ class TableFollower:
     def read(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
         """Read the whole table if there is no earlier batch or a new snapshot is requested; else read its changes."""
         since = request.since
-        said = self.unit.options.get("decoder")
-        if since is None or since["snapshot"] != self._requested_snapshot or said not in {None, since["plugin"]}:
+        decoder = self.unit.options.get("decoder")
+        if since is None or since["snapshot"] != self._requested_snapshot or decoder not in {None, since["plugin"]}:
             return self._read_whole_table(spark, request)
         return self._read_changes(spark, request, since)
 
@@ -137,8 +137,8 @@ class TableFollower:
                 partitions=None if partitions is None else max(1, int(str(partitions))),
             )  # fmt: skip
             place = self._read_log_end()
-            with self.database.open_connection(self.where) as beside:
-                state = state_of(beside, start.slot)
+            with self.database.open_connection(self.where) as other_connection:
+                state = state_of(other_connection, start.slot)
         except BaseException:
             held.__exit__(*sys.exc_info())
             raise
@@ -146,13 +146,13 @@ class TableFollower:
         frame = _add_change_columns(read.frame, start.position, start.at)
         # the lock on the slot's name is kept until the batch ends, even if the rows were read earlier
         whole = replace(read, frame=frame, seen=map_column_types(it.source_column for it in there), close=held.close)
-        return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
+        return ChangesRead(whole, noted, name, (start.position, start.at), messages=self._warn_unbounded_log(state))
 
     def _output_plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
         """Return the declared output plugin, or those to try: pgoutput, and wal2json unless it would lose numbers."""
-        said = self.unit.options.get("decoder")
-        if said is not None:
-            return [str(said)]
+        decoder = self.unit.options.get("decoder")
+        if decoder is not None:
+            return [str(decoder)]
         taken = {each.source for each in matched.taken}
         loses = any(it.name in taken and it.kind in wal2json.LOSES and not it.is_array for it in there)
         return ["pgoutput"] if loses else ["pgoutput", "wal2json"]
@@ -184,8 +184,8 @@ class TableFollower:
             row = connection.execute("SHOW max_slot_wal_keep_size").fetchone()
         if state is None or row is None or row[0] != "-1":
             return ()
-        said = f"{self.where}: the server keeps its log without limit until it is collected: "
-        return (f"{said}set max_slot_wal_keep_size there, so that a stopped project does not fill its disk",)
+        warning = f"{self.where}: the server keeps its log without limit until it is collected: "
+        return (f"{warning}set max_slot_wal_keep_size there, so that a stopped project does not fill its disk",)
 
     # ---- later batches
 
@@ -234,7 +234,7 @@ class TableFollower:
             missing_of_deletes=tuple(names[name] for name in seen.missing_of_deletes),
             has_truncates=seen.has_truncates,
             has_moved=seen.has_moved,
-            said=self._warn_slot_status(slot, state),
+            messages=self._warn_slot_status(slot, state),
         )
 
     def _frame_of_range(
@@ -268,8 +268,10 @@ class TableFollower:
     def _warn_slot_status(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:
             return ()
-        said = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
-        return (f"{said}collect it more often, or raise max_slot_wal_keep_size, before the server removes new changes",)
+        warning = f"{self.where}: its slot {slot.name} held back {state.held} bytes of the log ({state.status}): "
+        return (
+            f"{warning}collect it more often, or raise max_slot_wal_keep_size, before the server removes new changes",
+        )
 
     # ---- shared
 

@@ -53,9 +53,9 @@ def _read_if_few(connection: Connection, extract: PostgresExtract) -> list[pa.Re
     """Read the rows if they are few. If they are not, roll back to a savepoint, so that the transaction continues."""
     from psycopg import Rollback
 
-    came = [0]  # also counts rows in gaps between windows, which the SQL bounds do not exclude
+    fetched = [0]  # also counts rows in gaps between windows, which the SQL bounds do not exclude
     with connection.transaction() as reading:
-        read = read_if_few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
+        read = read_if_few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), fetched), fetched)
         if read is None:
             raise Rollback(reading)
     return read

@@ -156,7 +156,7 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
 
         confirm(self.database, unit, noted)
 
-    def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+    def release_resources(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
         """Drop slots, except those that a running batch uses. Return the names of those that no longer exist."""
         from waterclock.connectors.postgres.change_collection import drop_slots
 

@@ -39,18 +39,18 @@ _PARSED_TIMES: Mapping[str, Callable[[], Any]] = {
 
 
 def batches(
-    connection: Connection, extract: PostgresExtract, came: list[int] | None = None
+    connection: Connection, extract: PostgresExtract, fetched: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of an extract in batches of some megabytes, with their labels if they are read by window.
 
-    `came` counts the rows that the server sent, including those that belong to no window.
+    `fetched` counts the rows that the server sent, including those that belong to no window.
 
     Raises E812 for a value that does not fit its column's type.
     """
     schema = schema_of(extract)
     with connection.cursor().copy(f"COPY ({query_of(extract)}) TO STDOUT (FORMAT csv)") as copy:
         for text in _join_rows(copy):
-            batch = _parse_batch(text, extract, schema, came)
+            batch = _parse_batch(text, extract, schema, fetched)
             if batch.num_rows:
                 yield batch
 
@@ -96,7 +96,7 @@ def _arrow_type(one: PostgresRequestedColumn) -> pa.DataType:
     return pa.list_(arrow_type(found[1])) if found and one.is_array else arrow_type(one.taken.type)
 
 
-def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came: list[int] | None) -> pa.RecordBatch:
+def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, fetched: list[int] | None) -> pa.RecordBatch:
     import pyarrow as pa
 
     if not extract.wanted and not extract.by_window:
@@ -105,8 +105,8 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
         table = _parse_csv(text, extract, decimals_as_text=False)
     except pa.ArrowInvalid:  # a decimal with more zeros than its type has places, or an error that is reported below
         table = _parse_csv(text, extract, decimals_as_text=True)
-    if came is not None:
-        came[0] += table.num_rows
+    if fetched is not None:
+        fetched[0] += table.num_rows
     columns = [table.column(at).combine_chunks() for at in range(table.num_columns)]
     if not extract.by_window:
         arrays = [_convert_column(column, one, extract) for column, one in zip(columns, extract.wanted, strict=True)]

@@ -100,7 +100,7 @@ def events_of(connection: Connection, followed: FollowedTable, high: int) -> Gen
     """Yield the events of the slot before the position `high`, in log order.
 
     The connection is free for other statements once the generator is closed.
-    Cost: a pass over the log from the slot's position
+    Cost: a pass over the log from the slot's position.
     """
     slot = followed.slot
     if slot.plugin == "wal2json":

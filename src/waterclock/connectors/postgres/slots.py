@@ -136,7 +136,7 @@ def _create_replication_slot(replication: Any, where: str, slot: Slot) -> tuple[
     )
     result = execute_replication(replication, statement)
     if result.status != ExecStatus.TUPLES_OK:
-        state, said, hint = (
+        state, message, hint = (
             (result.error_field(field) or b"").decode()
             for field in (
                 DiagnosticField.SQLSTATE,
@@ -145,15 +145,15 @@ def _create_replication_slot(replication: Any, where: str, slot: Slot) -> tuple[
             )
         )
         if _is_untrusted_plugin(state, hint):
-            raise _untrusted_plugin_error(slot, said, where, UnfitDecoder)
-        _raise_creation_error(state, said or "the server closed the connection", where, slot.plugin)
+            raise _untrusted_plugin_error(slot, message, where, UnfitDecoder)
+        _raise_creation_error(state, message or "the server closed the connection", where, slot.plugin)
     return position_of(result.get_value(0, 1).decode()), result.get_value(0, 2).decode()
 
 
-def _raise_creation_error(state: str, said: str, where: str, plugin: str) -> NoReturn:
+def _raise_creation_error(state: str, message: str, where: str, plugin: str) -> NoReturn:
     if state == _NO_PLUGIN:
         fix = "install it on the server (Debian: postgresql-…-wal2json), or use OPTIONS (decoder 'pgoutput')"
-        raise UnfitDecoder("E861", f"the server has no {plugin}", where=where, why=said, fix=fix)
+        raise UnfitDecoder("E861", f"the server has no {plugin}", where=where, why=message, fix=fix)
     fixes = {
         _NO_PERMISSION: "run ALTER ROLE … REPLICATION for the connection's user",
         "53400": "drop unused slots (pg_replication_slots), or raise max_replication_slots on the server",
@@ -162,7 +162,7 @@ def _raise_creation_error(state: str, said: str, where: str, plugin: str) -> NoR
         "E861",
         "the server cannot create a replication slot",
         where=where,
-        why=said,
+        why=message,
         fix=fixes.get(state, "check the server's log; then run again"),
     )
 
@@ -263,13 +263,13 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
     )
 
 
-def removed_log_error(slot: Slot, said: str, where: str) -> WaterclockError:
+def removed_log_error(slot: Slot, message: str, where: str) -> WaterclockError:
     """Build the error for a slot that was dropped or lost its log while it was read."""
     return WaterclockError(
         "E860",
         f"the log of the replication slot {slot.name} was removed while it was read",
         where=where,
-        why=f"{said}; changes since the last batch can no longer be read, and none is skipped silently",
+        why=f"{message}; changes since the last batch can no longer be read, and none is skipped silently",
         fix=AGAIN,
     )
 
@@ -283,14 +283,14 @@ def _is_untrusted_plugin(state: str | None, hint: str | None) -> bool:
 
 
 def _untrusted_plugin_error(
-    slot: Slot, said: str, where: str, kind: type[WaterclockError], more: str = ""
+    slot: Slot, message: str, where: str, kind: type[WaterclockError], more: str = ""
 ) -> WaterclockError:
     listed = ", ".join(dict.fromkeys(("pgoutput", "test_decoding", slot.plugin)))
     return kind(
         "E861",
         f"the server does not trust {slot.plugin}",
         where=where,
-        why=f"its setting {_TRUSTED} does not list it: {said}",
+        why=f"its setting {_TRUSTED} does not list it: {message}",
         fix=f"in the server's postgresql.conf set {_TRUSTED} = '{listed}' (and its other entries), then run SELECT"
         f" pg_reload_conf() there{more}",
     )
@@ -298,15 +298,15 @@ def _untrusted_plugin_error(
 
 def untrusted_plugin_error(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
     """Build the error for a slot whose plugin the server no longer trusts; None if the error has another reason."""
-    said = getattr(error, "diag", None)
-    if said is None or not _is_untrusted_plugin(said.sqlstate, said.message_hint):
+    diagnostics = getattr(error, "diag", None)
+    if diagnostics is None or not _is_untrusted_plugin(diagnostics.sqlstate, diagnostics.message_hint):
         return None
     more = (
         "; then run again: no change is lost, as the slot keeps the log until then. Or use OPTIONS (decoder"
         " 'pgoutput'), which takes a new snapshot of the table: of rows that changed several times only the last"
         " values are known"
     )
-    return _untrusted_plugin_error(slot, str(said.message_primary), where, WaterclockError, more)
+    return _untrusted_plugin_error(slot, str(diagnostics.message_primary), where, WaterclockError, more)
 
 
 def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:

@@ -58,8 +58,8 @@ def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, Postgre
     """Return the columns of the unit's table by lower-case name; empty if the table does not exist."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
     there: dict[str, PostgresDestinationColumn] = {}
-    for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
-        column = StoredColumn(str(name), str(said), is_array=bool(is_array))
+    for name, declared_type, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
+        column = StoredColumn(str(name), str(declared_type), is_array=bool(is_array))
         if inexact_fields is not None:
             stored = _describe_composite(column, str(inexact_fields))
         else:

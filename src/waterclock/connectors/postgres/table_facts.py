@@ -262,7 +262,7 @@ def _altered_with_rows(facts: PostgresTableFacts, before: Mapping[str, Any], wan
     """
     if before.get("file", facts.file) == facts.file:
         return []
-    old = {number: said[2] for number, said in before["columns"].items() if len(said) > 2}
+    old = {number: parts[2] for number, parts in before["columns"].items() if len(parts) > 2}
     return [
         each.name
         for each in facts.columns

@@ -72,9 +72,9 @@ def columns_of(connection: Connection, unit: Unit) -> list[PostgresColumn]:
 
 
 def _describe_column(
-    name: str, said: tuple[str, str, str, str], precision: int | None, scale: int | None
+    name: str, type_names: tuple[str, str, str, str], precision: int | None, scale: int | None
 ) -> PostgresColumn:
-    type_name, kind, element, element_kind = said
+    type_name, kind, element, element_kind = type_names
     if element:
         of = "text" if element_kind == "e" else element
         spark = f"ARRAY<{_SIMPLE.get(of, 'STRING')}>" if of in _IN_ARRAYS else None

@@ -163,7 +163,7 @@ class ReceiverCollector:
         return replace(collected, left_out=left_out, may_lack=True)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Move files of events to the archive."""
+        """Move files of collected events to the archive. Return a report for each file that stays."""
         return self._files().archive(_build_landed_unit(unit), items)
 
     def _folder(self, unit: Unit) -> Path:

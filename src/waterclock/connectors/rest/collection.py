@@ -227,7 +227,7 @@ def _request_and_store_page(
     return series.keep(page, content)
 
 
-class NotFound(Exception):
+class ResourceNotFound(Exception):
     """Raised for a response 404 or 410 to a request that accepts it (`ApiRequest.may_lack`)."""
 
 
@@ -242,8 +242,8 @@ def request_page(
     """Request the page at a position. Return its body and the position of the next page, None after the last page.
 
     `adapt` changes the request before it is sent. `before` is the number of records on earlier pages.
-    Raises NotFound, E842 if the response does not have the declared structure, E843 if its link is not below the API's
-    url, and the errors of `Api.request`.
+    Raises ResourceNotFound, E842 if the response does not have the declared structure, E843 if its link is not below
+    the API's url, and the errors of `Api.request`.
     """
     resource, api = reading.resource, reading.api
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
@@ -251,7 +251,7 @@ def request_page(
 
     def read(answer: Response) -> tuple[Body, PagePosition | None]:
         if answer.is_not_found:
-            raise NotFound
+            raise ResourceNotFound
         body = Body((), (), None) if answer.status == 204 else body_of(answer.content, resource.rows)
         if answer.status == 204:
             return body, None

@@ -22,7 +22,7 @@ from waterclock.connectors.interface import Collected, EachRequest
 from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApiError, fill, fill_path
 from waterclock.connectors.rest.client import ApiRequest
-from waterclock.connectors.rest.collection import NotFound, RestSource, endless_pages_error, request_page
+from waterclock.connectors.rest.collection import ResourceNotFound, RestSource, endless_pages_error, request_page
 from waterclock.connectors.rest.option_definitions import EachOptions, Resource, details_of
 from waterclock.connectors.rest.page_store import Page, Series
 from waterclock.connectors.rest.paging import PagePosition, first_position
@@ -62,7 +62,7 @@ class _EachContext:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """By requested column, the JSON member of a stored line that contains the requested value."""
+        """The JSON member of a stored line that contains the requested value, by requested column."""
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 
@@ -253,7 +253,7 @@ def _request_keys(context: _EachContext, window: Window, keys: Sequence[str]) ->
     """Request some keys and the following pages of the response. Return the response for each key."""
     try:
         bodies = list(_request_pages(context, window, keys))
-    except (NotFound, OutsideApiError) as error:
+    except (ResourceNotFound, OutsideApiError) as error:
         if len(keys) > 1:  # some or all keys do not exist; a request for each shows which
             return {key: answer for one in keys for key, answer in _request_keys(context, window, [one]).items()}
         if not context.details.skips_not_found:

@@ -164,35 +164,37 @@ class SendOptions:
 
 def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[str, Any]) -> Resource:
     """Build the resource that a unit reads from its options, with those of its connection as defaults."""
-    said = {name: value for name, value in of_connection.items() if _is_known(name, OF_PAGES)} | dict(options)
-    style = str(said.get("paging", "none"))
-    following = str(said.get("next", "next_cursor" if style == "cursor" else ""))
-    size = said.get("page_size")
+    settings = {name: value for name, value in of_connection.items() if _is_known(name, OF_PAGES)} | dict(options)
+    style = str(settings.get("paging", "none"))
+    following = str(settings.get("next", "next_cursor" if style == "cursor" else ""))
+    size = settings.get("page_size")
     return Resource(
-        method=str(said.get("method", "GET")),
-        path=str(said.get("path", path.replace(".", "/"))),
-        params=tuple((name.removeprefix("params."), str(said[name])) for name in said if name.startswith("params.")),
-        is_in_body=said.get("params_in") == "body",
-        rows=path_of(said.get("rows")),
+        method=str(settings.get("method", "GET")),
+        path=str(settings.get("path", path.replace(".", "/"))),
+        params=tuple(
+            (name.removeprefix("params."), str(settings[name])) for name in settings if name.startswith("params.")
+        ),
+        is_in_body=settings.get("params_in") == "body",
+        rows=path_of(settings.get("rows")),
         paging=Paging(
             style,
-            str(said.get("page_param", style)),
-            int(said.get("first_page", 1)),
+            str(settings.get("page_param", style)),
+            int(settings.get("first_page", 1)),
             None if size is None else int(size),
-            str(said.get("size_param", "limit")),
+            str(settings.get("size_param", "limit")),
             path_of(following),
-            path_of(said.get("more")),
-            path_of(said.get("total")),
-            said.get("stop") == "short",
+            path_of(settings.get("more")),
+            path_of(settings.get("total")),
+            settings.get("stop") == "short",
         ),
         asked=WindowParams(
-            str(said.get("since", "")),
-            str(said.get("until", "")),
-            str(said.get("time_format", "iso")),
-            str(said.get("time_zone", "UTC")),
+            str(settings.get("since", "")),
+            str(settings.get("until", "")),
+            str(settings.get("time_format", "iso")),
+            str(settings.get("time_zone", "UTC")),
         ),
-        epoch=str(said.get("epoch", "")),
-        resume=float(said.get("resume", 3600)),
+        epoch=str(settings.get("epoch", "")),
+        resume=float(settings.get("resume", 3600)),
     )
 
 
@@ -230,14 +232,14 @@ def parse_sending(path: str, options: Mapping[str, Any]) -> SendOptions:
     )
 
 
-def path_of(said: object) -> tuple[str, ...]:
+def path_of(value: object) -> tuple[str, ...]:
     """Split a path such as `data.items` into its steps."""
-    return tuple(step for step in str(said or "").split(".") if step)
+    return tuple(step for step in str(value or "").split(".") if step)
 
 
-def rate_of(said: object) -> tuple[int, float] | None:
+def rate_of(value: object) -> tuple[int, float] | None:
     """Parse a rate into a number of requests and a period in seconds; None if the text is not a rate."""
-    match = _RATE.fullmatch(str(said))
+    match = _RATE.fullmatch(str(value))
     if match is None or not int(match[1]) or match[2] == "0":
         return None
     return int(match[1]), float(int(match[2] or 1) * _UNITS[match[3].lower()])

@@ -6,7 +6,7 @@ import re
 
 _AUTHORITY = re.compile(r"[^/?#]*")
 WRITTEN = "in a user or a password, / ? # @ % and blanks are written as %2F %3F %23 %40 %25 and %20"
-"""How to escape an address. Errors show this and not the parser's message, which may contain parts of the password."""
+"""The advice to escape an address. Errors show this and not the parser's message, which may contain a password."""
 
 
 def has_separator_in_password(url: str) -> bool:

@@ -46,7 +46,7 @@ class Tallies:
 
 
 Bounds = Mapping[datetime, datetime | None]
-"""By window start, the time from which changes are counted; None if all are counted."""
+"""The time from which changes are counted, by window start; None if all are counted."""
 
 
 def find_changed_windows(

@@ -184,7 +184,7 @@ class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
     ) -> Callable[[Bounds], Tallies]:
         """Return a function that counts the rows of each window that changed at or after the window's bound."""
 
-    def look(
+    def scan_changes(
         self, spark: Callable[[], SparkSession], unit: Unit, request: ChangeScanRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""

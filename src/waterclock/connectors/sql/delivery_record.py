@@ -102,7 +102,7 @@ class DeliveryRecord:
         row = self.execute(sql, (project, claim)).fetchone()
         if row is None or row[0] == DeliveryOutcome.KILLED.value:
             return missing_record_message(claim)
-        outcome, mode, label, brought = row
+        outcome, mode, label, delivered = row
         if not there:
             return f"the table {unit.path} is gone"
         if outcome == DeliveryOutcome.OLDER.value:
@@ -111,9 +111,11 @@ class DeliveryRecord:
             name, of_label = self.dialect.escape(table), self.dialect.escape(there[TIMELABEL])
             counted = f"SELECT count(*) FROM {name} WHERE {of_label} = {self.place}"
             rows = self.execute(counted, (label,)).fetchone()[0]
-            return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
+            return (
+                None if rows == delivered else f"{unit.path} holds {rows} rows of {label}, {delivered} were delivered"
+            )
         holds_some = self.execute(f"SELECT 1 FROM {self.dialect.escape(table)} {self._limit_one}", ()).fetchone()
-        return None if holds_some or not brought else f"the table {unit.path} is empty"
+        return None if holds_some or not delivered else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
         """Return another project that delivered a publish of this name to the database; None if there is none.

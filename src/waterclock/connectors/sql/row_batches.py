@@ -23,12 +23,12 @@ def batches_of_rows(
     fetch: Callable[[int], Sequence[tuple[Any, ...]]],
     extract: SqlExtract[Any, Any],
     label: Callable[[Sequence[Any]], tuple[pa.Array, pa.Array]],
-    came: list[int] | None = None,
+    fetched: list[int] | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield fetched rows in batches of up to `BATCH_ROWS`, with labels if they are read by window.
 
-    `label` takes the last value of each row, and returns the rows' labels and whether they are in a window. `came[0]`
-    is increased by the number of fetched rows, including those that are in no window.
+    `label` takes the last value of each row, and returns the rows' labels and whether they are in a window.
+    `fetched[0]` is increased by the number of fetched rows, including those that are in no window.
 
     Raises E812 for a value that does not fit its column's type.
     """
@@ -36,8 +36,8 @@ def batches_of_rows(
 
     schema, fetching = arrow_schema_of(extract), FetchSize(BATCH_ROWS)
     while rows := fetch(fetching.rows):
-        if came is not None:
-            came[0] += len(rows)
+        if fetched is not None:
+            fetched[0] += len(rows)
         labels: list[pa.Array] = []
         if extract.by_window:
             found, kept = label([row[-1] for row in rows])

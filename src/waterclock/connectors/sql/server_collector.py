@@ -140,9 +140,9 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         of_unit = (str(unit), reader.dialect.source_of(unit), columns, request.times, request.by_window)
         extract = reader.extract(self._source, *of_unit)
         counts = reader.count_excluded_rows(connection, extract)
-        came = [0]  # also counts rows in gaps between windows, which the SQL bounds do not exclude
+        fetched = [0]  # also counts rows in gaps between windows, which the SQL bounds do not exclude
         few = replace(extract, most=DIRECT_ROWS + 1)
-        read = read_if_few(reader.batches(connection, few, came), came)
+        read = read_if_few(reader.batches(connection, few, fetched), fetched)
         source: dict[str, Any] = {reader.place: extract.database.name}
         if read is not None:
             close()

@@ -210,7 +210,7 @@ def _bind_bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
 def count_excluded_rows(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
     """Count the rows that belong to no window. Invalid times are counted only in tables of up to a million rows.
 
-    Cost: a count of the rows without a data time, with an index, and one scan of up to a million rows (0.2 s)
+    Cost: a count of the rows without a data time, with an index, and one scan of up to a million rows (0.2 s).
     """
     if extract.by_window is None:
         return {}

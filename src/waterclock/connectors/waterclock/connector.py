@@ -152,7 +152,7 @@ class WaterclockCollector:
         found = self._read_ledger(
             lambda ledger: (_current_name(ledger, unit), LinkedTables(ledger.reads.declarations()))
         )
-        if found is None or found[0] not in found[1].said.tables:
+        if found is None or found[0] not in found[1].declarations.tables:
             return None
         name, upstream = found
         collected = upstream.find_collected_tables(leading)
@@ -188,7 +188,7 @@ class WaterclockCollector:
 
         place = self.place()
         try:
-            answer = Ledger.look(place.ledger, partial(_query_unmoved, query))
+            answer = Ledger.query(place.ledger, partial(_query_unmoved, query))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: this upgrades its ledger"
@@ -245,7 +245,7 @@ class WaterclockCollector:
 
 def _query_unmoved(query: Callable[[Ledger], R], ledger: Ledger) -> R:
     """Call `ask` with the ledger. Raises an error if the ledger was moved, because its old copy is outdated."""
-    ledger.keeping.refuse_moved()
+    ledger.maintenance.refuse_moved()
     return query(ledger)
 
 

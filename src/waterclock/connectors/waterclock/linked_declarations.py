@@ -25,11 +25,11 @@ _WORDS = re.compile(r"[\w.]+")
 class LinkedTables:
     """The tables of another project, as they are stored in its ledger."""
 
-    said: Declarations
+    declarations: Declarations
 
     def table(self, name: str, where: str) -> Table:
         """Return a table by its name. Raises E834, which suggests a similar name, if the project has no such table."""
-        known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
+        known = [each.name for each in self.declarations.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
             raise WaterclockError(
                 "E834",
@@ -42,16 +42,17 @@ class LinkedTables:
                     name, known, otherwise="use its name in the other project; a table is known once it ran"
                 ),
             )
-        return _build_table(self.said.tables[name])
+        return _build_table(self.declarations.tables[name])
 
     def is_dropped(self, name: str) -> bool:
         """Return whether the project no longer declares a table that it once declared."""
-        return not self.said.tables[name].is_declared
+        return not self.declarations.tables[name].is_declared
 
     def flow(self) -> Flow:
         """Return a flow of all tables without their queries. The ledger's records show which tables they read."""
         return Flow(
-            project=self.said.project or "", tables={name: _build_table(it) for name, it in self.said.tables.items()}
+            project=self.declarations.project or "",
+            tables={name: _build_table(it) for name, it in self.declarations.tables.items()},
         )
 
     def find_upstream_tables(self, name: str) -> set[str]:
@@ -59,8 +60,8 @@ class LinkedTables:
         found: set[str] = set()
         unchecked = [name]
         while unchecked:
-            named = set(_WORDS.findall(self.said.tables[unchecked.pop()].statement))
-            new = (named & self.said.tables.keys()) - found - {name}
+            named = set(_WORDS.findall(self.declarations.tables[unchecked.pop()].statement))
+            new = (named & self.declarations.tables.keys()) - found - {name}
             found |= new
             unchecked += new
         return found
@@ -70,7 +71,9 @@ class LinkedTables:
         found: dict[str, str] = {}
         for connection in connections:
             pattern = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
-            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := pattern.search(it.statement))}
+            found |= {
+                name: hit[1] for name, it in self.declarations.tables.items() if (hit := pattern.search(it.statement))
+            }
         return found
 
 

@@ -30,8 +30,8 @@ class ClaimSection(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_name(cls, said: Any) -> Any:
-        return {"claim": said} if isinstance(said, str) else said
+    def _read_name(cls, value: Any) -> Any:
+        return {"claim": value} if isinstance(value, str) else value
 
 
 class OidcSection(BaseModel):

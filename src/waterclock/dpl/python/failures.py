@@ -73,8 +73,8 @@ def _fix_of(raised: BaseException, path: Path, root: Path) -> str:
         return "remove the exit, or put it below `if __name__ == '__main__':`; each command loads the whole file"
     if not isinstance(raised, ModuleNotFoundError) or not raised.name:
         return "correct this line; waterclock check shows the output of print(...)"
-    beside = path.parent / f"{raised.name}.py"
-    if beside.is_file() and path.parent != root:
+    sibling = path.parent / f"{raised.name}.py"
+    if sibling.is_file() and path.parent != root:
         package = ".".join(path.parent.relative_to(root).parts)
         return f"modules are found from the project's folder: from {package} import {raised.name}"
     return "install it, or check its spelling; the project's own modules are found from the project's folder"

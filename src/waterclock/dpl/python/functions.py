@@ -34,7 +34,7 @@ SQL_TYPES = {
 }  # fmt: skip
 
 
-class FoundFunction:
+class FunctionDefinition:
     """A decorated function, with its definition in the syntax tree of its file. `span` is its position."""
 
     def __init__(self, function: FunctionType, texts: PythonSources, span: Span) -> None:
@@ -57,7 +57,7 @@ class FoundFunction:
             yield parameter, self.text.span(node) if node is not None and self.text else self.span
 
 
-def find_function(call: Call, texts: PythonSources, span: Span) -> FoundFunction:
+def find_function(call: Call, texts: PythonSources, span: Span) -> FunctionDefinition:
     """Return the function that a call decorates. Raises E252 if a batch could not load it by its file and name."""
     found = call.function
     if not isinstance(found, FunctionType):
@@ -83,7 +83,7 @@ def find_function(call: Call, texts: PythonSources, span: Span) -> FoundFunction
             "E252", f"{name} is assigned again later in the file",
             why="a batch finds a function by its file and its name", fix="give each function a different name",
         )  # fmt: skip
-    function = FoundFunction(found, texts, span)
+    function = FunctionDefinition(found, texts, span)
     changed = next(_list_loop_variables(function, call), None)
     if changed is not None:
         raise span.refuse(
@@ -94,7 +94,7 @@ def find_function(call: Call, texts: PythonSources, span: Span) -> FoundFunction
     return function
 
 
-def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
+def _list_loop_variables(found: FunctionDefinition, call: Call) -> Iterator[str]:
     """Yield the global names that a function's body uses and that a loop around its declaration changes."""
     if found.text is None or found.node is None or call.site.file != str(found.path):
         return
@@ -145,7 +145,7 @@ def transform_function(
 
 
 def describe_function(
-    found: FoundFunction,
+    found: FunctionDefinition,
     texts: PythonSources,
     arguments: tuple[Argument, ...],
     declarations: frozenset[End],
@@ -174,7 +174,7 @@ def describe_function(
     )
 
 
-def sql_type(annotation: object, found: FoundFunction) -> str | None:
+def sql_type(annotation: object, found: FunctionDefinition) -> str | None:
     """Return the Spark SQL type for an annotation, such as BIGINT for `int | None`; None if there is no such type."""
     resolved = _resolve_annotation(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
@@ -184,7 +184,7 @@ def sql_type(annotation: object, found: FoundFunction) -> str | None:
 
 
 def _argument(
-    parameter: inspect.Parameter, at: Span, found: FoundFunction, texts: PythonSources
+    parameter: inspect.Parameter, at: Span, found: FunctionDefinition, texts: PythonSources
 ) -> tuple[Argument, Span]:
     default = parameter.default
     name = parameter.name
@@ -221,7 +221,7 @@ def _read_call_argument(name: str, read_call: ReadCall, at: Span, texts: PythonS
     return Argument(name, read=Read(table, kind, duration), with_hidden=read_call.hidden), place
 
 
-def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
+def _is_window(parameter: inspect.Parameter, found: FunctionDefinition) -> bool:
     if parameter.annotation is parameter.empty:
         return parameter.name == "window"
     resolved = _resolve_annotation(parameter.annotation, found.function)

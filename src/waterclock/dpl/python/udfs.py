@@ -6,7 +6,7 @@ import inspect
 
 from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
-from waterclock.dpl.python.functions import FoundFunction, describe_function, find_function, sql_type
+from waterclock.dpl.python.functions import FunctionDefinition, describe_function, find_function, sql_type
 from waterclock.dpl.python.sources import PythonSources
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
@@ -34,7 +34,7 @@ def read_function_call(
     return python, [Clause("RETURN", ParsedFunction(parameters, returns, body), body.span if body else span)]
 
 
-def _parameters(call: Call, texts: PythonSources, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
+def _parameters(call: Call, texts: PythonSources, found: FunctionDefinition | None) -> tuple[tuple[str, str], ...]:
     declared = call.arguments.get("parameters")
     if declared is None or declared == "":
         return _read_annotations(found) if found else ()
@@ -60,7 +60,7 @@ def _parameters(call: Call, texts: PythonSources, found: FoundFunction | None) -
     return tuple(parameters)
 
 
-def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
+def _read_annotations(found: FunctionDefinition) -> tuple[tuple[str, str], ...]:
     parameters: list[tuple[str, str]] = []
     for parameter, at in found.parameters():
         is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
@@ -87,7 +87,7 @@ def _parameter_order_error(parameter: inspect.Parameter, at: Span) -> Waterclock
     )
 
 
-def _returns(call: Call, texts: PythonSources, span: Span, found: FoundFunction | None) -> str:
+def _returns(call: Call, texts: PythonSources, span: Span, found: FunctionDefinition | None) -> str:
     declared = call.arguments.get("returns")
     if declared is not None:
         cursor = texts.cursor(texts.argument(call.site, "returns", declared))

@@ -25,7 +25,7 @@ def deciding_columns(table: Table) -> frozenset[str]:
     for column in table.columns.named:
         found += _deciding_columns_of_column(table, column)
     for rule in table.rules:
-        if find_row_action(rule.rungs):
+        if find_row_action(rule.actions):
             found += _columns_in(rule.expression)
     return frozenset(name.lower() for name in found)
 
@@ -60,7 +60,7 @@ def _deciding_columns_of_column(table: Table, column: Column) -> Iterator[str]:
     if column.stays is not None:
         yield from (order.column for order in column.stays.order)
     for rule in column.rules:
-        if find_row_action(rule.rungs):
+        if find_row_action(rule.actions):
             yield from _columns_in(rule.expression)
 
 

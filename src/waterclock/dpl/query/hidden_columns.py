@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.column_scope import start_of
-from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
+from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
@@ -48,7 +48,7 @@ class HiddenColumnEdits:
 
 
 def compute_hiding(
-    source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[FoundTable], Sequence[str]]
+    source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[NamedTable], Sequence[str]]
 ) -> HiddenColumnEdits:
     """Return the edits that leave HIDDEN columns out of each `*` of a query, or of one branch of it.
 
@@ -193,7 +193,7 @@ class _HiddenColumnFinder:
         self.written: dict[int, frozenset[str]] = {}
         self.excepted: dict[int, list[str]] = {}
 
-    def read(self, table: FoundTable, hidden: tuple[str, ...]) -> None:
+    def read(self, table: NamedTable, hidden: tuple[str, ...]) -> None:
         """Add the edits for an input table with HIDDEN columns."""
         index, node = self.nested.at.get(table.start), self.nodes.get(table.start)
         begin = None if index is None else self.nested.select_that_reads[index]
@@ -234,7 +234,7 @@ class _HiddenColumnFinder:
             else:
                 self.hiding.stars[self.tokens[star].end + 1] = f" EXCEPT ({listed})"
 
-    def _leave_out(self, table: FoundTable, names: tuple[str, ...]) -> None:
+    def _leave_out(self, table: NamedTable, names: tuple[str, ...]) -> None:
         if names:
             self.hiding.left_out[table.start] = names
 

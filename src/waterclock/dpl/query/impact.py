@@ -182,8 +182,8 @@ class _ImpactReader:
     def _add_uses(self, read: str, column: str, known: str, *, is_made: bool) -> None:
         query = self.table.query
         uses = uses_in(query, read, column) if query is not None else frozenset()
-        if beside := uses - {VALUE}:
-            _impact_on(self.found, self.table.name, read).uses |= beside
+        if other_uses := uses - {VALUE}:
+            _impact_on(self.found, self.table.name, read).uses |= other_uses
         elif uses and not is_made:
             _impact_on(self.found, self.table.name, read).uses.add(VALUE)
         elif known and known != "by its name" and not is_made:

@@ -28,7 +28,7 @@ def is_mark(node: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTable:
+class NamedTable:
     """A table or view named in a query, with offsets in the source text.
 
     - `alias`: the alias to insert at the offset `alias_at`; None if the query gives one.
@@ -55,7 +55,7 @@ class FoundTable:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundValue:
+class NamedValue:
     """A call of WINDOW_START(), WINDOW_END(), TIMELABEL() or IS_PARTIAL() in a query."""
 
     name: str
@@ -71,8 +71,8 @@ class QueryNames:
     """
 
     tree: Any
-    tables: list[FoundTable] = field(default_factory=list)
-    values: list[FoundValue] = field(default_factory=list)
+    tables: list[NamedTable] = field(default_factory=list)
+    values: list[NamedValue] = field(default_factory=list)
     variables: dict[str, Span] = field(default_factory=dict)
     errors: list[WaterclockError] = field(default_factory=list)
     branches: list[tuple[ParsedQuery, QueryNames]] = field(default_factory=list)

@@ -17,7 +17,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import BUILTINS_BY_NAME, check_builtin_call
 from waterclock.dpl.query.determinism import WATCHED, check_deterministic_call
-from waterclock.dpl.query.names_in_query import FLAT, FoundTable, FoundValue, QueryNames, mark_in_tree
+from waterclock.dpl.query.names_in_query import FLAT, NamedTable, NamedValue, QueryNames, mark_in_tree
 from waterclock.dpl.query.scopes import CteScopes, written_ctes
 from waterclock.dpl.query.sources_in_tokens import check_sources_parsed
 from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
@@ -307,7 +307,7 @@ class _Finder:
             raise _too_many_names(span, parts)
         has_alias = bool(node.args.get("alias") and node.args["alias"].name)
         self.found.tables.append(
-            FoundTable(
+            NamedTable(
                 ".".join(parts), span, kind, duration, self.tokens[first].start, self.tokens[last].end + 1,
                 None if has_alias else parts[-1], self._alias_at(last),
             )
@@ -330,7 +330,7 @@ class _Finder:
         nodes = self.found.tree.find_all(exp.Table)
         return {node.this.meta.get("start") for node in nodes if isinstance(node.this, exp.Func)}
 
-    def _column(self, node: exp.Column, names: Mapping[str, FoundTable]) -> None:
+    def _column(self, node: exp.Column, names: Mapping[str, NamedTable]) -> None:
         """Refuse schema.table.column, because Spark knows the table only by its alias or by its name without schema."""
         parts = [part.name for part in node.parts]
         table = f"{parts[0]}.{parts[1]}"
@@ -439,7 +439,7 @@ class _Finder:
                 self._span(index, last).refuse("E216", f"{upper} takes no argument", fix=f"write {upper}()")
             )
         else:
-            self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
+            self.found.values.append(NamedValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
 
     def _mark(self, index: int) -> None:
         """Add a call of WATERMARK or NEXT_WATERMARK, whose value is read from a companion table."""
@@ -454,7 +454,7 @@ class _Finder:
                 fix=f"write {word}({'.'.join(parts) if len(parts) == 2 else 'schema.name'})",
             )
         whole = self._span(index, last)
-        found = FoundTable(".".join(parts), span, MARKS[word], None, whole.start, whole.end, None, whole.end, word)
+        found = NamedTable(".".join(parts), span, MARKS[word], None, whole.start, whole.end, None, whole.end, word)
         self.found.tables.append(found)
 
     def _check_stray_read(self, index: int, upper: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.column_scope import start_of
-from waterclock.dpl.query.names_in_query import FoundTable, is_mark
+from waterclock.dpl.query.names_in_query import NamedTable, is_mark
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import parse_duration
@@ -33,9 +33,9 @@ class TimeBound:
     It is measured from `column` of `read` to `other_column` of `other`.
     """
 
-    read: FoundTable
+    read: NamedTable
     column: str
-    other: FoundTable
+    other: NamedTable
     other_column: str
     most: timedelta
 
@@ -48,7 +48,7 @@ class _LinearSum:
     length: timedelta = timedelta()
 
 
-def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBound]:
+def time_bounds(tree: Any, tables: Mapping[int, NamedTable]) -> Iterator[TimeBound]:
     """Yield the time bounds of a query's joins; `tables` are its reads by their start offsets."""
     for select in tree.find_all(exp.Select):
         sources = dict(_sources(select, tables))
@@ -61,7 +61,7 @@ def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBou
 
 
 def _find_bounds_of_anti_joins(
-    select: exp.Select, outer: Mapping[str, FoundTable], tables: Mapping[int, FoundTable]
+    select: exp.Select, outer: Mapping[str, NamedTable], tables: Mapping[int, NamedTable]
 ) -> Iterator[TimeBound]:
     """Yield the time bounds in NOT EXISTS and anti joins, which select rows without a match in a PAST."""
     own = {alias for alias, table in outer.items() if table.kind is ReadKind.PLAIN}
@@ -101,7 +101,7 @@ def _may_bound(condition: Any) -> bool:
 
 
 def _find_bounds_between(
-    sources: Mapping[str, FoundTable], conditions: Sequence[Any], reads: set[str], others: set[str]
+    sources: Mapping[str, NamedTable], conditions: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
     """Yield the time bounds from rows of `reads` to rows of `others`; none if other conditions restrict the times."""
     for (early, late), most in _longest_differences(conditions).items():
@@ -212,7 +212,7 @@ def _split_conjunction(condition: Any) -> list[Any]:
     return [] if condition is None else [condition]
 
 
-def _sources(select: exp.Select, tables: Mapping[int, FoundTable]) -> Iterator[tuple[str, FoundTable]]:
+def _sources(select: exp.Select, tables: Mapping[int, NamedTable]) -> Iterator[tuple[str, NamedTable]]:
     joins = (join.this for join in select.args.get("joins") or () if (join.kind or "").upper() not in {"ANTI", "SEMI"})
     first = select.args.get("from_")
     for node in ([first.this] if first is not None else []) + list(joins):
@@ -220,7 +220,7 @@ def _sources(select: exp.Select, tables: Mapping[int, FoundTable]) -> Iterator[t
             yield from _list_named_tables(node, tables)
 
 
-def _list_named_tables(node: exp.Table, tables: Mapping[int, FoundTable]) -> Iterator[tuple[str, FoundTable]]:
+def _list_named_tables(node: exp.Table, tables: Mapping[int, NamedTable]) -> Iterator[tuple[str, NamedTable]]:
     start = start_of(node)
     table = tables.get(start) if start is not None else None
     if table is not None and not table.is_flat:

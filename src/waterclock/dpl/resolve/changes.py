@@ -54,8 +54,8 @@ def _find_change_errors(draft: UnresolvedTable, mode: ParsedMode | None) -> Iter
             why="a change log contains changes of tables, not of queries",
             fix="name the table, and put the query into a TRANSFORM",
         )
-    for name, ladder in _list_actions(draft):
-        if any(rung.action in _REMOVE for rung in ladder):
+    for name, actions in _list_actions(draft):
+        if any(each.action in _REMOVE for each in actions):
             yield draft.span.refuse(
                 "E329",
                 f"{name} of {draft.name} removes single changes",
@@ -66,12 +66,12 @@ def _find_change_errors(draft: UnresolvedTable, mode: ParsedMode | None) -> Iter
 
 def _list_actions(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
     for rule in draft.declared.rules:
-        yield f"the rule {rule.name}", rule.rungs
+        yield f"the rule {rule.name}", rule.actions
     for column in draft.declared.columns.named:
-        for ladder in (column.else_of_type, column.else_of_null, column.else_of_key):
-            yield f"the column {column.name}", ladder
+        for actions in (column.else_of_type, column.else_of_null, column.else_of_key):
+            yield f"the column {column.name}", actions
         for rule in column.rules:
-            yield f"the rule {rule.name}", rule.rungs
+            yield f"the rule {rule.name}", rule.actions
 
 
 def resolve_changes(draft: UnresolvedTable, mode: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:

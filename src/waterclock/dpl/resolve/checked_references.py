@@ -96,7 +96,7 @@ def _find_problems(
 def _check_actions(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
     for column in draft.declared.columns.named:
         own = column.references.otherwise if column.references and column.name in checked.columns else ()
-        if own and own != checked.ladder:
+        if own and own != checked.actions:
             yield reference_span(draft, column.name).refuse(
                 "E282",
                 f"different ELSE actions for one reference to {checked.table}",

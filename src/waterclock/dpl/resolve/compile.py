@@ -10,7 +10,6 @@ from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import ValidConnections, resolve_connections
-from waterclock.dpl.resolve.duplicate_names import names_of
 from waterclock.dpl.resolve.flats import FlatResolver
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_circles
@@ -18,6 +17,7 @@ from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.grants import GrantResolver
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import add_late_row_tables
+from waterclock.dpl.resolve.project_names import names_of
 from waterclock.dpl.resolve.published_personal_data import check_published_personal_data
 from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas

@@ -181,18 +181,18 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 def _describe_columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
-    text += [f"parsed() {format_actions(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
+    text += [f"parsed() {format_actions(columns.unread.actions)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_describe_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
 def _describe_column(column: Column) -> str:
     rules = [_describe_rule(rule) for rule in column.rules]
     type_text = "".join(column.type.upper().split()) if column.type else None
-    ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
+    actions = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
     if column.references and column.references.otherwise:
         of = column.references
-        ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
-    texts = [f"{what} else {format_actions(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+        actions[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
+    texts = [f"{what} else {format_actions(each)}" for what, each in actions.items() if each not in ((), FAILS)]
     texts += [str(column.stays)] if column.stays else []
     texts += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
@@ -201,7 +201,7 @@ def _describe_column(column: Column) -> str:
 
 
 def _describe_rule(rule: Rule) -> str:
-    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_actions(rule.rungs)}"
+    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_actions(rule.actions)}"
 
 
 def _with_single_spaces(expression: str) -> str:

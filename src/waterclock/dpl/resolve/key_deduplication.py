@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedKeyStays
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import key_ladder, key_stays
+from waterclock.flow.checks import key_actions, key_stays
 from waterclock.flow.declarations import Read
 from waterclock.flow.enums import Kind, ReadKind, TableType
 from waterclock.flow.rule_actions import find_row_action
@@ -66,7 +66,7 @@ def _check_equal_clauses(key_options: list[ParsedKeyStays]) -> Iterator[Waterclo
 
 
 def _check_drops_rows(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
-    if find_row_action(key_ladder(draft.declared)) is None:
+    if find_row_action(key_actions(draft.declared)) is None:
         yield key_options[0].span.refuse(
             "E288",
             f"KEY {key_options[0].span.text} removes no row from {draft.name}",

@@ -22,7 +22,7 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.merge_settings import Merge
-from waterclock.flow.published import PublishedExpression, find_sent_name
+from waterclock.flow.published_columns import PublishedExpression, find_sent_name
 
 _RESERVED = "_deleted"
 _BY_ROW = "each row is sent on its own, computed from its own columns"

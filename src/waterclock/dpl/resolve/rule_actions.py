@@ -98,13 +98,13 @@ def _check_duplicate_rules(columns: Iterable[ParsedColumn]) -> Iterator[Waterclo
 
 
 def _check_key(columns: Iterable[ParsedColumn]) -> Iterator[WaterclockError]:
-    ladders = [
+    declared = [
         (column.declared.else_of_key, column.span)
         for column in columns
         if column.declared.is_key and column.declared.else_of_key
     ]
-    for ladder, span in ladders[1:]:
-        if ladder != ladders[0][0]:
+    for actions, span in declared[1:]:
+        if actions != declared[0][0]:
             yield span.refuse(
                 "E274",
                 "different ELSE actions for one key",
@@ -130,7 +130,7 @@ def _check_fold(draft: UnresolvedTable, columns: Iterable[ParsedColumn]) -> Iter
     keys = {key.lower() for key in draft.declared.fold.keys} if draft.declared.fold else set()
     for column in columns:
         first = next(
-            (ladder[0].action for ladder in (column.declared.else_of_null, column.declared.else_of_key) if ladder), None
+            (each[0].action for each in (column.declared.else_of_null, column.declared.else_of_key) if each), None
         )
         if column.name.lower() in keys and first in {Action.WARN, Action.HOLD}:
             yield column.span.refuse(

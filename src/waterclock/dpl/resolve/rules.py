@@ -75,10 +75,10 @@ def rule_of(
         if comparison is None:
             return None
     name = rule.name or (f"{rule.expression.text} OF {rule.of}" if rule.of else rule.expression.text)
-    rungs = rule.otherwise or FAILS
-    ladder = rungs if len(rungs) > 1 or rungs[0].most is not None else ()
+    actions = rule.otherwise or FAILS
+    limited = actions if len(actions) > 1 or actions[0].most is not None else ()
     place, bound = rule.expression.span.place, rule.expression.variables
-    return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison, rule.of)
+    return Rule(text, name, scope, actions[0].action, place, bound, limited, comparison, rule.of)
 
 
 def _input_history_error(rule: ParsedRule) -> WaterclockError:
@@ -107,8 +107,8 @@ def _history_error(rule: ParsedRule) -> WaterclockError:
 
 def _batch_rule_error(rule: ParsedRule) -> WaterclockError | None:
     """Return the error for a batch or table rule with a limit, QUARANTINE or DROP: it does not apply to single rows."""
-    rows = next((rung.action.name for rung in rule.otherwise if rung.action in ROW_ACTIONS), None)
-    if rows is None and all(rung.most is None for rung in rule.otherwise):
+    rows = next((each.action.name for each in rule.otherwise if each.action in ROW_ACTIONS), None)
+    if rows is None and all(each.most is None for each in rule.otherwise):
         return None
     what = "table" if rule.is_over_table else "whole input" if rule.of else "batch"
     return rule.expression.span.refuse(

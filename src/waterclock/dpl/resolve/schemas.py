@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from waterclock.dpl.query.column_scope import Resolver, unknown_column
-from waterclock.dpl.query.names_in_query import FoundTable
+from waterclock.dpl.query.names_in_query import NamedTable
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.storable_columns import check_column_names, check_storable
 from waterclock.dpl.query.type_families import Family, family_of_type
@@ -287,7 +287,7 @@ class Schemas:
 class _ColumnsByOffset:
     """A callable that returns the columns of the table, view or FLAT at an offset in a query."""
 
-    def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
+    def __init__(self, tables: Mapping[int, NamedTable], schemas: Schemas) -> None:
         self.tables = tables
         self.schemas = schemas
 

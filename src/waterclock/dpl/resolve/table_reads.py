@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.query.names_in_query import FoundTable
+from waterclock.dpl.query.names_in_query import NamedTable
 from waterclock.dpl.query.splice import list_reads, variables_of
 from waterclock.dpl.resolve.checked_references import add_parent_inputs, reference_span
 from waterclock.dpl.resolve.connections import ValidConnections
@@ -113,7 +113,7 @@ class ReadResolver:
     def _resolve_argument(self, draft: UnresolvedTable, argument: Argument, span: Span) -> Argument:
         if argument.flat is not None:
             unresolved = argument.flat
-            at = FoundTable(
+            at = NamedTable(
                 unresolved.read.table,
                 span,
                 ReadKind.PLAIN,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from waterclock.dpl.query.hidden_columns import compute_hiding
-from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
+from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.resolve.flats import FlatResolver
@@ -113,7 +113,7 @@ class QueryResolver:
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
         """Return a reference to the view that a Python argument reads, with offsets of 0; None if it is invalid."""
-        found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
+        found = NamedTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
         return self._inline_view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class QueryResolver:
         draft = self.flats.drafts.get(name)
         return draft.declared.hidden_columns if draft is not None else ()
 
-    def _resolve_reference(self, found: FoundTable, own: str, base: int) -> TableReference | None:
+    def _resolve_reference(self, found: NamedTable, own: str, base: int) -> TableReference | None:
         at = TableReference(found.start - base, found.end - base, found.alias, found.alias_at - base)
         if found.mark:
             return self._mark_reference(found, own, at)
@@ -184,7 +184,7 @@ class QueryResolver:
         self.errors.append(self._unknown_name_error(found, own))
         return None
 
-    def _mark_reference(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
+    def _mark_reference(self, found: NamedTable, own: str, at: TableReference) -> TableReference | None:
         """Return the read of the `_mark` table with a table's watermark; None, which is reported, if there is none."""
         table = self.tables.get(found.name)
         if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
@@ -195,7 +195,7 @@ class QueryResolver:
             self.errors.append(no_watermark_error(found, self.tables))
         return None
 
-    def flat(self, found: FoundTable, own: str) -> Flat | None:
+    def flat(self, found: NamedTable, own: str) -> Flat | None:
         """Return the resolved FLAT of a table; None if it is invalid, which is reported."""
         if found.name in self.tables:
             return self.flats.of(found.name, found.span, is_exact=found.is_exact)
@@ -212,7 +212,7 @@ class QueryResolver:
         self.errors.append(self._unknown_name_error(found, own))
         return None
 
-    def _inline_view(self, found: FoundTable, at: TableReference) -> TableReference | None:
+    def _inline_view(self, found: NamedTable, at: TableReference) -> TableReference | None:
         if found.name in self._path:
             path = " → ".join([*self._path[self._path.index(found.name) :], found.name])
             self.errors.append(
@@ -232,7 +232,7 @@ class QueryResolver:
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
-    def _unknown_name_error(self, found: FoundTable, own: str) -> WaterclockError:
+    def _unknown_name_error(self, found: NamedTable, own: str) -> WaterclockError:
         known = [name for name in self.list_relations() if name != own]
         if found.name in self.publishes:
             return found.span.refuse(
@@ -263,7 +263,7 @@ class QueryResolver:
         return unknown_table_error(found.name, found.span, known, self.tables)
 
 
-def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
+def no_watermark_error(found: NamedTable, tables: Mapping[str, Statement]) -> WaterclockError:
     """Build the error for WATERMARK(table) if the table declares no WATERMARK."""
     is_view = found.name not in tables
     having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
@@ -302,7 +302,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"
 
 
-def _no_effect_error(found: FoundTable) -> WaterclockError:
+def _no_effect_error(found: NamedTable) -> WaterclockError:
     """Build the error for a read function, such as PAST, around a view whose query has no plain table name."""
     word = found.kind.name
     return found.span.refuse(
@@ -313,12 +313,12 @@ def _no_effect_error(found: FoundTable) -> WaterclockError:
     )
 
 
-def _wrap_query(query: Query, found: FoundTable) -> Query:
+def _wrap_query(query: Query, found: NamedTable) -> Query:
     """Return the query of a view with a read function, such as PAST, applied to each plain table name in it."""
     return replace(query, tables=tuple(_wrap_reference(reference, found) for reference in query.tables))
 
 
-def _wrap_reference(reference: TableReference, found: FoundTable) -> TableReference:
+def _wrap_reference(reference: TableReference, found: NamedTable) -> TableReference:
     if reference.view is not None:
         return replace(reference, view=_wrap_query(reference.view, found))
     if reference.is_mark and found.kind is ReadKind.PAST:

@@ -240,7 +240,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
     return expression_of(cursor.source, cursor.tokens[inner[0].token : inner[-1].token + 1], span)
 
 
-def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
+def list_column_names(words: Sequence[Word]) -> tuple[str, ...] | None:
     """Return the column names in a column list that has errors, from its words; None for a list that contains `*`."""
     names: list[str] = []
     depth = in_type = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.syntax.clause_definition import ClauseDefinition
 from waterclock.dpl.syntax.clause_parsing import read_clause, rule_of_view_error, skip_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS, clause_words
-from waterclock.dpl.syntax.column_clause import names_listed
+from waterclock.dpl.syntax.column_clause import list_column_names
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import foreign_clause_error, foreign_statement_error
@@ -271,7 +271,7 @@ class _StatementParser:
                 try:
                     skip_brackets(cursor)
                     if word == "COLUMNS" and error.code not in _SYNTAX_CODES:
-                        self.listed = names_listed(cursor.words[opening : cursor.index])
+                        self.listed = list_column_names(cursor.words[opening : cursor.index])
                 except WaterclockError:
                     cursor.index = len(cursor.words)
                     self.failed.add(UNREAD)

@@ -36,10 +36,10 @@ def take_otherwise(cursor: Cursor) -> RuleActions:
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index
         cursor.take()
-        rung = _parse_action(cursor)
+        action = _parse_action(cursor)
         if found:
-            _check_order(found[-1], rung, cursor.span_since(start))
-        found.append(rung)
+            _check_order(found[-1], action, cursor.span_since(start))
+        found.append(action)
     if cursor.at("AT", "MOST"):
         raise cursor.here().refuse(
             "E270",
@@ -123,36 +123,36 @@ def _parse_limit(cursor: Cursor) -> tuple[Decimal, Span]:
         ) from None
 
 
-def _check_order(before: RuleAction, rung: RuleAction, span: Span) -> None:
+def _check_order(before: RuleAction, after: RuleAction, span: Span) -> None:
     if before.most is None:
         raise span.refuse(
             "E270",
             f"{span.text} is never reached",
             why=f"{before.action.name} before it has no limit",
-            fix=f"write ELSE {before.action.name} AT MOST 1 PERCENT ELSE {rung.action.name}",
+            fix=f"write ELSE {before.action.name} AT MOST 1 PERCENT ELSE {after.action.name}",
         )
-    if rung.most is not None and rung.is_percent == before.is_percent and rung.most <= before.most:
+    if after.most is not None and after.is_percent == before.is_percent and after.most <= before.most:
         raise span.refuse(
             "E270",
             f"{span.text} is never reached",
             why=f"{before.action.name} before it has the limit {_format_limit(before)}",
-            fix=f"write a higher limit, or none: ELSE {rung.action.name}",
+            fix=f"write a higher limit, or none: ELSE {after.action.name}",
         )
-    if rung.action in ROW_ACTIONS:
+    if after.action in ROW_ACTIONS:
         raise span.refuse(
             "E271",
-            f"{rung.action.name} comes after {before.action.name}",
+            f"{after.action.name} comes after {before.action.name}",
             why="rows are quarantined while they are written, before their number is known",
-            fix=f"write it first: ELSE {rung.action.name} AT MOST {_format_limit(before)} ELSE HOLD",
+            fix=f"write it first: ELSE {after.action.name} AT MOST {_format_limit(before)} ELSE HOLD",
         )
-    if is_weaker(rung.action, before.action):
+    if is_weaker(after.action, before.action):
         raise span.refuse(
             "E271",
-            f"{rung.action.name} comes after {before.action.name}, which is at least as strict",
+            f"{after.action.name} comes after {before.action.name}, which is at least as strict",
             why="more broken rows would have no stricter action than fewer",
             fix="continue with HOLD or FAIL",
         )
 
 
-def _format_limit(rung: RuleAction) -> str:
-    return f"{rung.most}{' PERCENT' if rung.is_percent else ''}"
+def _format_limit(action: RuleAction) -> str:
+    return f"{action.most}{' PERCENT' if action.is_percent else ''}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroup:
-    """What a group has committed: the number of rows, the number of earlier windows made again, and warnings."""
+    """The content of a group's commit: the number of rows, the number of earlier windows made again, and warnings."""
 
     rows: int
     earlier: int

@@ -32,7 +32,7 @@ def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
 def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, Claim]:
     """Take the claim of the group, and return it with the fixed inputs.
 
-    If another runner has collected the same changes meanwhile, the inputs are fixed anew, and the claim is retried.
+    If another runner has collected the same changes meanwhile, the inputs are fixed again, and the claim is retried.
     """
     claims = attempt.work.ledger.claims
     for _ in range(_MOST_ATTEMPTS):
@@ -77,7 +77,9 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
 def _restatement_reason(attempt: GroupAttempt, bound: BoundInputs) -> str | None:
     """Return why done labels are made again, if that is neither requested nor due to changed inputs. Otherwise None."""
     if attempt.held is not None:
-        return None if attempt.held.said else "a held batch is released"  # the request may have been withdrawn
+        return (
+            None if attempt.held.release_request else "a held batch is released"
+        )  # the request may have been withdrawn
     return "late rows within LOOKBACK" if bound.again else None
 
 

@@ -71,7 +71,7 @@ def _find_drop_boundary(work: RunContext, table: Table) -> datetime | None:
     """Return the instant before which RETAIN dropped the destination's label tables. None if it dropped none."""
     if table.destination is None or not is_behind_view(table.destination):
         return None
-    return work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
+    return work.ledger.maintenance.drop_boundary(table.reads[0].table, by=FOREVER)
 
 
 def _missing_slice_error(table: Table, piece: Slice, new: Manifest) -> WaterclockError:

@@ -14,11 +14,11 @@ from waterclock.dpl.query.group_measures import group_measures_in
 from waterclock.engine.batch.row_filters import list_findings, row_filter_of
 from waterclock.engine.batch.rule_values import evaluate_aggregates
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import Requirement, checks_of, key_ladder, list_batch_rules, may_repeat_keys
+from waterclock.flow.checks import Requirement, checks_of, key_actions, list_batch_rules, may_repeat_keys
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import counts_rows
-from waterclock.flow.published import list_sent_keys
+from waterclock.flow.published_columns import list_sent_keys
 from waterclock.flow.rule_actions import FAILS, find_outcome
 from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
@@ -132,7 +132,7 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     warnings.extend(_quarantine_warnings(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
     if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, filter_counts):
-        action = key_ladder(table)[0].action
+        action = key_actions(table)[0].action
         texts_by_action.get(action, warnings).extend(key_findings(spark, folder, manifest, table.columns.keys))
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
@@ -188,8 +188,8 @@ def never_null_columns(table: Table) -> list[str]:
     found = []
     for name in not_null_columns(table):
         column = declared.get(name)
-        ladder = (column.else_of_null or (key_ladder(table) if column.is_key else FAILS)) if column else FAILS
-        if ladder[0].action not in {Action.WARN, Action.HOLD}:
+        actions = (column.else_of_null or (key_actions(table) if column.is_key else FAILS)) if column else FAILS
+        if actions[0].action not in {Action.WARN, Action.HOLD}:
             found.append(name)
     return found
 
@@ -220,7 +220,7 @@ def key_findings(
 def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
     for rule in list_batch_rules(table):
         broken = measures.get(f"expect:{rule.name}") or 0
-        action = find_outcome(rule.rungs, broken, rows)
+        action = find_outcome(rule.actions, broken, rows)
         if rule.scope is Scope.ROW and action is not None:
             yield action, f"{rule.name}: {broken} of {rows} rows violate ({rule.expression})"
 
@@ -231,7 +231,7 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
         count = measures.get(f"null:{name}") or 0
         column = declared.get(name)
         own = column.else_of_null if column else ()
-        of_key = key_ladder(table) if column and column.is_key else FAILS
+        of_key = key_actions(table) if column and column.is_key else FAILS
         action = find_outcome(own or of_key, count, rows)
         if action is not None:
             yield action, f"{name} is null in {count} of {rows} rows"

@@ -80,7 +80,7 @@ def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -
 def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
     """Request that the next run gives up damaged labels, so that they no longer block readers.
 
-    Raises E413 if a label is not done
+    Raises E413 if a label is not done.
     """
     who = work.settings.who
     work.ledger.decisions.retry(table.name, labels, who=who)

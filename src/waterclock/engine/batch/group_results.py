@@ -62,7 +62,7 @@ def build_hold_results(
 def describe_release(attempt: GroupAttempt) -> Mapping[str, Any]:
     """Return who released the held batch (`by`), and why: the user who requested it, or else the user of this run."""
     own = {"by": attempt.work.settings.who, "why": attempt.group.batches[0].reason}
-    return attempt.held.said if attempt.held is not None and attempt.held.said else own
+    return attempt.held.release_request if attempt.held is not None and attempt.held.release_request else own
 
 
 def _filter_counts(attempt: GroupAttempt, sealed: SealedGroup, manifest: Manifest) -> Mapping[str, Any]:

@@ -164,7 +164,7 @@ def _find_dropped_spans(work: RunContext, of: Table) -> dict[str, tuple[datetime
     """
     dropped: dict[str, tuple[datetime, datetime]] = {}
     for name in dict.fromkeys([of.name, *(read.table for read in of.reads)]):
-        before = work.ledger.keeping.drop_boundary(name, by=FOREVER)
+        before = work.ledger.maintenance.drop_boundary(name, by=FOREVER)
         first = next(iter(work.ledger.reads.covered_windows(name)), None) if before is not None else None
         if before is not None and first is not None:
             dropped[name] = (first[0], before)

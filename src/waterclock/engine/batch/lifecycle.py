@@ -12,7 +12,7 @@ from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost_delivery
 from waterclock.engine.batch.expectations import batch_hold_error
-from waterclock.engine.batch.failures import close_failed
+from waterclock.engine.batch.failed_attempts import close_failed
 from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
 from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.releasing import record_release
@@ -30,7 +30,7 @@ from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.open_tables import has_columns
 
 
-def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
+def run_group(work: RunContext, group: Group, now: datetime) -> GroupReport:
     """Take a group through its lifecycle once. Never raises if the batch fails: the report has the error.
 
     A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be determined now

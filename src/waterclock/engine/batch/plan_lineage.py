@@ -67,7 +67,7 @@ _Columns = tuple[_Column, ...]
 def lineage_of(plan: PlanNode, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
     """Return the lineage of a plan's columns. It is unknown if their names are not `names`.
 
-    `tables` are all input tables. Cost: some microseconds for each column of each operator
+    `tables` are all input tables. Cost: some microseconds for each column of each operator.
     """
     tables = tuple(tables)
     follower = _PlanWalker(sources, frozenset((table, "*") for table in tables))

@@ -25,7 +25,7 @@ from waterclock.files.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
-from waterclock.flow.published import list_sent_keys
+from waterclock.flow.published_columns import list_sent_keys
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest

@@ -21,20 +21,19 @@ from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Columns, Table
 from waterclock.planner.plan import Group
-from waterclock.spark_sql import quote_name
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.column_casts import ConformedRows, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.quarantined_rows import rows_as_they_came
+from waterclock.storage.slices.quarantined_rows import read_original_rows
 from waterclock.storage.slices.read import frame_of_slices
-from waterclock.storage.slices.row_filter import HIDDEN
 from waterclock.storage.slices.rule_marks import ROW_TEXT
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_IS_NEW = f"{HIDDEN}is_new"
+_IS_NEW = f"{INTERNAL_PREFIX}is_new"
 
 
 def add_stored_rows(
@@ -87,7 +86,7 @@ def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Mani
     """Return the rows of slices, and then the quarantined rows of each slice."""
     if not manifests:
         return []
-    aside = [rows for it in manifests if (rows := rows_as_they_came(spark, folder, it)) is not None]
+    aside = [rows for it in manifests if (rows := read_original_rows(spark, folder, it)) is not None]
     return [frame_of_slices(spark, folder, manifests), *aside]
 
 

@@ -12,14 +12,13 @@ from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.declarations import Table
-from waterclock.spark_sql import quote_name, sql_text
-from waterclock.storage.slices.row_filter import HIDDEN
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_STATE, _FOUND = f"{HIDDEN}state", f"{HIDDEN}found"
+_STATE, _FOUND = f"{INTERNAL_PREFIX}state", f"{INTERNAL_PREFIX}found"
 
 
 def mark_orphans(
@@ -55,7 +54,7 @@ def _mark_orphans(
         parent = next(each for each in pinned if each.read == checked.read)
         state = (parent.bound.low, parent.bound.high, parent.slices, parent.steps)
         states.setdefault(state, (parent, []))[1].append(label_of(label))
-    named = [f"{HIDDEN}key_{at}" for at in range(len(keys))]
+    named = [f"{INTERNAL_PREFIX}key_{at}" for at in range(len(keys))]
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
     own = [types[column.lower()] for column in checked.columns]
     frames = [

@@ -50,13 +50,13 @@ def group_to_release(work: RunContext, table: Table, label: datetime, now: datet
 class HeldBatch:
     """A held batch to release: its sealed slice, the claim that sealed it, and the result to record.
 
-    `said`: who requested the release, and why. It is empty if the user of this run releases the batch.
+    `release_request`: who requested the release, and why. It is empty if the user of this run releases the batch.
     """
 
     manifest: Manifest
     request: ClaimRequest
     result: BatchResult
-    said: Mapping[str, Any] = field(default_factory=dict)
+    release_request: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find_held_batch(

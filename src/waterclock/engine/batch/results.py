@@ -55,7 +55,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:
-    """Rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
+    """The rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
 
     `of_nothing`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
     """

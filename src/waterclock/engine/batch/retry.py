@@ -9,7 +9,7 @@ from datetime import datetime
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
 
 from waterclock.engine.batch.expectations import HeldBackError
-from waterclock.engine.batch.lifecycle import carry_out
+from waterclock.engine.batch.lifecycle import run_group
 from waterclock.engine.newer_flow import refused_for_newer_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
@@ -20,7 +20,7 @@ from waterclock.planner.plan import Batch, Group
 _LONGEST_WHY = 120
 
 
-def carry_out_with_retries(work: RunContext, group: Group, now: datetime) -> tuple[GroupReport, ...]:
+def run_group_with_retries(work: RunContext, group: Group, now: datetime) -> tuple[GroupReport, ...]:
     """Run a group with retries. Return one report, or one for each part if it was split.
 
     Transient errors are retried with growing waits. Permanent errors are not, nor is a batch whose JVM has ended. A
@@ -70,7 +70,7 @@ def _run_with_retries(work: RunContext, group: Group, now: datetime) -> GroupRep
         before_sleep=lambda state: _report_retry(work, group, state),
         retry_error_callback=_last_report,
     )
-    return refused_for_newer_flow(work, retrying(carry_out, work, group, now))
+    return refused_for_newer_flow(work, retrying(run_group, work, group, now))
 
 
 def _is_final(report: GroupReport) -> bool:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.checks import Check, Requirement, checks_of, key_ladder, key_stays, loose_types, marks_rows
+from waterclock.flow.checks import Check, Requirement, checks_of, key_actions, key_stays, loose_types, marks_rows
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import find_outcome
-from waterclock.spark_sql import quote_name
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
 from waterclock.storage.slices.row_filter import (
     DROPPED,
-    HIDDEN,
     SET_ASIDE,
     STAYS,
     UNREAD,
@@ -39,7 +38,7 @@ FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 def row_filter_of(table: Table) -> RowFilter | None:
     """Return the table's row filter. None if no check removes rows, or counts broken keys, types or references."""
-    if not marks_rows(table) and key_ladder(table)[0].most is None:
+    if not marks_rows(table) and key_actions(table)[0].most is None:
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Requirement.KEY), None)
@@ -59,7 +58,7 @@ def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | Non
     return (
         None
         if row_filter is None or shaped.raw is None
-        else RowFilterSettings(row_filter, shaped.raw, shaped.came, past=past)
+        else RowFilterSettings(row_filter, shaped.raw, shaped.raw_schema, past=past)
     )
 
 
@@ -75,7 +74,7 @@ def union_shapes(
         shown = [name for name in shaped.frame.columns if not is_hidden(name) or name not in hidden]
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
-    schema = merged_schema([shaped.came for shaped in shapes])
+    schema = merged_schema([shaped.raw_schema for shaped in shapes])
     return reduce(_union_by_name, frames), RowFilterSettings(through.row_filter, {}, schema, ROW_TEXT)
 
 
@@ -96,12 +95,12 @@ def mismatch_columns_of(table: Table) -> dict[str, str] | None:
 
 def mismatch_columns(table: Table) -> dict[str, str]:
     """Map each typed column, in lower case, to the hidden column that marks an invalid value."""
-    return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
+    return {name: f"{INTERNAL_PREFIX}bad_{at}" for at, name in enumerate(loose_types(table))}
 
 
 def orphan_marks(table: Table) -> dict[tuple[str, ...], str]:
     """Map the columns of each checked reference to the hidden column that marks a row whose parent is missing."""
-    return {each.columns: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
+    return {each.columns: f"{INTERNAL_PREFIX}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
 def list_findings(table: Table, filter_counts: FilterCounts) -> Iterator[tuple[Action, str]]:
@@ -116,7 +115,7 @@ def find_actions(checks: Iterable[Check], filter_counts: FilterCounts, *, of: st
     """
     for check in checks:
         broken = filter_counts.broken.get(check.name, 0)
-        action = find_outcome(check.ladder, broken, filter_counts.rows)
+        action = find_outcome(check.actions, broken, filter_counts.rows)
         if action is None or action is Action.DROP:
             continue
         yield (
@@ -142,7 +141,7 @@ def measures_of(filter_counts: FilterCounts) -> dict[str, object]:
 def _action_suffix(check: Check, action: Action) -> str:
     if action is Action.QUARANTINE:
         return ", quarantined"
-    before = list(takewhile(lambda rung: rung.action is not action, check.ladder))
+    before = list(takewhile(lambda each: each.action is not action, check.actions))
     return f", beyond {before[-1]}" if before else ""
 
 

@@ -129,7 +129,7 @@ def _frame_with_slices(work: RunContext, spark: SparkSession, table: Table, seal
 
 def _find_kept_start(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> datetime:
     """Return the first window that readers see once the slices are committed: neither dropped nor beyond RETAIN."""
-    dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    dropped = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
     newest = work.ledger.reads.newest(table.name)
     ends = [*(table.cadence.next(each.label) for each in sealed), *([newest.end] if newest else [])]
     return max(dropped, find_retained_start(table, max(ends)) or BEGINNING)

@@ -23,7 +23,7 @@ def find_new_schema(
 ) -> dict[datetime, dict[str, Any]]:
     """Map `label` to the table's columns after its batch. Empty if that schema is recorded already.
 
-    `stored` is the table's schema, `made` that of the batch. Raises E772 if it breaks COMPATIBLE
+    `stored` is the table's schema, `made` that of the batch. Raises E772 if it breaks COMPATIBLE.
     """
     if _find_new_columns(work, table, stored, made, label) is None:
         return {}

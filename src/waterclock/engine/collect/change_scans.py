@@ -1,8 +1,8 @@
 """Scans a source for past windows that changed, and stores the position of the scan with its batch.
 
-A scan's notes say which windows it found unchanged or collects itself. They are in the manifest of the batch's slices,
-so they become valid together with these, or never. If several scans cover a window, the newest counts: an older one
-would only report changes that are already collected.
+A scan's notes list the windows that it found unchanged or collects itself. They are in the manifest of the batch's
+slices, so they become valid together with these, or never. If several scans cover a window, the newest counts: an
+older one would only report changes that are already collected.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _query_changes(
     unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if isinstance(collector, ChangeScanner):
-        return collector.look(spark, unit, request, table.columns, table.cadence.zone)
+        return collector.scan_changes(spark, unit, request, table.columns, table.cadence.zone)
     raise AssertionError(f"{unit} cannot find changes, which check refuses")
 
 

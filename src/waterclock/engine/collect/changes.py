@@ -55,7 +55,7 @@ def gather_changes(
     read = collector.read_changes(spark, unit, request, columns_to_request(table), table.cadence.zone)
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
-        for message in read.said:
+        for message in read.messages:
             work.report_once(message)
         rows = _complete_rows(table, read, _read_own_rows(work, spark, table))
     except BaseException:
@@ -124,7 +124,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
     """Allow the source to discard the committed changes, and remove the objects that earlier reads created there."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.list_retained_objects(table.name) if name != read.name]
-    for name in collector.let_go(unit, names):
+    for name in collector.release_resources(unit, names):
         work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=table.name, data={"name": name})
 
 
@@ -134,7 +134,7 @@ def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCol
     if read.whole_at is None or may_be_committed(work, table.name):
         return
     if newest_notes(work, table) != read.noted:
-        for gone in collector.let_go(unit, [read.name]):
+        for gone in collector.release_resources(unit, [read.name]):
             work.ledger.past.add_event(RELEASED_AT_SOURCE, who=work.settings.who, table=table.name, data={"name": gone})
 
 
@@ -161,8 +161,8 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
     if read.has_truncates:
         rows = _expand_truncates(rows, own, keys)
     if has_row_rules(table):
-        beside = {name.lower() for name in keys}
-        attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in beside]
+        key_names = {name.lower() for name in keys}
+        attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in key_names]
         lacking += attributes if read.has_truncates else read.missing_of_deletes
     if lacking:
         rows = _fill_missing(rows, own, keys, list(dict.fromkeys(lacking)))

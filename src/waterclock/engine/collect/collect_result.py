@@ -34,7 +34,7 @@ def items_of(notes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class CollectResult:
-    """Rows of a source, the source notes of each label for its manifest, and an action to run after the commit.
+    """The rows of a source, the source notes of each label for its manifest, and an action to run after the commit.
 
     `aside`: the quarantined rows of labels that are made again from stored rows, in their original form.
     """

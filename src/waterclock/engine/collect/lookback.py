@@ -34,7 +34,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
     begin = table.cadence.ceil(table.source.lookback.subtract_from(first, table.cadence.zone))
-    dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    dropped = ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
     low = max(begin, dropped)
     released = ledger.reads.list_unread_releases(table.name, first, low, note=RELEASED)
     known = ledger.reads.slices(table.name, low, group.batches[-1].window.end)
@@ -42,7 +42,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
 
 
 def find_next_lookback(ledger: Ledger, table: Table, start: datetime, claim: int | None = None) -> datetime:
-    """Return the begin of the LOOKBACK of the first batch from `start` on that will still be made.
+    """Return the start of the LOOKBACK of the first batch from `start` on that will still be made.
 
     Batches that were made or held by a claim after `claim` count as well. Skipped ones do not. The result is `start` or
     later if no such batch reads a window before `start`. Cost: three ledger queries, and one step for each window

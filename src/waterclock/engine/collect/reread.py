@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
-from waterclock.storage.slices.quarantined_rows import rows_as_they_came
+from waterclock.storage.slices.quarantined_rows import read_original_rows
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -56,7 +56,7 @@ def reread_labels(
         kept = {label: read_manifest(folder, piece.slice_path) for label, piece in pieces.items()}
         sources = {label: manifest.source for label, manifest in kept.items()}
         collected = Collected(frame_of_slices(spark, folder, tuple(kept.values())))
-        quarantined = [rows for it in kept.values() if (rows := rows_as_they_came(spark, folder, it)) is not None]
+        quarantined = [rows for it in kept.values() if (rows := read_original_rows(spark, folder, it)) is not None]
         aside = (
             reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), quarantined)
             if quarantined
@@ -76,7 +76,7 @@ def reread_labels(
 def _refuse_lines(table: Table, aside: DataFrame) -> None:
     """Raise E806 for quarantined unreadable lines: no rule accepts them, and they have no column values.
 
-    Cost: a job over the quarantined rows, if parsed() was declared and is no more
+    Cost: a job over the quarantined rows, if parsed() was declared and is no more.
     """
     line = aside.where(f"{UNREAD} IS NOT NULL").selectExpr(TIMELABEL, f"left({UNREAD}, {_MOST_OF_A_LINE})").first()
     if line is not None:

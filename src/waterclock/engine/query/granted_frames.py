@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _WITH_REASONS = frozenset({"E522", "E523"})
 
 
-def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[str]) -> Query:
-    """Parse the query of a person who does not see all tables. It can name only granted tables, and those in `beside`.
+def restricted_query(sql: str, flow: Flow, viewer: Person, status_tables: Collection[str]) -> Query:
+    """Parse the query of a person who does not see all tables. It can name granted tables and `status_tables` only.
 
     Raises ProjectErrors for errors in the text, and for functions that such a query cannot call.
     """
-    asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=beside)
+    asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=status_tables)
     if errors := check_restricted_calls(asked.text, flow):
         raise ProjectErrors(errors)
     return asked

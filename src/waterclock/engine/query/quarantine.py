@@ -58,7 +58,7 @@ def frame_of_quarantine(spark: SparkSession, folder: str, manifests: Sequence[Ma
 
 
 def _current_paths(work: RunContext, table: Table) -> list[str]:
-    dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    dropped = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
     pieces = [
         it for it in work.ledger.reads.list_quarantine_slices(table.name) if it.slice_path and it.label >= dropped
     ]

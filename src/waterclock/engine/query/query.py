@@ -77,11 +77,11 @@ def query(
     if viewer is not None:
         prepare_restricted_session(spark)
     for _ in range(_MOST_ATTEMPTS):
-        before = work.ledger.keeping.current_rebuilding()
+        before = work.ledger.maintenance.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
         spliced, granted = _bind_tables(work, spark, asked, moment, heads, viewer)
-        if is_of_one_set(before, work.ledger.keeping.current_rebuilding()):
+        if is_of_one_set(before, work.ledger.maintenance.current_rebuilding()):
             break
     if viewer is not None:
         return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)
@@ -98,8 +98,8 @@ def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
     """Parse and check a query. A viewer can name only what is granted, and no status tables: these show all tables."""
     if viewer is None:
         return adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)})
-    beside = [name for name in _map_view_tables(flow) if form_of(flow, viewer, name) is not TableVisibility.NONE]
-    return restricted_query(sql, flow, viewer, beside)
+    status_tables = [name for name in _map_view_tables(flow) if form_of(flow, viewer, name) is not TableVisibility.NONE]
+    return restricted_query(sql, flow, viewer, status_tables)
 
 
 def _head_versions(work: RunContext) -> Mapping[str, int]:
@@ -163,10 +163,10 @@ def _map_view_tables(flow: Flow) -> dict[str, str]:
 
 
 def _queried_tables(flow: Flow, asked: Query) -> list[str]:
-    beside = _map_view_tables(flow)
+    view_tables = _map_view_tables(flow)
     asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
-    bases = [beside[name] for name in asked_of_lake if name in beside]
-    others = [name for name in asked_of_lake if name not in beside]
+    bases = [view_tables[name] for name in asked_of_lake if name in view_tables]
+    others = [name for name in asked_of_lake if name not in view_tables]
     named = [name if find_viewed_table(flow, name) else require_table(flow, name).name for name in others]
     return list(dict.fromkeys([*named, *(name for name in bases if flow.tables[name].kind is not Kind.PUBLISH)]))
 

@@ -37,16 +37,16 @@ def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) ->
     It is the newest state before which all closed windows are done in the table. The ledger is read at one instant.
     Cost: a snapshot, and a row for each window that was closed since the oldest closed one that is not done.
     """
-    planner, beside = Planner(flow), open_windows_table(flow, table)
-    if beside is None:
+    planner, open_table = Planner(flow), open_windows_table(flow, table)
+    if open_table is None:
         return VisibleWindows(None)
     snapshot = ledger.reads.snapshot(flow)
-    done, made = snapshot.of(table).covered, list(snapshot.of(beside.name).covered)
+    done, made = snapshot.of(table).covered, list(snapshot.of(open_table.name).covered)
     openings = closing_ticks_of(flow, ledger, planner.starts(snapshot, now), table)
     undone = (tick for label, tick in openings.closed.items() if not done.covers_instant(label))
-    limit, records = min(undone, default=None), commit_records(ledger, beside.name)
-    for boundary in _iterate_boundaries_newest_first(beside, made, limit):
-        if resolve(beside, boundary, records).steps:  # a skipped state has no steps
+    limit, records = min(undone, default=None), commit_records(ledger, open_table.name)
+    for boundary in _iterate_boundaries_newest_first(open_table, made, limit):
+        if resolve(open_table, boundary, records).steps:  # a skipped state has no steps
             return openings.find_visible_windows(boundary, done, as_they_were=False)
     return VisibleWindows(None)
 
@@ -65,11 +65,11 @@ def frame_of_view(
 
     frames: list[DataFrame] = []
     labels = [window.label for window in shown.windows]
-    beside = open_windows_table(work.flow, table)
-    if labels and beside is not None and shown.boundary is not None:
-        if not resolve_as_of(work, beside, shown.boundary, known_at=known_at).steps:
-            raise _missing_boundary_error(beside, shown.boundary)
-        rows = frame_as_of(work, spark, beside, shown.boundary, known_at=known_at)
+    open_table = open_windows_table(work.flow, table)
+    if labels and open_table is not None and shown.boundary is not None:
+        if not resolve_as_of(work, open_table, shown.boundary, known_at=known_at).steps:
+            raise _missing_boundary_error(open_table, shown.boundary)
+        rows = frame_as_of(work, spark, open_table, shown.boundary, known_at=known_at)
         is_ended = F.col(TIMELABEL).isin([window.label for window in shown.windows if window.start in shown.ended])
         rows = rows.where(F.col(WINDOW_LABEL).isin(labels)).drop(TIMELABEL)
         frames.append(rows.withColumnRenamed(WINDOW_LABEL, TIMELABEL).withColumn(IS_CLOSED, is_ended))
@@ -95,23 +95,26 @@ def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: Re
 
 
 def _iterate_boundaries_newest_first(
-    beside: Table, made: Sequence[tuple[datetime, datetime]], limit: datetime | None
+    open_table: Table, made: Sequence[tuple[datetime, datetime]], limit: datetime | None
 ) -> Iterator[datetime]:
     for low, high in reversed(made):
-        boundary = beside.cadence.floor(high if limit is None else min(high, limit))
+        boundary = open_table.cadence.floor(high if limit is None else min(high, limit))
         while boundary > low:
             yield boundary
-            boundary = beside.cadence.previous(boundary)
+            boundary = open_table.cadence.previous(boundary)
 
 
-def _missing_boundary_error(beside: Table, boundary: datetime) -> WaterclockError:
-    window = Window(beside.cadence.previous(boundary), boundary)
+def _missing_boundary_error(open_table: Table, boundary: datetime) -> WaterclockError:
+    window, as_of = (
+        Window(open_table.cadence.previous(boundary), boundary),
+        local_text(boundary, open_table.cadence.zone),
+    )
     return WaterclockError(
         "E522",
-        f"{view_of(beside.open_of or '')} has no open windows as of {local_text(boundary, beside.cadence.zone)}",
-        where=f"{beside.name}@{window.label}",
+        f"{view_of(open_table.open_of or '')} has no open windows as of {as_of}",
+        where=f"{open_table.name}@{window.label}",
         why="that state was skipped",
-        fix=f"`waterclock recompute {beside.name}@{window.label} --why ...` makes it; or query as of another tick",
+        fix=f"`waterclock recompute {open_table.name}@{window.label} --why ...` makes it; or query as of another tick",
     )
 
 

@@ -37,19 +37,19 @@ def add_view_tables(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[
     opened: dict[str, ClosingTicks] = {}
     for name in names:
         table = find_viewed_table(flow, name)
-        beside = None if table is None else open_windows_table(flow, table)
-        if table is None or beside is None:
+        open_table = None if table is None else open_windows_table(flow, table)
+        if table is None or open_table is None:
             tables[table_of_closed_view(flow, name)] = None
             continue
-        tables |= {table: None, beside.name: None}
+        tables |= {table: None, open_table.name: None}
         opened[table] = replace(closing_ticks_of(flow, ledger, ticks.starts, table), is_alone=table not in names)
     return replace(ticks, opened=opened), list(tables)
 
 
 def closing_ticks_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> ClosingTicks:
     """Return the ticks at which a table's windows were closed. The table must have an open-windows table."""
-    beside = open_windows_table(flow, table)
-    if beside is None:
+    open_table = open_windows_table(flow, table)
+    if open_table is None:
         raise AssertionError(f"{table} keeps no open windows")
     closed = ledger.reads.closed_ticks(table, starts[table])
-    return ClosingTicks(flow.tables[table].cadence, beside.cadence, starts[table], closed)
+    return ClosingTicks(flow.tables[table].cadence, open_table.cadence, starts[table], closed)

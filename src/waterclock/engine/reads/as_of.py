@@ -23,7 +23,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
     Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
     """
-    rows, recuts = ledger.reads.committed_slices(table), ledger.keeping.recuts_of(table)
+    rows, recuts = ledger.reads.committed_slices(table), ledger.maintenance.recuts_of(table)
     versions = {row.version for row in rows}
     # commits of a recut (all slices cut into other windows) after which no rows remain
     records = [

@@ -57,7 +57,7 @@ def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dic
     """Pin every table that the batches read to slices and a Delta version. Return the pinned reads by label.
 
     All are of one moment. If an input changes between this and the claim, the claim is refused (E410), and the inputs
-    are bound again. Cost: one ledger transaction
+    are bound again. Cost: one ledger transaction.
     """
     bounds = [bound for batch in batches for bound in batch.reads]
     pins = iter(ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in bounds]))

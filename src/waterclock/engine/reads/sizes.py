@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -> int:
     """Return the number of Parquet bytes that labels read, given their pinned reads. Shared slices count once.
 
-    For a MERGE or TEMPORAL table these are its current live files, whichever state is read. Cost: a step for each slice
+    For a MERGE or TEMPORAL table these are its current live files, whichever state is read. Cost: a step per slice.
     """
     total, seen = 0, dict[str, datetime]()
     read = [each for reads in pins for each in reads if each.slices]

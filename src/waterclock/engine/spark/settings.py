@@ -39,7 +39,7 @@ _ON_COMMAND_LINE = ("spark.driver.", "spark.jars", "spark.files", "spark.archive
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Where Spark runs, and the settings that the project's environment gives it.
+    """The place where Spark runs, and the settings of Spark in the project's environment.
 
     `connect` is the address of a Spark Connect server, or None if a JVM is started here for `master`. `memory` is the
     driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages` are Maven

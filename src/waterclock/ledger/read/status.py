@@ -243,7 +243,7 @@ def status_columns(
     types = STATUS_TABLES[name]
     bound: dict[str, str | int] = {}
     # stored names sort in another order than displayed ones
-    applied = (it for it in conditions if it[1] == "=" or it[0] not in _NAME_COLUMNS or not database.said)
+    applied = (it for it in conditions if it[1] == "=" or it[0] not in _NAME_COLUMNS or not database.current_names)
     rendered = [_render_condition(bound, *condition) for condition in applied]
     where = f" WHERE {' AND '.join(rendered)}" if rendered else ""
     listed = ", ".join(f'"{column}"' for column in columns) or "1"

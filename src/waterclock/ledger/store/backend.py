@@ -14,7 +14,7 @@ from waterclock.ledger import database_errors, ledger_errors
 from waterclock.ledger.store import postgres, sqlite
 from waterclock.ledger.store.failure import StatementFailure
 
-Said = tuple[sa.Executable, Any]  # a statement and its values: one set of them by name, or a list of sets
+BoundStatement = tuple[sa.Executable, Any]  # a statement and its values: one set of them by name, or a list of sets
 _USER = re.compile(r"[^:/?#\s]*")
 _HOST = re.compile(r"[A-Za-z0-9_.,%-]*|[0-9A-Fa-f:.%]*")
 _DATABASE = re.compile(r"[^@/?#=:\s]*")
@@ -42,10 +42,12 @@ class Backend(Protocol):
     def make_room(self, engine: sa.Engine, url: sa.URL) -> None:
         """Create the empty file or schema for a new ledger."""
 
-    def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: Said | None) -> Any:
+    def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: BoundStatement | None) -> Any:
         """Begin a transaction and execute its first statement, if given. Return the first row of its result."""
 
-    def say(self, connection: sa.Connection, said: Sequence[Said], *, commits: bool = False) -> None:
+    def execute_all(
+        self, connection: sa.Connection, statements: Sequence[BoundStatement], *, commits: bool = False
+    ) -> None:
         """Execute statements without results in order. With `commits`, they may be committed in the same call."""
 
     def lock_schema(self, connection: sa.Connection) -> None:

@@ -22,7 +22,7 @@ from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import database_errors, ledger_errors
 from waterclock.ledger.store import postgres, renamed_tables, schema
-from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, translate_database_errors
+from waterclock.ledger.store.backend import Backend, BoundStatement, backend_of, parse_url, translate_database_errors
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
@@ -118,7 +118,7 @@ class LedgerDatabase:
         self.url = url
         self.backend = backend_of(url)
         self.patience = patience  # seconds to wait for a server that was reached once
-        self.tell: Callable[[str], None] = _ignore_message
+        self.report: Callable[[str], None] = _ignore_message
         self.clock: Clock = clock or self.backend.clock()
         self.is_clock_back = False  # whether the clock was behind the newest record when a batch was last recorded here
         self._transaction_lock = self.backend.lock_of(url)
@@ -126,8 +126,8 @@ class LedgerDatabase:
         self._write_lock = threading.RLock()
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
-        self.said: Mapping[str, str] = {}  # current names by stored name, of renamed tables and code
-        self.said_since: datetime | None = None
+        self.current_names: Mapping[str, str] = {}  # current names by stored name, of renamed tables and code
+        self.renamed_at: datetime | None = None
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
         returned: tuple[Any, ...] = (
             schema.ledger.c.sequence, schema.ledger.c.flow, schema.ledger.c.last_claim,
@@ -148,11 +148,11 @@ class LedgerDatabase:
         `since` is the time of the last rename that the caller knew when it chose the names. If another runner has
         renamed tables after that, the next transaction ends the translation.
         """
-        self.said, self.said_since = dict(names), since
+        self.current_names, self.renamed_at = dict(names), since
         renamed_tables.translate_names(self._engine.dialect, names)
 
     def _refresh_renames(self, connection: sa.Connection) -> None:
-        if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
+        if self.current_names and connection.execute(RENAMED_AT).scalar() != self.renamed_at:
             self.use_names({})
 
     @property
@@ -216,7 +216,9 @@ class LedgerDatabase:
                 migrate(connection)
                 _write_first_row(connection, self.clock())
 
-    def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def call_with_retries(
+        self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         """Call a function that runs one transaction; repeat the call if the connection breaks.
 
         Raises E423 if it breaks each time.
@@ -284,7 +286,7 @@ class LedgerDatabase:
             return int(connection.execute(_SEQUENCE).scalar_one())
 
     @contextmanager
-    def _transaction(self, *, writes: bool, first: Said | None = None) -> Iterator[_Transaction]:
+    def _transaction(self, *, writes: bool, first: BoundStatement | None = None) -> Iterator[_Transaction]:
         with translate_database_errors(self.url, may_repeat=self._was_reached), self._transaction_lock:
             connection, answer = self._begin_or_wait(writes=writes, first=first)
             transaction = _Transaction(connection, self.backend, answer)
@@ -297,7 +299,7 @@ class LedgerDatabase:
             finally:
                 connection.close()
 
-    def _begin_or_wait(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
+    def _begin_or_wait(self, *, writes: bool, first: BoundStatement | None = None) -> tuple[sa.Connection, Any]:
         """Open a connection and begin a transaction. Wait for a server that was reached before.
 
         Also wait for a server that refuses the login, since this process may get a changed password soon.
@@ -332,10 +334,10 @@ class LedgerDatabase:
             if not self._is_away(error):
                 raise
             raise database_errors.build_unreachable_error(self.url, error, may_repeat=False) from error
-        self.tell("the ledger answers again")
+        self.report("the ledger answers again")
         return begun
 
-    def _begin(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
+    def _begin(self, *, writes: bool, first: BoundStatement | None = None) -> tuple[sa.Connection, Any]:
         connection = self._engine.connect()
         try:
             connection.begin()
@@ -350,7 +352,7 @@ class LedgerDatabase:
 
     def _report_wait(self, error: BaseException) -> None:
         what = "does not answer" if self._is_away(error) else "refuses the login"
-        self.tell(f"the ledger {what}; waiting for it ({ledger_errors.cause_of(error, self.url)})")
+        self.report(f"the ledger {what}; waiting for it ({ledger_errors.cause_of(error, self.url)})")
 
     def _is_worth_waiting(self, error: BaseException) -> bool:
         return self._failure_of(error) in {StatementFailure.AWAY, StatementFailure.NOT_LET_IN}
@@ -397,17 +399,17 @@ class _Transaction:
     backend: Backend
     first: Any
     number: int | None = None
-    unsent: list[Said] = field(default_factory=list)
+    unsent: list[BoundStatement] = field(default_factory=list)
 
     def send(self) -> None:
         """Send the deferred statements to the database."""
         if self.unsent:
-            self.backend.say(self.connection, self.unsent)
+            self.backend.execute_all(self.connection, self.unsent)
             self.unsent = []
 
     def commit(self) -> None:
         """Send the deferred statements to the database, and commit."""
-        self.backend.say(self.connection, self.unsent, commits=True)
+        self.backend.execute_all(self.connection, self.unsent, commits=True)
         self.connection.commit()
 
 

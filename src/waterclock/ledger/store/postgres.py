@@ -94,10 +94,10 @@ def begin(connection: sa.Connection, url: sa.URL, *, writes: bool, first: tuple[
     return send(connection, texts, answers=first is not None)
 
 
-def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+def execute_all(connection: sa.Connection, statements: Sequence[Any], *, commits: bool = False) -> None:
     """Execute statements without results, and commit if `commits`, in one message to the server."""
     texts: list[str] = []
-    for statement, values in said:
+    for statement, values in statements:
         rows = values if isinstance(values, list) else [values]
         if len(rows) > _MANY:
             send(connection, texts)
@@ -173,7 +173,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Create the schema if it does not exist. Check that first: IF NOT EXISTS also requires CREATE on the database."""
+    """Create the schema if it does not exist. It is checked first, as IF NOT EXISTS requires CREATE on the database."""
     schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))

@@ -53,10 +53,10 @@ def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple
     return None if first is None else connection.execute(*first).first()
 
 
-def say(connection: sa.Connection, said: Sequence[Any], *, commits: bool = False) -> None:
+def execute_all(connection: sa.Connection, statements: Sequence[Any], *, commits: bool = False) -> None:
     """Execute statements one after the other; a file needs no batching."""
     del commits
-    for statement, values in said:
+    for statement, values in statements:
         connection.execute(statement, values)
 
 

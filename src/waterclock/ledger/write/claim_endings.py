@@ -54,7 +54,7 @@ _RESTORE_STATUS = (
 
 
 class ClosedClaim(NamedTuple):
-    """When a claim was taken, as the ledger's sequence, and until when its lease was valid after the last renewal."""
+    """The ledger's sequence when a claim was taken, and the end of its lease after the last renewal."""
 
     claimed_sequence: int
     lease_until: datetime

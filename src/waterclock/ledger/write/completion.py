@@ -180,7 +180,7 @@ def _report_clock(database: LedgerDatabase, write: Write) -> None:
     """Report a clock that was set back by a second or more, once until it passes the newest record."""
     back = compare_clock(database, write.at, write.last_recorded)
     if back is not None and not database.is_clock_back:
-        database.tell(back.words())
+        database.report(back.words())
     database.is_clock_back = back is not None
 
 

@@ -145,7 +145,7 @@ def pending_renames(
 
 def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
     """Map the new name of each table that the next run renames to its stored name."""
-    return {now: was for was, now in database.said.items() if "." in now}
+    return {now: was for was, now in database.current_names.items() if "." in now}
 
 
 def read_former_names(database: LedgerDatabase) -> FormerNames:

@@ -111,7 +111,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
 def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Action:
     """Return the action that sets a table's columns and partitions, and keeps its name and properties."""
     known = table.delta().metadata()
-    said: dict[str, Any] = {
+    content: dict[str, Any] = {
         "id": str(known.id),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema,
@@ -119,18 +119,18 @@ def metadata_of(table: OpenTable, schema: str, partition_columns: Sequence[str])
         "configuration": dict(known.configuration),
         "createdTime": known.created_time,
     }
-    said |= {name: text for name in ("name", "description") if (text := getattr(known, name))}
-    return {"metaData": said}
+    content |= {name: text for name in ("name", "description") if (text := getattr(known, name))}
+    return {"metaData": content}
 
 
 def protocol_of(table: OpenTable) -> Action:
     """Return the reader and writer versions and features that a table's log requires, as the content of an action."""
     found = table.delta().protocol()
-    said: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
+    content: Action = {"minReaderVersion": found.min_reader_version, "minWriterVersion": found.min_writer_version}
     for key, features in (("readerFeatures", found.reader_features), ("writerFeatures", found.writer_features)):
         if features:
-            said[key] = sorted(features)
-    return said
+            content[key] = sorted(features)
+    return content
 
 
 def needed_protocol(known: Action, wanted: Action) -> Action | None:

@@ -20,7 +20,7 @@ from waterclock.storage.log.live_files import is_plain, live_files, open_kept_ve
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.read import frame_of_version
 from waterclock.temporal import FrameStatistics
-from waterclock.temporal.measure import LONG_KEY
+from waterclock.temporal.version_statistics import LONG_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -49,7 +49,7 @@ _ROWS_A_FILE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Rows that replace a table's own, one per key. Rows marked as `_waterclock_deleted` delete the key.
+    """The rows that replace a table's own, one per key. Rows marked as `_waterclock_deleted` delete the key.
 
     `beats` is the condition under which a winner (`s`) replaces the table's row of its key (`t`). Columns that the
     winners do not have keep the table's values. `is_work`: computing the rows is expensive and should happen only once.

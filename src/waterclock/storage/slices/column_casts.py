@@ -26,10 +26,10 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
 from waterclock.similar_names import did_you_mean
-from waterclock.spark_sql import cast_text, column_name, illegal_characters, quote_name, sql_text
+from waterclock.spark_sql import INTERNAL_PREFIX, cast_text, column_name, illegal_characters, quote_name, sql_text
 from waterclock.storage.fetched_rows import map_leaf_types
 from waterclock.storage.schema_types import find_name_clashes, readable_as, schema_text, sql_type
-from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
+from waterclock.storage.slices.row_filter import UNREAD, UNREAD_AS, is_hidden
 from waterclock.temporal.instants import instant
 from waterclock.timelabel.label import TIMELABEL
 
@@ -63,7 +63,7 @@ class ConformedRows:
 
     `left_out` lists the columns that a closed column list does not declare, `renamed` those whose names could not be
     stored, with their new names. If rows may be quarantined, the frame also has hidden columns with the input columns
-    as received. `raw` maps each input column to its name in the frame, and `came` is the schema of these columns.
+    as received. `raw` maps each input column to its name in the frame, and `raw_schema` is the schema of these columns.
     """
 
     frame: DataFrame
@@ -71,7 +71,7 @@ class ConformedRows:
     left_out: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     raw: Mapping[str, str] | None = None
-    came: str = ""
+    raw_schema: str = ""
 
 
 def conform(  # noqa: PLR0913 - each argument is a part of the required shape
@@ -104,7 +104,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
             not have.
     """
     frame, renamed = _rename_illegal(frame, table, may_rename=may_rename)
-    came = frame.schema
+    received = frame.schema
     if zone != "UTC":
         frame = _parse_local_times(frame, declared, zone, loose)
     plan = replace(_ColumnPlan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
@@ -127,7 +127,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
     if raw is None:
         return ConformedRows(shaped, stored, plan.left_out, renamed)
-    kept = StructType([field for field in came.fields if field.name in raw])
+    kept = StructType([field for field in received.fields if field.name in raw])
     if keeps_unread(declared):
         kept.add(UNREAD_AS, StringType(), metadata={UNREAD: True})
     return ConformedRows(shaped, stored, plan.left_out, renamed, raw, kept.json())
@@ -171,21 +171,21 @@ class _ColumnPlan:
             if field.name != TIMELABEL and not is_hidden(field.name)
         }
         stored = {f.name.lower(): f for f in (known.fields if known else ()) if f.name.lower() != TIMELABEL}
-        said = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
-        for lower, column in said.items():
+        by_name = {column.name.lower(): column for column in declared.named if column.name.lower() != TIMELABEL}
+        for lower, column in by_name.items():
             if lower not in there:
                 raise _missing_column_error(table, column.name, [field.name for field in there.values()])
-        taken = [lower for lower in there if declared.is_open or lower in said]
+        taken = [lower for lower in there if declared.is_open or lower in by_name]
         ordered = [lower for lower in stored if lower in taken] + (
-            [lower for lower in (*said, *taken) if lower not in stored]
+            [lower for lower in (*by_name, *taken) if lower not in stored]
         )
         # the table's own spelling wins, then the declaration's
-        spelled = {lower: next(by[lower].name for by in (stored, said, there) if lower in by) for lower in ordered}
+        spelled = {lower: next(by[lower].name for by in (stored, by_name, there) if lower in by) for lower in ordered}
         return cls(
             table=table,
             names=tuple(dict.fromkeys(spelled.values())),
             from_frame={spelled[lower]: there[lower] for lower in spelled},
-            declared_types={spelled[lower]: column.type for lower, column in said.items() if column.type},
+            declared_types={spelled[lower]: column.type for lower, column in by_name.items() if column.type},
             known={field.name: field for field in stored.values()},
             left_out=tuple(field.name for lower, field in there.items() if lower not in taken),
             loose=loose,
@@ -311,23 +311,23 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
 def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the names of the input columns in the frame, and SQL for the hidden columns to add to it."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
-    came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
+    received = [name for name in frame.columns if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
-    for at, name in enumerate(came):
+    for at, name in enumerate(received):
         before = _original_column(name)
         if before in frame.columns:
             raw[name], text = before, quote_name(before)
         elif name in shown:
             raw[name], text = name, ""
         else:
-            raw[name] = f"{HIDDEN}raw_{at}"
+            raw[name] = f"{INTERNAL_PREFIX}raw_{at}"
             text = f"{quote_name(name)} AS {raw[name]}"
         hidden += [text] if text else []
     for name in plan.names:
         if name.lower() in loose:
             source = plan.from_frame[name].name
-            came_as = _original_column(source) if _original_column(source) in frame.columns else source
-            bad = f"({quote_name(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
+            received_as = _original_column(source) if _original_column(source) in frame.columns else source
+            bad = f"({quote_name(received_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
             hidden.append(f"{bad} AS {quote_name(loose[name.lower()])}")
     return raw, hidden
 
@@ -348,7 +348,7 @@ def _unread_line_sql(frame: DataFrame, raw: dict[str, str], table: str) -> str:
 
 def _original_column(name: str) -> str:
     """Return the hidden name for the original values of a column that `_parse_local_times` changed."""
-    return f"{HIDDEN}came_{name}"
+    return f"{INTERNAL_PREFIX}came_{name}"
 
 
 def _cast(source: str, have: DataType, wanted: str, name: str, *, is_loose: bool = False) -> str:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.files.filesystem import entry_path, is_folder, make_folder, move_folder, remove_folder
-from waterclock.spark_sql import quote_name, sql_text
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name, sql_text
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import (
@@ -23,7 +23,6 @@ from waterclock.storage.slices.row_filter import (
     DROPPED,
     FATE,
     HASH,
-    HIDDEN,
     INPUT,
     INPUTS_ASIDE,
     MASK,
@@ -41,9 +40,9 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-READ_BY = f"{HIDDEN}read_by"
+READ_BY = f"{INTERNAL_PREFIX}read_by"
 """The column with the label of the batch that reads a row; the row's own label may be another."""
-_FOLDER_COLUMN = f"{HIDDEN}label"
+_FOLDER_COLUMN = f"{INTERNAL_PREFIX}label"
 _ROWS = "rows"
 
 

@@ -36,18 +36,18 @@ def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Mani
     )
 
 
-def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:
+def read_original_rows(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:
     """Return the quarantined rows of one slice in their original columns, or None if there are none.
 
     A column that a row does not have is NULL: one batch may have quarantined rows with different columns.
     """
     if not manifest.aside:
         return None
-    came = StructType.fromJson(json.loads(manifest.aside_schema))
-    read = F.from_json(F.col(ROW), came, JSON_OPTIONS)
+    original = StructType.fromJson(json.loads(manifest.aside_schema))
+    read = F.from_json(F.col(ROW), original, JSON_OPTIONS)
     origin = [F.col(FILE).alias(IN_ROWS["file"]), F.col(FILE_ROW).alias(IN_ROWS["row"])]
     rows = quarantined_frame(spark, folder, [manifest]).select(read.alias(ROW), *origin)
     label = F.lit(label_of(manifest.label)).alias(TIMELABEL)
-    names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in came.fields}
+    names = {field.name: UNREAD if UNREAD in field.metadata else field.name for field in original.fields}
     columns = (F.col(f"{ROW}.{quote_name(at)}").alias(name) for at, name in names.items())
     return rows.select(label, *columns, *map(F.col, IN_ROWS.values()))

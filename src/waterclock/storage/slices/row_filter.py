@@ -11,17 +11,16 @@ from waterclock.spark_sql import INTERNAL_PREFIX
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HIDDEN = INTERNAL_PREFIX
-BROKEN = f"{HIDDEN}broken"
-UNREAD = f"{HIDDEN}unread"
+BROKEN = f"{INTERNAL_PREFIX}broken"
+UNREAD = f"{INTERNAL_PREFIX}unread"
 """The hidden column with the text of a line that could not be read. It is NULL in all other rows."""
 UNREAD_AS = "_raw"
 """The name of that text among the columns of a quarantined row."""
-FATE = f"{HIDDEN}fate"
-ASIDE = f"{HIDDEN}aside"
-MISSING = f"{HIDDEN}missing"
+FATE = f"{INTERNAL_PREFIX}fate"
+ASIDE = f"{INTERNAL_PREFIX}aside"
+MISSING = f"{INTERNAL_PREFIX}missing"
 """The column that lists, per row, the columns that its source does not have. It is part of the slice, not hidden."""
-DELETED_ROW, ROW_LABEL = f"{HIDDEN}is_deleted", f"{HIDDEN}row_label"
+DELETED_ROW, ROW_LABEL = f"{INTERNAL_PREFIX}is_deleted", f"{INTERNAL_PREFIX}row_label"
 """The columns of a delivery that mark its deleted rows, and contain the older labels of its rows that become visible
 again (NULL for rows of the delivered label). They are part of the slice, not hidden."""
 _STORED = frozenset({MISSING, DELETED_ROW, ROW_LABEL})
@@ -38,7 +37,7 @@ STAYS, SET_ASIDE, DROPPED = 0, 1, 2
 
 def is_hidden(column: str) -> bool:
     """Return whether a column is not the table's, but an internal one of the row filter."""
-    return column.startswith(HIDDEN) and column not in _STORED
+    return column.startswith(INTERNAL_PREFIX) and column not in _STORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class RowFilterSettings:
 
     row_filter: RowFilter
     raw: Mapping[str, str]
-    came: str
+    raw_schema: str
     row: str = ""
     past: DataFrame | None = None
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.files.filesystem import arrow_source, entry_path
 from waterclock.flow.origins import IN_ROWS
-from waterclock.spark_sql import quote_name, sql_text
+from waterclock.spark_sql import INTERNAL_PREFIX, quote_name, sql_text
 from waterclock.storage.schema_types import sql_type
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
@@ -24,7 +24,6 @@ from waterclock.storage.slices.row_filter import (
     FILE,
     FILE_ROW,
     HASH,
-    HIDDEN,
     MASK,
     ROW,
     SET_ASIDE,
@@ -40,8 +39,8 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_IS_PAST = f"{HIDDEN}is_past"
-_FOUND = f"{HIDDEN}found"
+_IS_PAST = f"{INTERNAL_PREFIX}is_past"
+_FOUND = f"{INTERNAL_PREFIX}found"
 _MASK_LEAF = f"{ASIDE}.{MASK}"
 _HASH_LEAF = f"{ASIDE}.{HASH}"
 _LOW_BITS = 0xFFFFFFFF
@@ -80,7 +79,7 @@ def add_rule_marks(frame: DataFrame, through: RowFilterSettings) -> DataFrame:
     return unfit.selectExpr(*(_column_sql(name, row_filter) for name in shown), FATE, aside)
 
 
-ROW_TEXT = f"{HIDDEN}row"
+ROW_TEXT = f"{INTERNAL_PREFIX}row"
 
 
 def row_json(raw: Mapping[str, str]) -> str:

@@ -218,7 +218,7 @@ class _SliceDraft:
             delete_high=found.get("_delete_high"),
             measured_for=self.measured_for,
             aside=aside.files,
-            aside_schema=self.through.came if self.through and aside.files else "",
+            aside_schema=self.through.raw_schema if self.through and aside.files else "",
             aside_rules=aside.rules if aside.files else (),
             aside_digest=aside.digest,
         )

@@ -90,7 +90,7 @@ class Provider:
         return _with_query(address, client_id=self.settings.client_id)
 
     def require_issuer(self, sent: str | None) -> None:
-        """Raise E945 if the response that a browser brings from the provider names another issuer (RFC 9207)."""
+        """Raise E945 if the response that a browser delivers from the provider names another issuer (RFC 9207)."""
         is_promised = self._read_configuration().get("authorization_response_iss_parameter_supported") is True
         if (sent is not None or is_promised) and sent != self.settings.issuer:
             self._refuse("the answer names another issuer, or none", "start again; see who sent the browser here")

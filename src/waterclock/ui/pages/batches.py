@@ -44,7 +44,7 @@ def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping
     If no label needs attention and there are only a few, all are listed.
 
     Raises E525 for more than a million labels.
-    Cost: two queries of the ledger, a plan, and a microsecond per done label
+    Cost: two queries of the ledger, a plan, and a microsecond per done label.
     """
     block = _read_selected_labels(at, tables, labels)
     counts: Counter[State] = Counter()

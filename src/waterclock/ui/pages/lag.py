@@ -19,7 +19,7 @@ from waterclock.operations.formatting import count_words, number_words, page_tim
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.project_opening import OpenedProject
-from waterclock.operations.silence import Silence, find_silent_collects, silence_words
+from waterclock.operations.silent_sources import Silence, find_silent_collects, silence_words
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 from waterclock.ui.pages.quality import tabs
@@ -46,7 +46,7 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """Return missed and near deadlines, slow batches, silent collects, and the lag of each table.
 
     Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
-    number of a table's newest labels, however long its history is
+    number of a table's newest labels, however long its history is.
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.operations.personal_data import FoundColumn, FoundTable, find_personal_data, reason_words
+from waterclock.operations.personal_data import PersonalDataColumn, PersonalDataTable, find_personal_data, reason_words
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
 from waterclock.ui.pages.quality import tabs
@@ -21,7 +21,7 @@ def personal_data(at: OpenedProject, parameters: PageQuery) -> Content:
     }
 
 
-def _describe_table(table: FoundTable, parameters: PageQuery) -> Content:
+def _describe_table(table: PersonalDataTable, parameters: PageQuery) -> Content:
     return {
         "table": table.table,
         "kind": table.kind,
@@ -30,7 +30,7 @@ def _describe_table(table: FoundTable, parameters: PageQuery) -> Content:
     }
 
 
-def _describe_column(table: str, column: FoundColumn, parameters: PageQuery) -> Content:
+def _describe_column(table: str, column: PersonalDataColumn, parameters: PageQuery) -> Content:
     """Return a column with its reasons in words, and the address of its lineage, which `*` does not have."""
     is_any = column.column == "*"
     return {

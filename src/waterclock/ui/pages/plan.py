@@ -24,8 +24,8 @@ def plan(at: OpenedProject, parameters: PageQuery) -> Content:
     return _describe_plan(at, parameters, _propose_plan(at, parameters))
 
 
-def carry_out_plan(at: OpenedProject, parameters: PageQuery, by: Person) -> tuple[Content, bool]:
-    """Carry out the shown plan, unless it has changed. Return the current plan, and whether it was carried out.
+def execute_plan(at: OpenedProject, parameters: PageQuery, by: Person) -> tuple[Content, bool]:
+    """Execute the shown plan, unless it has changed. Return the current plan, and whether it was executed.
 
     Raises the errors of `propose` and `decide`.
     """

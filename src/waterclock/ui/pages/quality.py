@@ -69,7 +69,7 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
     """Return a rule with its results in the newest batches, and how many batches have each result."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
-    last = next((answer for answer in reversed(rule.answers) if answer.said), None)
+    last = next((answer for answer in reversed(rule.answers) if answer.message), None)
     return {
         "table": rule.table,
         "rule": rule.rule,
@@ -77,7 +77,7 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
         "else": rule.action,
         "state": str(rule.answers[-1].state) if rule.answers else str(State.DUE),
         "since": "" if rule.since is None else short_label(rule.since, cadence, at.now),
-        "said": "" if last is None else last.said,
+        "said": "" if last is None else last.message,
         "said_at": "" if last is None else short_label(last.label, cadence, at.now),
         "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
         "pieces": _join_results(rule.answers),

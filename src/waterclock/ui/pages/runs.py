@@ -76,7 +76,7 @@ def run(at: OpenedProject, parameters: PageQuery) -> Content:
 
     The other run is the one that the parameter `against` names, or else the previous run of the same command.
     Raises E524 for an unknown run.
-    Cost: the ledger queries for the claims of both runs
+    Cost: the ledger queries for the claims of both runs.
     """
     if at.ledger is None:
         raise _unknown_run_error(parameters.values["run"])

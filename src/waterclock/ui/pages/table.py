@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.description import declared_pairs, describe_columns
 from waterclock.operations.display_states import LOUDNESS, State, state_of
-from waterclock.operations.first_windows import first_windows
+from waterclock.operations.first_window_times import first_windows
 from waterclock.operations.formatting import (
     count_words,
     local_label,
@@ -205,7 +205,7 @@ def _shorten(reason: str) -> str:
 def _build_bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Content:
     """Return a bar for each label, with a height by its number of rows. A label without rows has a fixed height.
 
-    A held batch that readers do not see has a height by its sealed rows. Cost: a small file for each held batch
+    A held batch that readers do not see has a height by its sealed rows. Cost: a small file for each held batch.
     """
     rows = {one.label: one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None}
     held = [one for one in states if one.status is Status.HELD and one.label not in rows]

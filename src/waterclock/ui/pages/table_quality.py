@@ -40,7 +40,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     """Return a table's rules and measures over its newest batches, the quarantined rows, and its lateness.
 
     Cost: three queries of the ledger about its newest batches, and those of `lag_content`. If rules use the usual
-    value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
+    value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows.
     """
     cells: Sequence[BatchState] = ()
     counted: Sequence[MeasuredBatch] = ()
@@ -127,12 +127,12 @@ def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterato
 
 
 def _describe_removed_rows(table: Table, label: datetime, words: str, counts: Mapping[str, Any], rows: int) -> Content:
-    came = counts.get("in")
+    received = counts.get("in")
     return {
         "label": label_of(label),
         "words": words,
         "input": "",
-        "came": None if came is None else int(came),
+        "came": None if received is None else int(received),
         "rows": rows,
         "quarantined": int(counts.get(QUARANTINED) or 0),
         "dropped": int(counts.get("dropped") or 0),
@@ -184,7 +184,7 @@ def _list_broken_batches(
     for rule in rules:
         for answer in rule.answers:
             if answer.state in {State.WARNED, State.FAILED}:
-                messages.setdefault(answer.label, []).append(answer.said)
+                messages.setdefault(answer.label, []).append(answer.message)
     return [
         {
             "label": label_of(label),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from waterclock.operations.blocked_counts import blockers
+from waterclock.operations.blocking_batches import blockers
 from waterclock.operations.display_states import display_state_of
 from waterclock.operations.formatting import common_reason, short_label
 from waterclock.operations.freshness import freshness

@@ -11,9 +11,9 @@ from tests.postgres import asks_for_trust, drop_all_slots, needs_wal2json, serve
 from tests.replicas import FLOW, Replicated, past_all_windows
 from waterclock.connectors.postgres import change_collection
 from waterclock.connectors.postgres.connector import PostgresCollector
-from waterclock.engine.batch.lifecycle import carry_out
+from waterclock.engine.batch.lifecycle import run_group
 from waterclock.engine.batch.releasing import group_to_release
-from waterclock.engine.upkeep.replication_slots import find_unused_slots, release_slot
+from waterclock.engine.maintenance.replication_slots import find_unused_slots, release_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -263,7 +263,7 @@ def test_a_held_batch_that_is_released_late_moves_no_position_back(tmp_path: Pat
     it.run()
     with it.tiny.opened() as work:
         group = group_to_release(work, work.flow.tables["shop.orders"], label, it.now, "a test")
-        assert carry_out(work, group, it.now).error is None
+        assert run_group(work, group, it.now).error is None
     it.sql("UPDATE orders SET name = 'c' WHERE id = 2")
     it.replicate()
     assert it.replica() == it.source()

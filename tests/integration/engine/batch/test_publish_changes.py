@@ -11,7 +11,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.batch import publish_changes
-from waterclock.engine.upkeep.rebuild import plan_rebuild, rebuild_table
+from waterclock.engine.maintenance.rebuild import plan_rebuild, rebuild_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.app import app
-from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
+from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

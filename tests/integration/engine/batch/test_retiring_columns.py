@@ -9,7 +9,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
 from waterclock.batches.schemas import Side
-from waterclock.engine.upkeep.rebuild_all import rebuild_all
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.operations.retirements import retirement_errors
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ def test_a_backfill_of_dropped_windows_is_refused(shop: Shop) -> None:
     """It said that no batch is missing. A request would stay for ever: the planner makes no window before the drop."""
     shop.done("web.visits", 18, 19)  # the 17th is missing
     assert "1 batch" in shop.ask("backfill", "web.visits", "2024-11-17").output
-    shop.ledger.keeping.drop_windows("web.visits", day(19), 19, who="ann")
+    shop.ledger.maintenance.drop_windows("web.visits", day(19), 19, who="ann")
     refused = shop.ask("backfill", "web.visits", "2024-11-17")
     assert refused.exit_code == 1
     assert "E518" in refused.output
@@ -22,6 +22,6 @@ def test_a_backfill_of_dropped_windows_is_refused(shop: Shop) -> None:
 def test_dropped_windows_that_were_made_refuse_no_backfill_of_readers(shop: Shop) -> None:
     """A shorter RETAIN on raw rows is usual: nothing of the dropped windows is missing."""
     shop.done("web.visits", 17, 18, 19)
-    shop.ledger.keeping.drop_windows("web.visits", day(18), 17, who="ann")
+    shop.ledger.maintenance.drop_windows("web.visits", day(18), 17, who="ann")
     with open_read_only(shop.folder, None, NOW.isoformat()) as at:
         assert missing_labels(at, "web.visits", "2024-11-17..2024-11-19") == {}

@@ -30,7 +30,7 @@ def test_a_state_that_is_behind_is_asked_to_follow_and_run(late_shop: Shop, runs
     make(late_shop, f"{STATE}@2024-11-17")
     [asked] = runs.asked
     assert ranges(asked) == {STATE: "20241117000000"}
-    assert (asked.command, asked.force, asked.is_beside) == ("query", {}, True)
+    assert (asked.command, asked.force, asked.is_for_query) == ("query", {}, True)
     facts = late_shop.ledger.reads.snapshot(late_shop.project.flow).of(STATE)
     assert {label.day for label in facts.following} == {17}
 

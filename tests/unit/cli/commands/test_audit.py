@@ -44,7 +44,7 @@ def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: S
 
 
 def test_the_audit_of_dropped_rows_says_that_no_query_shows_them(busy_shop: Shop) -> None:
-    busy_shop.ledger.keeping.drop_windows("shop.orders", day(18), 9, who="ann", why="the licence ended")
+    busy_shop.ledger.maintenance.drop_windows("shop.orders", day(18), 9, who="ann", why="the licence ended")
     found = busy_shop.ask("audit", "shop.orders@2024-11-17", width=200).stdout
     assert "■ done: its rows were dropped since, and no query shows them" in found
     assert "■ done\n" in busy_shop.ask("audit", "shop.orders@2024-11-18", width=200).stdout
@@ -57,7 +57,7 @@ def test_the_audit_of_dropped_rows_says_that_no_query_shows_them(busy_shop: Shop
 
 
 def test_a_batch_that_can_never_be_made_can_be_skipped(busy_shop: Shop) -> None:
-    busy_shop.ledger.keeping.drop_windows("web.visits", day(18), 9, who="ann")
+    busy_shop.ledger.maintenance.drop_windows("web.visits", day(18), 9, who="ann")
     busy_shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     way = "`waterclock skip web.per_order 20241117000000 --why '…'` lets its readers go on without it"
     for command in ("status", "plan"):

@@ -32,7 +32,7 @@ class Source:
         collector = self.database.connector.collector(self.database.setting)
         assert isinstance(collector, ChangeScanner)
         request = ChangeScanRequest("at", column, HOURS, self.marks)
-        return collector.look(_no_spark, self.database.unit, request, Columns(), zone)
+        return collector.scan_changes(_no_spark, self.database.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:
         """Look, note it, and return the hours that changed since the look before."""

@@ -25,7 +25,7 @@ from waterclock.connectors.interface import EachRequest
 from waterclock.connectors.rest import collection, for_each
 from waterclock.connectors.rest.addresses import OutsideApiError
 from waterclock.connectors.rest.client import ApiRequest
-from waterclock.connectors.rest.collection import NotFound, RestSource
+from waterclock.connectors.rest.collection import ResourceNotFound, RestSource
 from waterclock.connectors.rest.for_each import _EachContext
 from waterclock.connectors.rest.option_definitions import details_of, each_parameters, resource_of
 from waterclock.connectors.rest.page_store import Series, lines_of
@@ -187,7 +187,11 @@ def test_a_later_page_that_is_not_there_loses_no_page_before_it(
         lacking.append(others[-1](ApiRequest("GET", "detail/1", {})).may_lack)
         if len(lacking) == 1:
             return Body(('{"id": 1}',), ("id",), None), {**place, "page": 2}
-        raise NotFound if lacking[-1] else WaterclockError("E845", "refused", where="here", why="404", fix="mend it")
+        raise (
+            ResourceNotFound
+            if lacking[-1]
+            else WaterclockError("E845", "refused", where="here", why="404", fix="mend it")
+        )
 
     monkeypatch.setattr(for_each, "request_page", request_page)
     with pytest.raises(WaterclockError, match="E845"):

@@ -45,7 +45,7 @@ class Source:
 
     def look(self, zone: str = "UTC", column: str = "changed") -> ChangedWindows:
         request = ChangeScanRequest("at", column, WINDOWS, self.marks)
-        return self.collector.look(_no_spark, self.unit, request, Columns(), zone)
+        return self.collector.scan_changes(_no_spark, self.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:
         """Look, note it, and return the days that changed since the look before."""

@@ -9,7 +9,7 @@ from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.impact import impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.declarations import Flow
-from waterclock.flow.published import list_sent_keys
+from waterclock.flow.published_columns import list_sent_keys
 
 FLOW = """
 CREATE CONNECTION landing TYPE files OPTIONS (path 'in');

@@ -8,7 +8,7 @@ from tests.systems import HERE
 from waterclock.engine.batch.batch_errors import hide_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
-from waterclock.flow.published import PublishedExpression
+from waterclock.flow.published_columns import PublishedExpression
 
 MADE = Columns(
     (Column("id", HERE), Column("age", HERE, made_as=PublishedExpression("CAST(born AS INT)", ("born",)))),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def rule(text: str, name: str, action: Action, *, of: str = "", ladder: RuleActions = ()) -> Rule:
+def rule(text: str, name: str, action: Action, *, of: str = "", limited_actions: RuleActions = ()) -> Rule:
     scope = Scope.BATCH if "count" in text else Scope.ROW
-    return Rule(text, name, scope, action, SOMEWHERE, ladder=ladder, of=of)
+    return Rule(text, name, scope, action, SOMEWHERE, limited_actions=limited_actions, of=of)
 
 
 def asking(*input_rules: Rule, rules: tuple[Rule, ...] = ()) -> Table:
@@ -64,8 +64,8 @@ def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
 
 
 def test_what_is_told_names_the_table_that_was_read() -> None:
-    ladder = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
-    limited = replace(GOOD, ladder=ladder)
+    actions = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
+    limited = replace(GOOD, limited_actions=actions)
     filter_counts = FilterCounts(10, 2, 0, {"good": 2}, {"good": 2})
     assert list(find_actions(input_checks([limited]), filter_counts, of=" of a.read")) == [
         (Action.HOLD, "good: 2 of 10 rows of a.read violate (n > 0), beyond quarantine at most 1")

@@ -26,14 +26,14 @@ def carried(monkeypatch: pytest.MonkeyPatch, answer: Answer, of: Group) -> tuple
     """Return the labels of every attempt, the reports, and the run context."""
     attempts: list[list[int]] = []
 
-    def carry_out(_: Any, tried: Group, now: datetime) -> GroupReport:
+    def run_group(_: Any, tried: Group, now: datetime) -> GroupReport:
         assert now == day(9)
         attempts.append([(one.label - day(0)).days for one in tried.batches])
         return GroupReport(tried, len(attempts), error=answer(tried))
 
-    monkeypatch.setattr(retry, "carry_out", carry_out)
+    monkeypatch.setattr(retry, "run_group", run_group)
     work = work_of([table("a.b")])
-    return attempts, retry.carry_out_with_retries(work, of, day(9)), work
+    return attempts, retry.run_group_with_retries(work, of, day(9)), work
 
 
 def test_what_succeeds_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +144,8 @@ def test_what_lost_its_spark_is_neither_tried_again_nor_split(monkeypatch: pytes
 
 
 def test_without_spark_nothing_is_attempted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "carry_out", lambda *_: pytest.fail("it would have claimed"))
+    monkeypatch.setattr(retry, "run_group", lambda *_: pytest.fail("it would have claimed"))
     refusal = WaterclockError("E701", "java is missing")
     with pytest.raises(WaterclockError) as caught:
-        retry.carry_out_with_retries(work_of([table("a.b")], sessions=FakeSessions(refusal)), group("a.b", 1), day(9))
+        retry.run_group_with_retries(work_of([table("a.b")], sessions=FakeSessions(refusal)), group("a.b", 1), day(9))
     assert caught.value is refusal

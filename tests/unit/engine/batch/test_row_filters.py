@@ -22,8 +22,10 @@ from waterclock.timelabel.duration import Duration
 ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)
 
 
-def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: RuleActions = (), action: Action = Action.FAIL) -> Table:
-    rule = Rule("n > 0", "positive", Scope.ROW, action, SOMEWHERE, ladder=ladder)
+def of(
+    *columns: Column, mode: Mode = Mode.APPEND, limited_actions: RuleActions = (), action: Action = Action.FAIL
+) -> Table:
+    rule = Rule("n > 0", "positive", Scope.ROW, action, SOMEWHERE, limited_actions=limited_actions)
     return replace(
         table("a.b", mode=mode, keys=("id",) if mode is Mode.MERGE else ()), columns=Columns(columns), rules=(rule,)
     )
@@ -77,11 +79,11 @@ def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not
     limited = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(RuleAction(Action.DROP),))
     filter_counts = FilterCounts(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
-    assert list(list_findings(of(columns, ladder=limited, action=Action.QUARANTINE), filter_counts)) == [
+    assert list(list_findings(of(columns, limited_actions=limited, action=Action.QUARANTINE), filter_counts)) == [
         (Action.HOLD, "positive: 3 of 10 rows violate (n > 0), beyond quarantine at most 1")
     ]
     steps = (RuleAction(Action.WARN, Decimal(3)), RuleAction(Action.HOLD, Decimal(5)))
-    assert list(list_findings(of(columns, ladder=steps, action=Action.WARN), filter_counts)) == [
+    assert list(list_findings(of(columns, limited_actions=steps, action=Action.WARN), filter_counts)) == [
         (Action.WARN, "positive: 3 of 10 rows violate (n > 0)")
     ]
     plain = of(columns, action=Action.QUARANTINE)

@@ -56,7 +56,7 @@ def test_windows_beyond_retain_are_left_out(
     work: Any = SimpleNamespace(
         folder=lambda _: "",
         ledger=SimpleNamespace(
-            keeping=SimpleNamespace(drop_boundary=lambda *_, **__: dropped and day(dropped)),
+            maintenance=SimpleNamespace(drop_boundary=lambda *_, **__: dropped and day(dropped)),
             reads=SimpleNamespace(newest=lambda _: newest),
         ),
     )

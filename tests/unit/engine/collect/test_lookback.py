@@ -78,13 +78,13 @@ def numbers(pieces: Any) -> list[int]:
 
 
 def again(known: Slices, table: Any, *labels: int) -> list[int]:
-    ledger: Any = SimpleNamespace(reads=known, keeping=known)
+    ledger: Any = SimpleNamespace(reads=known, maintenance=known)
     return numbers(find_revisited_slices(ledger, table, group("shop.orders", *labels)))
 
 
 def slack(known: Slices, table: Any, *labels: int, made: bool = False) -> int:
     """Return the days after the group's end up to which it reads files. `made`: its labels were made before."""
-    ledger: Any = SimpleNamespace(reads=known, keeping=known)
+    ledger: Any = SimpleNamespace(reads=known, maintenance=known)
     asked = group("shop.orders", *labels)
     asked = replace(asked, batches=tuple(replace(it, is_revision=made) for it in asked.batches))
     return find_arrival_slack(ledger, table, asked, find_revisited_slices(ledger, table, asked)).days
@@ -129,7 +129,7 @@ def test_a_window_that_is_looked_at_again_for_late_rows_reads_no_other() -> None
     merge, known = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), Slices(3, 4)
     asked = group("shop.orders", 5)
     looked = replace(asked, batches=tuple(replace(it, verb=LOOK_AGAIN) for it in asked.batches))
-    assert find_revisited_slices(SimpleNamespace(reads=known, keeping=known), merge, looked) == ()  # type: ignore[arg-type]
+    assert find_revisited_slices(SimpleNamespace(reads=known, maintenance=known), merge, looked) == ()  # type: ignore[arg-type]
 
 
 def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:

@@ -185,7 +185,7 @@ class TestMissing:
         assert (error.code, "not due before" in str(error.why)) == ("E522", True)
 
     def test_a_dropped_label_is_no_empty_one(self, shop: Desk) -> None:
-        shop.ledger.keeping.drop_windows("orders", day(1), 9, who="ann")
+        shop.ledger.maintenance.drop_windows("orders", day(1), 9, who="ann")
         assert refused(shop, "orders", tick=3).code == "E518"
         found = ask(shop, "orders", tick=3, partial=True)
         assert found.missing == (MissingLabels("orders", day(0), day(0), 1),)
@@ -252,7 +252,7 @@ class TestKnownAt:
         then = shop.clock.at
         shop.clock.pass_by(hours=1)
         make(shop, 3)
-        shop.ledger.keeping.drop_windows("orders", day(3), 9, who="ann")
+        shop.ledger.maintenance.drop_windows("orders", day(3), 9, who="ann")
         newest = refused(shop, "orders", tick="latest", known_at=then)
         assert (newest.code, newest.where) == ("E518", "orders@20130101000000")
         assert str(newest.fix).startswith("query as known at a later time")

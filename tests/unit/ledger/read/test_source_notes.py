@@ -40,9 +40,9 @@ def test_the_labels_of_a_claim_are_told_newest_first(at_desk: Desk) -> None:
 
 def test_after_a_reset_nothing_was_read(at_desk: Desk) -> None:
     read(at_desk, 0)
-    keeping = at_desk.ledger.keeping
-    claim, _ = keeping.begin_reset("raw.a", who="ann")
-    keeping.end_reset(TABLE, EmptyingCommit(1, claim), start=None, who="ann")
+    maintenance = at_desk.ledger.maintenance
+    claim, _ = maintenance.begin_reset("raw.a", who="ann")
+    maintenance.end_reset(TABLE, EmptyingCommit(1, claim), start=None, who="ann")
     assert notes(at_desk) == []
     read(at_desk, 1)
     assert notes(at_desk) == [1]

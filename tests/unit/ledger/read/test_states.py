@@ -120,10 +120,10 @@ def test_a_table_that_was_rebuilt_has_other_sums_that_are_right(at_desk: Desk) -
     at_desk.done("mart.m", 0, 1)
     at_desk.done("core.r", 1, reads={1: [at_desk.read("mart.m", 0, 2)]})
     before = at_desk.read("mart.m", 0, 2).content
-    number, _ = at_desk.ledger.keeping.begin_rebuild("mart.m", who="ann")
+    number, _ = at_desk.ledger.maintenance.begin_rebuild("mart.m", who="ann")
     results = tuple(replace(result(at, version=9), slice_path=f"_stage/new/{at}") for at in (0, 1))
     found = CommittedClaim(number, at_desk.request("mart.m", 0, 1, restates="rebuild"), results, at_desk.clock.at)
-    at_desk.ledger.keeping.redeclare(at_desk.flow.tables["mart.m"], version=9, claim=number, who="ann", found=found)
+    at_desk.ledger.maintenance.redeclare(at_desk.flow.tables["mart.m"], version=9, claim=number, who="ann", found=found)
     require_sums(at_desk.ledger)
     assert at_desk.read("mart.m", 0, 2).content != before
     assert at_desk.suspects("core.r") == {("core.r", day(1))}

@@ -30,7 +30,7 @@ class Shelf:
 
     def take(self, ledger: Ledger, *, whole: bool = False) -> ExportHead:
         earlier = [] if whole else [(name, ExportHead.of_line(lines[0])) for name, lines in self.exports]
-        lines = list(ledger.keeping.export_lines(earlier))
+        lines = list(ledger.maintenance.export_lines(earlier))
         self.exports.insert(0, (f"e{len(self.exports)}", lines))
         return ExportHead.of_line(lines[0])
 
@@ -52,7 +52,7 @@ def told(ledger: Ledger) -> dict[str, list[dict[str, Any]]]:
 
 def again(shelf: Shelf) -> Ledger:
     ledger = Ledger.open("sqlite://", clock=Clock())
-    ledger.keeping.load(shelf.chain())
+    ledger.maintenance.load(shelf.chain())
     return ledger
 
 
@@ -122,15 +122,15 @@ def test_a_rebuild_that_an_export_came_into_is_in_the_next_one(at_desk: Desk) ->
     at_desk.apply(table("a.rows", partitioned=True), sums)
     at_desk.done("a.rows", 1)
     at_desk.done("b.sums", 1, reads={1: [at_desk.read("a.rows", 1, 2)]})
-    number, _ = at_desk.ledger.keeping.begin_rebuild("b.sums", who="ann")
+    number, _ = at_desk.ledger.maintenance.begin_rebuild("b.sums", who="ann")
     shelf.take(at_desk.ledger)
     request = at_desk.request("b.sums", 1, reads={1: [at_desk.read("a.rows", 1, 2)]}, restates="rebuild")
     made = CommittedClaim(number, request, (result(1, version=7),), at_desk.clock.at)
-    at_desk.ledger.keeping.redeclare(sums, version=7, claim=number, who="ann", found=made)
+    at_desk.ledger.maintenance.redeclare(sums, version=7, claim=number, who="ann", found=made)
     shelf.take(at_desk.ledger)
     with again(shelf) as found:
         assert told(found) == told(at_desk.ledger)
-        assert found.keeping.known_claims("b.sums") == at_desk.ledger.keeping.known_claims("b.sums")
+        assert found.maintenance.known_claims("b.sums") == at_desk.ledger.maintenance.known_claims("b.sums")
         at_desk.ledger, before = found, at_desk.ledger
         at_desk.done("a.rows", 1, digest="1:9:9", restates="again")
         assert at_desk.suspects() == {("b.sums", day(1))}
@@ -163,7 +163,7 @@ def test_an_export_that_was_cut_off_is_refused_and_leaves_nothing(at_desk: Desk)
     shelf.exports[0] = ("e0", shelf.exports[0][1][:-3])
     found = Ledger.open("sqlite://", clock=Clock())
     with found, pytest.raises(WaterclockError, match="cut off") as refused:
-        found.keeping.load(shelf.chain())
+        found.maintenance.load(shelf.chain())
     assert refused.value.code == "E418"
 
 
@@ -181,8 +181,8 @@ def test_a_commit_that_the_ledger_lacks_is_adopted_once(at_desk: Desk) -> None:
     read = at_desk.read("a.rows", 1, 2)
     request = at_desk.request("b.sums", 1, reads={1: [read]})
     found = CommittedClaim(at_desk.claim("a.rows", 5).number + 1000, request, (result(1, version=7),), at_desk.clock.at)
-    assert at_desk.ledger.keeping.adopt(found)
-    assert not at_desk.ledger.keeping.adopt(found)
+    assert at_desk.ledger.maintenance.adopt(found)
+    assert not at_desk.ledger.maintenance.adopt(found)
     [cell] = at_desk.ledger.past.grid(["b.sums"])
     assert (cell.status, cell.current_claim) == ("done", found.number)
     assert at_desk.ledger.reads.table("b.sums").head_version == 7
@@ -202,18 +202,18 @@ def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(a
         second = other.claim("b.sums", 1, reads={1: [other.read("a.rows", 1, 2)]})
     for claim in (second, first):
         found = CommittedClaim(claim.number, claim.request, (result(1),), at_desk.clock.at)
-        assert at_desk.ledger.keeping.adopt(found)
+        assert at_desk.ledger.maintenance.adopt(found)
     assert at_desk.suspects() == set()
 
 
 def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     held, late = at_desk.claim("a.rows", 1), at_desk.clock.at + timedelta(hours=1)
-    at_desk.ledger.keeping.adopt(CommittedClaim(held.number, held.request, (result(1),), late))
+    at_desk.ledger.maintenance.adopt(CommittedClaim(held.number, held.request, (result(1),), late))
     at_desk.done("a.rows", 2)
     other = Ledger.open("sqlite://", clock=at_desk.clock)
     with other:
-        other.keeping.load([list(at_desk.ledger.keeping.export_lines())])
+        other.maintenance.load([list(at_desk.ledger.maintenance.export_lines())])
         again = Desk(other, at_desk.clock, version=2, flow=at_desk.flow)
         again.done("a.rows", 3)
         recorded = [row.recorded_at for row in other.reads.committed_slices("a.rows")]
@@ -223,11 +223,11 @@ def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Des
 def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     held = at_desk.claim("a.rows", 1)
-    assert at_desk.ledger.keeping.adopt(CommittedClaim(held.number, held.request, (result(1),), at_desk.clock.at))
+    assert at_desk.ledger.maintenance.adopt(CommittedClaim(held.number, held.request, (result(1),), at_desk.clock.at))
     assert at_desk.ledger.claims.open() == []
     failed = at_desk.claim("a.rows", 2)
     at_desk.ledger.claims.record_failed(failed, error="no", is_transient=False, status=BatchStatus.HELD)
-    assert not at_desk.ledger.keeping.adopt(
+    assert not at_desk.ledger.maintenance.adopt(
         CommittedClaim(failed.number, failed.request, (result(2),), at_desk.clock.at)
     )
 
@@ -235,7 +235,7 @@ def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> No
 def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     at_desk.done("a.rows", 1)
-    at_desk.ledger.keeping.drop_windows("a.rows", day(3), 9, who="ann")
+    at_desk.ledger.maintenance.drop_windows("a.rows", day(3), 9, who="ann")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.rows").dropped_before == day(3)
     assert at_desk.ledger.reads.table("a.rows").head_version == 9
 
@@ -243,23 +243,23 @@ def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
 def test_what_retain_dropped_before_a_reset_is_dropped_no_more(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     at_desk.done("a.rows", 1)
-    keeping = at_desk.ledger.keeping
-    keeping.drop_windows("a.rows", day(3), 9, who="ann")
-    assert keeping.drop_boundary("a.rows", by=FOREVER) == day(3)
-    keeping.adopt_reset("a.rows", version=10, claim=2**40, at=at_desk.clock.at, who="ann")
+    maintenance = at_desk.ledger.maintenance
+    maintenance.drop_windows("a.rows", day(3), 9, who="ann")
+    assert maintenance.drop_boundary("a.rows", by=FOREVER) == day(3)
+    maintenance.adopt_reset("a.rows", version=10, claim=2**40, at=at_desk.clock.at, who="ann")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.rows").dropped_before is None
-    assert keeping.drop_boundary("a.rows", by=FOREVER) is None
-    keeping.drop_windows("a.rows", day(2), 11, who="ann")
-    assert keeping.drop_boundary("a.rows", by=FOREVER) == day(2)
+    assert maintenance.drop_boundary("a.rows", by=FOREVER) is None
+    maintenance.drop_windows("a.rows", day(2), 11, who="ann")
+    assert maintenance.drop_boundary("a.rows", by=FOREVER) == day(2)
 
 
 def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) -> None:
     at_desk.apply(table("a.state", mode=Mode.MERGE, keys=("id",)))
     at_desk.done("a.state", 1)
     at_desk.done("a.state", 2)
-    at_desk.ledger.keeping.move_head("a.state", 9)
+    at_desk.ledger.maintenance.move_head("a.state", 9)
     assert at_desk.ledger.reads.versions("a.state") == {day(1): 1, day(2): 9}
-    at_desk.ledger.keeping.forget_versions("a.state", 5)
+    at_desk.ledger.maintenance.forget_versions("a.state", 5)
     assert at_desk.ledger.reads.versions("a.state") == {day(2): 9}
 
 
@@ -275,7 +275,7 @@ def test_an_older_ledger_that_holds_what_json_does_not_is_taken_up_whole(
         write.execute(sa.text("""UPDATE revisions SET measures = '{"mean": NaN, "rows": 3}' WHERE label = :at"""),
                       {"at": to_micros(day(1))})  # fmt: skip
         write.execute(sa.text("UPDATE events SET who = 'a' || char(0) || 'nn'"))
-    assert at_desk.ledger.keeping.load([list(older.ledger.keeping.export_lines([]))]) == 2
+    assert at_desk.ledger.maintenance.load([list(older.ledger.maintenance.export_lines([]))]) == 2
     [attempt] = at_desk.ledger.past.audit("a.rows", day(1)).attempts
     assert attempt.revision is not None
     assert attempt.revision.measures == {"mean": "NaN", "rows": 3}

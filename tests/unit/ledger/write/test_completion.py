@@ -329,7 +329,7 @@ def test_what_is_no_number_and_no_text_elsewhere_is_kept_as_it_is_known(at_desk:
 
 def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(at_desk: Desk) -> None:
     told: list[str] = []
-    at_desk.ledger.tell(told.append)
+    at_desk.ledger.report_to(told.append)
     at_desk.done("raw.a", 0)
     last = at_desk.clock.at
     at_desk.clock.pass_by(hours=-1)
@@ -378,7 +378,7 @@ def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_
 
 def test_a_clock_that_went_back_is_reported_once_until_it_has_caught_up(at_desk: Desk) -> None:
     told: list[str] = []
-    at_desk.ledger.tell(told.append)
+    at_desk.ledger.report_to(told.append)
     for hours in (0, -1, 0, 3, -1):
         at_desk.clock.pass_by(hours=hours)
         at_desk.done("raw.b", at_desk.version)

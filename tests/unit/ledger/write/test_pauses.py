@@ -135,9 +135,9 @@ def test_who_paused_and_resumed_is_kept(at_desk: Desk) -> None:
 def test_a_ledger_that_is_taken_up_from_its_export_is_as_paused(at_desk: Desk) -> None:
     at_desk.ledger.decisions.pause_tables(["raw.a"], who="ann", why="one")
     at_desk.ledger.decisions.pause_all(who="bob", why="all")
-    lines = list(at_desk.ledger.keeping.export_lines())
+    lines = list(at_desk.ledger.maintenance.export_lines())
     with desk().ledger as other:
-        other.keeping.load([lines])
+        other.maintenance.load([lines])
         found = other.reads.snapshot(at_desk.flow)
     assert found.of("raw.a").paused == Pause(at_desk.clock(), "ann", "one")
     assert found.paused == Pause(at_desk.clock(), "bob", "all", is_of_all=True)

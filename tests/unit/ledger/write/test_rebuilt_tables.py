@@ -15,13 +15,13 @@ def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew
     old, new = table("a.x"), table("a.x", every="HOUR")
     at_desk.apply(old)
     at_desk.done("a.x", 0)
-    keeping = at_desk.ledger.keeping
-    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
-    keeping.begin_moving("t")
+    maintenance = at_desk.ledger.maintenance
+    maintenance.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    maintenance.begin_moving("t")
     moved = MovedTable(
-        "a.x", signature_of(new), "tables/a/x", None, keeping.take_claim_number(), 1, None, is_recut=True
+        "a.x", signature_of(new), "tables/a/x", None, maintenance.take_claim_number(), 1, None, is_recut=True
     )
-    keeping.record_set("t", [moved], who="ann", flow="flow 2")
+    maintenance.record_set("t", [moved], who="ann", flow="flow 2")
     # killed before it could apply its flow: whoever was at work before goes on with the one it has
     with pytest.raises(WaterclockError) as refused:
         at_desk.claim("a.x", 1)
@@ -36,10 +36,10 @@ def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew
 
 def test_a_runner_of_the_same_flow_goes_on(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
-    keeping = at_desk.ledger.keeping
-    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
-    keeping.begin_moving("t")
-    keeping.record_set("t", [], who="ann", flow=at_desk.flow.fingerprint)
+    maintenance = at_desk.ledger.maintenance
+    maintenance.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    maintenance.begin_moving("t")
+    maintenance.record_set("t", [], who="ann", flow=at_desk.flow.fingerprint)
     at_desk.claim("a.x", 1)
     applied = at_desk.ledger.declared.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
     assert applied.number == 1
@@ -49,29 +49,29 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     old, new = table("a.x"), table("a.x", every="HOUR")
     at_desk.apply(old)
     at_desk.done("a.x", 0)
-    keeping = at_desk.ledger.keeping
-    keeping.drop_windows("a.x", day(3), 1, who="ann", why="the licence ended")
-    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
-    keeping.begin_moving("t")
-    claim, place = keeping.take_claim_number(), "tables/a/x"
+    maintenance = at_desk.ledger.maintenance
+    maintenance.drop_windows("a.x", day(3), 1, who="ann", why="the licence ended")
+    maintenance.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    maintenance.begin_moving("t")
+    claim, place = maintenance.take_claim_number(), "tables/a/x"
     moved = MovedTable("a.x", signature_of(new), place, None, claim, 2, None, is_recut=True, dropped_before=day(3))
-    keeping.record_set("t", [moved], who="ann", flow="flow 2")
+    maintenance.record_set("t", [moved], who="ann", flow="flow 2")
     at_desk.apply(new, fingerprint="flow 2")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.x").dropped_before == day(3)
-    assert keeping.drop_boundary("a.x", by=FOREVER) == day(3)
+    assert maintenance.drop_boundary("a.x", by=FOREVER) == day(3)
 
 
 def test_the_lock_of_a_rebuild_ends_once_the_clock_was_set_back_unless_it_is_extended_since(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
-    keeping = at_desk.ledger.keeping
-    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    maintenance = at_desk.ledger.maintenance
+    maintenance.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
     at_desk.clock.pass_by(days=-1)
-    keeping.renew_rebuilding("t", lease_seconds=60)
+    maintenance.renew_rebuilding("t", lease_seconds=60)
     with pytest.raises(WaterclockError) as refused:
         at_desk.claim("a.x", 0)
     assert refused.value.code == "E644"
     at_desk.clock.pass_by(minutes=-2)
     at_desk.claim("a.x", 0)
     with pytest.raises(WaterclockError) as refused:
-        keeping.renew_rebuilding("t", lease_seconds=60)
+        maintenance.renew_rebuilding("t", lease_seconds=60)
     assert refused.value.code == "E644"

@@ -101,7 +101,7 @@ def test_a_table_goes_on_under_its_new_name_and_so_do_its_readers(at_desk: Desk)
     lived(at_desk)
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
     told: list[str] = []
-    at_desk.ledger.tell(told.append)
+    at_desk.ledger.report_to(told.append)
     at_desk.apply(*AFTER, fingerprint="flow 2")
     assert told == [f"{OLD} is renamed to {NEW}, with its history"]
     after = at_desk.ledger.reads.snapshot(at_desk.flow)
@@ -319,16 +319,16 @@ def test_each_text_is_looked_through_once_however_many_names_there_are(monkeypat
 
 def test_a_rebuild_that_was_killed_is_finished_by_the_current_name(at_desk: Desk) -> None:
     at_desk.apply(*BEFORE)
-    claim, _ = at_desk.ledger.keeping.begin_rebuild(OLD, who="ann")
+    claim, _ = at_desk.ledger.maintenance.begin_rebuild(OLD, who="ann")
     at_desk.apply(*AFTER, fingerprint="flow 2")
     paused = at_desk.ledger.reads.snapshot(at_desk.flow).pause_of(NEW)
     assert paused is not None
     assert paused.why == f"being rebuilt (claim {claim}): `waterclock rebuild {NEW}` finishes it"
     # the process may only be paused
     with pytest.raises(WaterclockError) as refused:
-        at_desk.ledger.keeping.redeclare(daily(OLD), version=1, claim=claim, who="ann")
+        at_desk.ledger.maintenance.redeclare(daily(OLD), version=1, claim=claim, who="ann")
     assert refused.value.code == "E412"
-    again, before = at_desk.ledger.keeping.begin_rebuild(NEW, who="ann")
+    again, before = at_desk.ledger.maintenance.begin_rebuild(NEW, who="ann")
     assert before == claim
-    at_desk.ledger.keeping.redeclare(daily(NEW), version=1, claim=again, who="ann")
+    at_desk.ledger.maintenance.redeclare(daily(NEW), version=1, claim=again, who="ann")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).pause_of(NEW) is None

@@ -1,0 +1,327 @@
+"""Every table is made anew from one cut of the stage beside the live ones, and all are moved in at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+from deltalake import DeltaTable
+
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose
+from tests.integration.engine.maintenance.test_ledger_rebuild import rebuilt as ledger_rebuilt
+from tests.tiny import Tiny, day, described, evening
+from waterclock.engine.maintenance.rebuild_all import RebuildAllResult, forecast_rebuild, rebuild_all
+from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import RequestedTick
+from waterclock.engine.runner_name import runner_name
+from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
+from waterclock.ledger.store.schema import batches
+from waterclock.ledger.store.schema import ledger as tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = """
+COLLECT shop.items (id INT KEY, at TIMESTAMP, price INT) FROM shop.items EVERY DAY BY DATA TIME at MERGE ORDER BY at;
+COLLECT shop.sales (id INT, at TIMESTAMP, qty INT) FROM shop.sales EVERY DAY BY DATA TIME at APPEND;
+TRANSFORM marts.days PARTITIONED AS
+  SELECT count(*) AS n, sum(qty) AS qty FROM shop.sales WHERE timelabel = TIMELABEL();
+TRANSFORM marts.best (id INT KEY, qty INT) EVERY DAY MERGE AS
+  SELECT id, max(qty) AS qty FROM shop.sales WHERE timelabel = TIMELABEL() GROUP BY id;
+TRANSFORM marts.total AS
+  SELECT sum(d.qty) AS qty, max(i.price) AS price FROM HISTORY(marts.days) d CROSS JOIN shop.items i;
+PUBLISH marts.total TO out.total REPLACE;
+PUBLISH marts.days TO out.days APPEND;
+"""
+TABLES = ("marts.days", "marts.best", "marts.total")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("made"), spark)
+    tiny.source("items", "id INT, at TEXT, price INT", [(1, "2020-01-01 10:00:00", 10), (1, "2020-01-02 10:00:00", 11)])
+    tiny.source(
+        "sales",
+        "id INT, at TEXT, qty INT",
+        [(1, "2020-01-01 10:00:00", 1), (2, "2020-01-02 10:00:00", 2), (1, "2020-01-03 10:00:00", 3)],
+    )
+    tiny.declare(FLOW)
+    for of_day in (2, 3, 4):
+        outcome = tiny.run(day(of_day))
+        assert not outcome.failed, described(outcome)
+    return tiny
+
+
+@pytest.fixture
+def tiny(made: Tiny, tmp_path: Path) -> Tiny:
+    return made.copied(tmp_path / "project")
+
+
+def rebuilt(tiny: Tiny, now: int = 4) -> RebuildAllResult:
+    with tiny.opened() as work:
+        return rebuild_all(work, day(now))
+
+
+def rows(tiny: Tiny, name: str) -> list[tuple[Any, ...]]:
+    return tiny.rows(f"SELECT * FROM {name} ORDER BY ALL")
+
+
+def in_delta(tiny: Tiny, name: str) -> list[dict[str, Any]]:
+    table = DeltaTable(str(tiny.root / tiny.storage / "tables" / name.replace(".", "/")))
+    return sorted(table.to_pyarrow_table().to_pylist(), key=str)
+
+
+def test_all_tables_are_made_anew_and_hold_what_they_held(tiny: Tiny) -> None:
+    before, digests = {name: rows(tiny, name) for name in TABLES}, tiny.digests()
+    shown = {name: in_delta(tiny, name) for name in TABLES}
+    found = rebuilt(tiny)
+    assert found.tables == TABLES
+    assert found.batches == 9
+    assert {name: rows(tiny, name) for name in TABLES} == before
+    assert {name: in_delta(tiny, name) for name in TABLES} == shown
+    assert tiny.digests() == digests
+    assert not (tiny.root / tiny.storage / "rebuild").exists()
+    assert tiny.run(day(4)).done == 0  # nobody is stale, and nothing is sent twice
+
+
+def test_changed_code_holds_for_all_labels_at_once_and_publishes_follow(tiny: Tiny) -> None:
+    [(before,)] = tiny.rows("SELECT qty FROM marts.total")
+    tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
+    with tiny.opened() as work:
+        assert forecast_rebuild(work, day(4)).cost.batches == 9
+        rebuild_all(work, day(4))
+    assert tiny.rows("SELECT qty FROM marts.days ORDER BY qty") == [(10,), (20,), (30,)]
+    assert tiny.rows("SELECT qty FROM marts.total") == [(10 * before,)]
+    assert tiny.delivered("SELECT qty FROM total") == [(6,)]
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT qty FROM total") == [(60,)]
+
+
+def forget_runner(tiny: Tiny) -> None:
+    """Have the hold's runner be one that has ended: this process plays the one that was killed."""
+    with tiny.ledger() as ledger, ledger.maintenance.database.write() as write:
+        assert write.rebuilding is not None
+        ended = runner_name().replace(f":{os.getpid()}:", ":4194304:")
+        write.execute(sa.update(tables).values(rebuilding=replace(write.rebuilding, runner=ended).to_json()))
+
+
+def struck_at(tiny: Tiny, point: str, times: int = 1) -> None:
+    """Rebuild all, and have it end at a point as a killed process does: nothing of it cleans up."""
+    passed: list[str] = []
+
+    def strike(at: str) -> None:
+        passed.append(at)
+        if at == point and passed.count(point) == times:
+            raise KeyboardInterrupt(at)
+
+    with inject_faults(strike), pytest.raises(KeyboardInterrupt):
+        rebuilt(tiny)
+
+
+@pytest.mark.soak
+def test_killed_before_the_move_the_old_set_stands_and_the_next_begins_anew(tiny: Tiny) -> None:
+    before, shown = {name: rows(tiny, name) for name in TABLES}, {name: in_delta(tiny, name) for name in TABLES}
+    tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
+    for point in ("rebuild.cut", "rebuild.made", "rebuild.linked"):
+        struck_at(tiny, point)
+        assert {name: rows(tiny, name) for name in TABLES} == before, point
+        assert {name: in_delta(tiny, name) for name in TABLES} == shown, point
+        # held back until its lease is out, or its process is known to be gone
+        assert tiny.run(day(4)).done == 0
+        forget_runner(tiny)
+    assert rebuilt(tiny).tables == TABLES
+    assert tiny.rows("SELECT qty FROM marts.total") == [(60,)]
+
+
+def test_killed_within_the_move_queries_see_the_old_set_until_it_is_carried_on(tiny: Tiny) -> None:
+    before = {name: rows(tiny, name) for name in TABLES}
+    tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
+    struck_at(tiny, "rebuild.moved", times=2)
+    assert {name: rows(tiny, name) for name in TABLES} == before
+    assert sorted(row["qty"] for row in in_delta(tiny, "marts.days")) == [10, 20, 30]  # one table after the other
+    forget_runner(tiny)
+    found = rebuilt(tiny)
+    assert (found.tables, found.carried_on) == (TABLES, True)
+    assert tiny.rows("SELECT qty FROM marts.total") == [(60,)]
+    assert not (tiny.root / tiny.storage / "rebuild").exists()
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT qty FROM total") == [(60,)]
+
+
+def test_requests_that_the_new_set_does_not_meet_stay(tiny: Tiny) -> None:
+    tiny.declare(FLOW.replace("shop.items (id INT KEY, at TIMESTAMP, price INT)",
+                              "shop.items (id INT KEY, at TIMESTAMP, price INT KEY)"))  # fmt: skip
+    with tiny.opened() as work:
+        decide = work.ledger.decisions
+        decide.request_restate("marts.days", [day(1)], "recompute", who="anna")
+        decide.request_restate("shop.items", [day(2)], "recollect", who="anna")
+
+        def ask(at: str) -> None:
+            if at == "rebuild.made":
+                decide.request_restate("marts.days", [day(2)], "recompute", who="anna")
+
+        with inject_faults(ask):
+            rebuild_all(work, day(4))
+        asked = sa.select(batches.c.table_name, batches.c.label, batches.c.requested).where(
+            batches.c.requested.is_not(None)
+        )
+        with work.ledger.maintenance.database.read() as connection:
+            found = {(row.table_name, row.label, row.requested) for row in connection.execute(asked)}
+    assert found == {("marts.days", day(2), "recompute"), ("shop.items", day(2), "recollect")}
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.runs_of("marts.days") >= 1
+
+
+@pytest.mark.soak
+def test_a_set_that_is_not_whole_and_a_full_disk_leave_the_old_one(tiny: Tiny) -> None:
+    before = {name: rows(tiny, name) for name in TABLES}
+    tiny.declare(
+        FLOW.replace("TRANSFORM marts.days PARTITIONED AS", "TRANSFORM marts.days PARTITIONED EXPECT qty < 3 AS")
+    )
+    with pytest.raises(WaterclockError, match="the new tables are incomplete") as refused:
+        rebuilt(tiny)
+    assert refused.value.code == "E433"
+    assert "marts.days@20200103000000" in str(refused.value)
+    tiny.declare(FLOW)
+
+    def full(at: str) -> None:
+        if at == "rebuild.linked":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with inject_faults(full), pytest.raises(WaterclockError, match="not enough space") as refused:
+        rebuilt(tiny)
+    assert refused.value.code == "E645"
+    assert not (tiny.root / tiny.storage / "rebuild").exists()
+    assert {name: rows(tiny, name) for name in TABLES} == before
+    outcome = tiny.run(day(5))  # nothing is held back, and nothing was lost
+    assert not outcome.failed, described(outcome)
+    assert outcome.done
+
+
+HOURLY = """
+COLLECT shop.hours (id INT, at TIMESTAMP, qty INT) FROM shop.hours EVERY 12 HOURS BY DATA TIME at APPEND;
+COLLECT shop.held (id INT KEY, at TIMESTAMP, qty INT) FROM shop.hours EVERY 12 HOURS BY DATA TIME at MERGE ORDER BY at;
+COLLECT land.seen (id INT) FROM land.`acme/seen/*.csv.gz` EVERY 12 HOURS BY ARRIVAL TIME APPEND;
+TRANSFORM marts.sums PARTITIONED EVERY 12 HOURS AS SELECT sum(qty) AS qty FROM shop.hours WHERE timelabel = TIMELABEL();
+TRANSFORM marts.top EVERY 12 HOURS AS SELECT max(qty) AS qty FROM shop.held;
+"""
+DAILY = HOURLY.replace("EVERY 12 HOURS", "EVERY DAY")
+
+
+@pytest.fixture(scope="module")
+def hourly(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("hourly"), spark)
+    at = ("01 01", "01 13", "02 01", "02 13", "03 01")
+    rows = [(number % 2, f"2020-01-{day_hour}:00:00", number) for number, day_hour in enumerate(at, 1)]
+    tiny.source("hours", "id INT, at TEXT, qty INT", rows)
+    tiny.land("seen", day(1, 13), "id\n1\n")
+    tiny.land("seen", day(2, 1), "id\n2\n")
+    tiny.land("seen", day(3, 1), "id\n3\n")
+    tiny.declare(HOURLY)
+    outcome = tiny.run(day(3, 12))
+    assert not outcome.failed, described(outcome)
+    return tiny
+
+
+def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly: Tiny, tmp_path: Path) -> None:
+    tiny = hourly.copied(tmp_path / "project")
+    with tiny.ledger() as ledger:
+        before = ledger.now()
+    assert tiny.rows("SELECT count(*) FROM land.seen") == [(2,)]
+    tiny.declare(DAILY)
+    refused = tiny.run(day(3, 12))
+    errors = {report.group.table: report.error for report in refused.failed}
+    assert {error.code for error in errors.values() if error} == {"E405"}
+    assert all("rebuild --all" in str(error.fix) for error in errors.values() if error)
+    assert refused.done == 0
+    rebuilt(tiny, 3)
+    assert tiny.rows("SELECT timelabel, sum(qty) FROM shop.hours GROUP BY 1 ORDER BY 1") == [
+        ("20200101000000", 3),
+        ("20200102000000", 7),
+    ]
+    assert tiny.rows("SELECT id, qty FROM shop.held ORDER BY id") == [(0, 4), (1, 3)]
+    assert tiny.rows("SELECT timelabel, qty FROM marts.sums ORDER BY 1") == [
+        ("20200101000000", 3),
+        ("20200102000000", 7),
+    ]
+    assert tiny.rows("SELECT timelabel, id FROM land.seen ORDER BY 1") == [("20200101000000", 1), ("20200102000000", 2)]
+    with tiny.opened() as work:
+        old = query(work, "SELECT sum(qty) FROM marts.sums", limit=9, as_of=RequestedTick("20200103000000", before))
+        assert list(old.rows) == [(10,)]
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    # the day that was not whole is asked of its source, as ever
+    assert tiny.rows("SELECT qty FROM marts.sums ORDER BY timelabel") == [(3,), (7,), (5,)]
+    tiny.land("seen", evening(3), "id\n4\n")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(1,), (2,), (3,), (4,)]
+    lose(tiny)  # and a ledger that is made again of what was committed knows the new windows alone
+    ledger_rebuilt(tiny)
+    assert tiny.run(day(4)).done == 0
+    as_of = RequestedTick("20200104000000")
+    with tiny.opened() as work:
+        assert query(work, "SELECT sum(qty) FROM shop.hours", limit=9, as_of=as_of).rows == ((15,),)
+
+
+def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: Path) -> None:
+    tiny = hourly.copied(tmp_path / "project")
+    tiny.declare(HOURLY.replace("csv.gz` EVERY 12 HOURS", "csv.gz` EVERY HOUR"))
+    with tiny.opened() as work, pytest.raises(WaterclockError, match="belongs to that window as a whole") as refused:
+        forecast_rebuild(work, day(3, 12))
+    assert refused.value.code == "E431"
+
+
+def test_what_went_without_a_batch_that_was_held_once_more_follows_its_release(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INT, at TEXT", [(1, "2020-01-01 10:00:00")])
+    tiny.declare("""
+COLLECT shop.sales PARTITIONED (id INT, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at;
+TRANSFORM marts.seen PARTITIONED EXPECT count(*) = 0 AS none ELSE HOLD AS SELECT id FROM shop.sales;
+TRANSFORM marts.n PARTITIONED PARTIAL AFTER 1 DAY ON RESTATE REPORT AS SELECT count(*) AS n FROM marts.seen;
+""")
+    assert tiny.run(day(2)).failed
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_release("marts.seen", [day(1)], who="ann", why="known")
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, "marts.n") == [("20200101000000", 1)]
+    rebuilt(tiny, now=4)  # its time to wait is over: it is made at once, without the batch that is held
+    assert rows(tiny, "marts.n") == [("20200101000000", 1)]
+
+
+@pytest.mark.soak
+def test_another_zone_a_snapshot_and_every_version_of_a_key(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("prices", "id INT, at TEXT, price INT", [(1, "2020-01-01 22:30:00", 1), (1, "2020-01-02 23:30:00", 2)])
+    tiny.source("rates", "id INT, rate INT", [(1, 7)])
+    flow = """
+COLLECT shop.prices (id INT KEY, at TIMESTAMP, price INT) FROM shop.prices EVERY DAY BY DATA TIME at TEMPORAL AT at;
+COLLECT shop.rates (id INT KEY, rate INT) FROM shop.rates EVERY 12 HOURS;
+TRANSFORM marts.all EVERY DAY AS SELECT p.price, r.rate FROM shop.prices p JOIN shop.rates r USING (id);
+"""
+    tiny.declare(flow)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    zoned = flow.replace("EVERY DAY BY", "EVERY DAY ZONE 'Europe/Berlin' BY").replace("EVERY 12 HOURS", "EVERY 6 HOURS")
+    tiny.declare(zoned.replace("marts.all EVERY DAY", "marts.all EVERY DAY ZONE 'Europe/Berlin'"))
+    rebuilt(tiny)
+    # of the first day in Berlin the stage lacks an hour: it is asked of the source with the next run
+    assert tiny.rows("SELECT price FROM shop.prices") == [(2,)]
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id, rate FROM shop.rates") == [(1, 7)]
+    assert sorted(tiny.rows("SELECT price, rate FROM marts.all")) == [(1, 7), (2, 7)]

@@ -1,0 +1,34 @@
+"""What maintenance leaves alone though it found nobody that needs it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.ledgers import day, flow, table
+from waterclock.engine.maintenance import maintain
+from waterclock.storage.slices.inventory import SliceFolder
+from waterclock.storage.slices.manifest import MANIFEST
+
+
+@pytest.mark.parametrize(("held", "stays"), [({}, False), ({day(2): 7}, True)])
+def test_a_slice_whose_release_failed_since_the_look_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[datetime, int], *, stays: bool
+) -> None:
+    """It was looked at while the release was open: nothing was held then, and the claim that sealed it had failed."""
+    leaf = SliceFolder("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
+    folder = tmp_path / leaf.path
+    folder.mkdir(parents=True)
+    (folder / MANIFEST).write_text("{}")
+    ledger = SimpleNamespace(
+        claims=SimpleNamespace(open=tuple),
+        reads=SimpleNamespace(held_labels=lambda _: held),
+        maintenance=SimpleNamespace(current_rebuilding=lambda: None, holds=dict),
+    )
+    work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
+    monkeypatch.setattr(maintain, "find_log_error", lambda *_: None)
+    maintain.maintain_table(work, maintain.TableMaintenance("raw.a", slice_folders=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
+    assert folder.exists() is stays
