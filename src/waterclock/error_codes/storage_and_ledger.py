@@ -372,8 +372,8 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E811": Code(
         "locked database",
-        "Another process locked the database for longer than the timeout of the connection. Nothing was changed, and "
-        "the batch is tried again.",
+        "Another process locked the database for longer than the timeout of the connection. Or it has been converting "
+        "the events of a receiver for more than a minute. Nothing was changed, and the batch is tried again.",
     ),
     "E812": Code(
         "database value of the wrong type",

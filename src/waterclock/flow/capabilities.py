@@ -54,18 +54,19 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class DestinationNames:
-    """The names that a publish to a connection type cannot use, and the names that mean the same place.
+    """The destinations that a publish to a connection type cannot use, and the names that mean the same place.
 
     - `reserved` maps regular expressions of destinations' paths, in lower case, to the reason for which they are used
       otherwise.
-    - `columns` are the columns that a publish cannot send, in lower case.
-    - `spelling(path, options)` returns one path for all paths of the same place, given the connection's options. None
-      if every path is a place of its own.
+    - `spelling(path, options)` returns one path for all paths that can mean the same place, given the connection's
+      options. None if every path is a place of its own.
+    - `server(options)` returns one text for all connections to the same database, or None if it is not known. None if
+      every connection is a system of its own.
     """
 
     reserved: Mapping[str, str] = field(default_factory=dict)
-    columns: frozenset[str] = frozenset()
     spelling: Callable[[str, Mapping[str, Any]], str] | None = None
+    server: Callable[[Mapping[str, Any]], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Capabilities:
     - `driver`: the package required to open a connection; `check` reports a missing one.
     - `warning(folder, options, unit)`: returns the warning of `check` for a unit to collect from, or None, given the
       project's folder and the options of the connection.
-    - `destination_names`: the reserved names of destinations and of published columns.
+    - `destination_names`: the reserved names of destinations, and the names that mean the same place.
     """
 
     type: str

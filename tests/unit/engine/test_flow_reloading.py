@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -185,6 +186,7 @@ def test_python_code_is_taken_up_with_what_it_imports(site: Site) -> None:
     site.write("helpers.py", "def factor():\n    return 100\n")
     assert reloading.is_new()
     assert scaled() == 300
+    assert str(site.root) not in sys.path
 
 
 def test_a_flow_that_is_mended_is_taken_up_after_all(site: Site) -> None:

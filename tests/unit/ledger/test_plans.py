@@ -37,8 +37,9 @@ from waterclock.ledger.write import (
 )
 
 MODULES = (
-    flow_declarations, table_history, claims, claim_endings, content, coverage, decisions, provenance, current, completion,
-    run_events, measures, rule_notes, dependents, schemas, snapshot, status, suspect_batches, table_progress,
+    flow_declarations, table_history, claims, claim_endings, content, coverage, decisions, provenance, current,
+    completion, run_events, measures, rule_notes, dependents, schemas, snapshot, status, suspect_batches,
+    table_progress,
 )  # fmt: skip
 GROWING = ("batches", "claim_labels", "claims", "events", "inputs", "items", "revisions", "schemas", "versions")
 STATEMENTS = {

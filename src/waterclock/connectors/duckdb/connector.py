@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting
-from waterclock.connectors.sql.capabilities import database_capabilities, file_options, in_lower_case
+from waterclock.connectors.sql.capabilities import database_capabilities, database_file, file_options, in_lower_case
 from waterclock.flow.capabilities import DestinationNames, Driver
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ CAPABILITIES = database_capabilities(
             r"(system|information_schema|pg_catalog)\..*": "the schema is a part of DuckDB",
         },
         spelling=in_lower_case,
+        server=database_file,
     ),
 )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting, WindowCollector
+from waterclock.connectors.sql.addresses import full_database
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, database_capabilities
 from waterclock.flow.capabilities import DestinationNames, Driver, Option
 
@@ -31,7 +32,10 @@ CAPABILITIES = database_capabilities(
     CHANGE_SLACK,
     driver=Driver("firebird.driver", extra="firebird"),
     # a name in lower case means the one in upper case
-    names=DestinationNames(spelling=lambda path, _options: path.upper() if path == path.lower() else path),
+    names=DestinationNames(
+        spelling=lambda path, _options: path.upper() if path == path.lower() else path,
+        server=lambda options: full_database(options, 3050),
+    ),
 )
 
 

@@ -265,8 +265,9 @@ def _stage(
     table = f"waterclock_{_short_hash(unit.path)[:12]}_{number}"
     domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
     columns = [there[name.lower()].name for name in names_of(delivery)]
-    listed = [f'{DIALECT.quote_identifier(name)} "{domains[stored_name(name)]}"' for name in columns]
-    connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)}, {GONE} BOOLEAN NOT NULL)")
+    listed = [f"{DIALECT.quote_identifier(name)} {_quote(domains[stored_name(name)])}" for name in columns]
+    listed.append(f"{DIALECT.quote_identifier(GONE)} BOOLEAN NOT NULL")
+    connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)})")
     keys = ", ".join(DIALECT.quote_identifier(there[key.lower()].name) for key in delivery.keys)
     connection.run(f"CREATE INDEX {table}_key ON {table} ({keys})")
     return stage_of(connection.in_session(), table, delivery, stored_names(there))

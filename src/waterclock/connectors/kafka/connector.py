@@ -13,7 +13,7 @@ of a range even if no record is at that offset, and needs no jars (docs/decision
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,7 @@ class KafkaCollector:
         where = str(unit)
         log = self.cluster.log_of(unit.path, where)
         if reached is not None:
-            return next_range(log, reached, where=where, without=str(unit.options.get("without", "")))
+            return next_range(log, reached, where=where, without=_without(unit))
         begin = unit.options.get("from", "earliest")
         if begin == "start":
             return first_range(log, self.cluster.offsets_since(log, first, where))
@@ -107,22 +107,27 @@ class KafkaCollector:
     ) -> Collected:
         """Read the records in the offset ranges of labels.
 
-        Raises E852 if some of their records no longer exist, E853 for a replaced topic.
+        Raises E852 if records no longer exist that the option `without` does not name, E853 for a replaced topic.
         """
         from waterclock.connectors.kafka.collection import collect_records
-        from waterclock.connectors.kafka.ranges import require_readable, spans_of
+        from waterclock.connectors.kafka.ranges import OffsetSpan, readable_range, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart
 
         where = str(unit)
         ranges = [(label, item.positions) for label, owned in items.items() for item in owned if item.positions]
         if ranges:
             log = self.cluster.log_of(unit.path, where)
-            for _, positions in ranges:
-                require_readable(log, positions, where=where)
+            ranges = [
+                (label, readable_range(log, positions, where=where, without=_without(unit)))
+                for label, positions in ranges
+            ]
         parts = tuple(OffsetPart(label, span) for label, positions in ranges for span in spans_of(positions))
         shape, decoder = self._shape(unit), self._decoder(unit)
         extract = KafkaExtract(self.cluster, unit.path, where, parts, decoder, refuses_odd=shape.has_metadata)
-        return collect_records(spark, extract, shape, columns, zone)
+        collected = collect_records(spark, extract, shape, columns, zone)
+        lost = (OffsetSpan(int(part), *span) for _, it in ranges for part, span in it.gone.items())
+        gone = ",".join(map(str, lost))
+        return replace(collected, source={"gone": gone}) if gone else collected
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Do nothing: offsets are stored with each label, and no consumer group is used."""
@@ -145,3 +150,8 @@ class KafkaCollector:
         file = unit.options.get("schema")
         path = None if file is None else self.folder / str(file)
         return decoder_of(unit.path, str(unit), self.cluster.registry, path)
+
+
+def _without(unit: Unit) -> str:
+    """Return the option `without`: the lost offsets, or the replaced topic, that a collect may skip."""
+    return str(unit.options.get("without", ""))

@@ -7,15 +7,14 @@ leave gaps. A range ends at the last stable offset, so that it contains no open 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from waterclock.connectors.interface import Positions
 from waterclock.errors import WaterclockError
 
 WITHOUT = "without"
-_SKIP_FIX = (
-    "if the label was done before, it keeps its rows; if not, leave it out with waterclock skip, with all its records"
-)
+_KEPT = "if the label was done before, it keeps its rows; if not, "
+_SKIP_FIX = f"{_KEPT}leave it out with waterclock skip, with all its records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
         raise _shortened_log_error(log, cut, where)
     lows = {part: ends.get(part, 0) for part in sorted(log.ends)}
     gone = [OffsetSpan(part, low, log.starts[part]) for part, low in lows.items() if log.starts[part] > low]
-    if gone and without.replace(" ", "") != ",".join(map(str, gone)):
-        raise dropped_records_error(log.name, gone, where=where)
+    _require_named(log, gone, without, where=where)
     parts = {str(part): (low, log.ends[part]) for part, low in lows.items()}
     if all(low == high for low, high in parts.values()) and ends.keys() == lows.keys():
         return None
@@ -89,10 +87,10 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
     return tuple(sorted(found, key=lambda span: span.partition))
 
 
-def require_readable(log: Log, positions: Positions, *, where: str) -> None:
-    """Check that the records in a label's range can still be read.
+def readable_range(log: Log, positions: Positions, *, where: str, without: str = "") -> Positions:
+    """Return a label's range with the offsets in `gone` that no longer exist and that `without` names.
 
-    Raises E852 if some of its records no longer exist, E853 if the topic was replaced by another one or ends within the
+    Raises E852 if other records of it no longer exist, E853 if the topic was replaced by another one or ends within the
     range.
     """
     if log.identity != positions.of:
@@ -103,8 +101,7 @@ def require_readable(log: Log, positions: Positions, *, where: str) -> None:
         for span in spans
         if log.starts.get(span.partition, 0) > span.low
     ]
-    if gone:
-        raise dropped_records_error(log.name, gone, where=where, is_owned=True)
+    _require_named(log, gone, without, where=where, is_owned=True)
     cut = [
         f"{it.partition}: {log.ends.get(it.partition, 'gone')} < {it.high}"
         for it in spans
@@ -112,16 +109,21 @@ def require_readable(log: Log, positions: Positions, *, where: str) -> None:
     ]
     if cut:
         raise _shortened_log_error(log, cut, where, is_owned=True)
+    lost = {str(span.partition): (positions.parts[str(span.partition)][0], span.high) for span in gone}
+    return replace(positions, gone={**positions.gone, **lost})
+
+
+def _require_named(log: Log, gone: list[OffsetSpan], without: str, *, where: str, is_owned: bool = False) -> None:
+    """Raise E852 for lost offsets that the option `without` does not name."""
+    if not {str(span) for span in gone} <= set(without.replace(" ", "").split(",")):
+        raise dropped_records_error(log.name, gone, where=where, is_owned=is_owned)
 
 
 def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
-    fix = (
-        _SKIP_FIX
-        if is_owned
-        else f"keep them longer (retention.ms); to continue without them: OPTIONS ({WITHOUT} '{named}') on the collect"
-    )
+    fix = _KEPT if is_owned else "keep them longer (retention.ms); "
+    fix += f"to continue without them: OPTIONS ({WITHOUT} '{named}') on the collect"
     return WaterclockError(
         "E852",
         f"records of {topic} are gone",

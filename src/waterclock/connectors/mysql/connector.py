@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting
+from waterclock.connectors.sql.addresses import database_in, server_of
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
 from waterclock.flow.capabilities import DestinationNames, Driver, Option
 
@@ -43,7 +44,10 @@ CAPABILITIES = database_capabilities(
     },
     driver=Driver("pymysql", extra="mysql"),
     names=DestinationNames(
-        {r"(mysql|sys|information_schema|performance_schema)\..*": "the database is a part of the server"}
+        {r"(mysql|sys|information_schema|performance_schema)\..*": "the database is a part of the server"},
+        # many servers ignore the case of tables
+        spelling=lambda path, options: (path if "." in path else f"{database_in(options)}.{path}").lower(),
+        server=lambda options: server_of(options, 3306),
     ),
 )
 

@@ -23,6 +23,7 @@ from waterclock.batches.log_retention import RetainedLog
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, Setting
+from waterclock.connectors.sql.addresses import full_database, user_in
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
 from waterclock.connectors.sql.collector import (
     WINDOW_VALUE,
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
     from waterclock.connectors.sql.changed_minutes import ChangedMinute, MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.privileges import SourceLogin
     from waterclock.connectors.sql.window_bounds import WindowFilter
+
+
+def _own_path(options: Mapping[str, Any]) -> str:
+    return f"{user_in(options)}@"
+
 
 CAPABILITIES = database_capabilities(
     "postgres",
@@ -83,7 +89,9 @@ CAPABILITIES = database_capabilities(
     more=frozenset({Batching.CHANGES}),
     names=DestinationNames(
         {r"(pg_[^.]*|information_schema)\..*": "the schema is a part of PostgreSQL"},
-        spelling=lambda path, options: path if "." in path else f"{options.get('schema', '')}.{path}",
+        # the user's search path determines the schema of a table that is named without one
+        spelling=lambda path, options: path if "." in path else f"{options.get('schema') or _own_path(options)}.{path}",
+        server=lambda options: full_database(options, 5432),
     ),
 )
 

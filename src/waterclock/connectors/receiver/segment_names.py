@@ -20,8 +20,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
+from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.label import instant_of, label_of
@@ -35,6 +36,7 @@ _MARKER = "sealing-"
 _LOCK_FILE = ".sealer"
 _MARKERS_KEPT = 2
 _RETRY_SECONDS = 0.02
+_LOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +97,30 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 @contextmanager
 def lock_sealing(folder: Path) -> Iterator[None]:
-    """Lock a stream for sealing within the block. Wait while another process holds the lock.
+    """Lock a stream for sealing within the block. Wait up to a minute while another process holds the lock.
 
-    The lock of a process that died is free.
+    The lock of a process that died is free. Raises E811 if the other process does not release it, as one that was
+    stopped.
     """
     with (folder / _LOCK_FILE).open("ab") as lock:
+        end = monotonic() + _LOCK_SECONDS
         while not try_lock(lock.fileno()):
+            if monotonic() > end:
+                raise _lock_error(folder)
             fault("receiver.waits")
             sleep(_RETRY_SECONDS)
         yield
+
+
+def _lock_error(folder: Path) -> WaterclockError:
+    return WaterclockError(
+        "E811",
+        f"the stream {folder.name} is locked",
+        where=str(folder),
+        why=f"another process has been converting its events for {_LOCK_SECONDS:g} seconds, or was stopped meanwhile",
+        fix=f"it is tried again; if that process was stopped, continue or end it: fuser {folder / _LOCK_FILE}",
+        transient=True,
+    )
 
 
 def try_lock(descriptor: int) -> bool:

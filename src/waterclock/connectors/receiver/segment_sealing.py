@@ -36,7 +36,8 @@ def seal(folder: Path, now: datetime) -> datetime:
     """Seal a stream up to the minute of `now`.
 
     Return the instant up to which it is complete: no earlier event will arrive. All closed segments are converted to
-    files before this returns. Concurrent calls of several runners are executed one after another.
+    files before this returns. Concurrent calls of several runners are executed one after another. Raises E811 if
+    another process that seals the stream was stopped.
     Cost: new data is read once and written once, with one frame in memory.
     """
     make_private_folder(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from waterclock.flow.capabilities import Capabilities, DestinationNames, Driver, Option
 from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookback_changes import ChangeReporting
+from waterclock.spark_sql import INTERNAL_PREFIX
 
-GONE = "waterclock_gone"
-"""The column of a staged slice that is TRUE for a key that was deleted."""
+GONE = f"{INTERNAL_PREFIX}gone"
+"""The column of a staged slice that is TRUE for a key that was deleted. No column of a table begins with the prefix."""
 
 CHANGE_SLACK = {
     "change_slack": Option("number", help="seconds by which a change may become visible after its time; default 3600"),
@@ -38,15 +40,19 @@ def file_options(waits: str) -> dict[str, Option]:
     }
 
 
-_NAMES = DestinationNames(
-    {r"(.*\.)?waterclock_[^.]*": "deliveries use tables whose names begin with waterclock_"}, frozenset({GONE})
-)
+_RESERVED = {r"(.*\.)?waterclock_[^.]*": "deliveries use tables whose names begin with waterclock_"}
 
 
 def in_lower_case(path: str, options: Mapping[str, Any]) -> str:
     """Return the path of a table in lower case, without the schema `main`, for databases that ignore case."""
     del options
     return path.lower().removeprefix("main.")
+
+
+def database_file(options: Mapping[str, Any]) -> str | None:
+    """Return the normal path of a connection's database file."""
+    path = options.get("path")
+    return posixpath.normpath(path) if isinstance(path, str) else None
 
 
 def database_capabilities(
@@ -57,7 +63,7 @@ def database_capabilities(
     driver: Driver | None = None,
     changes: ChangeReporting | None = ChangeReporting.BY_COLUMN,
     more: frozenset[Batching] = frozenset(),
-    names: DestinationNames = _NAMES,
+    names: DestinationNames,
 ) -> Capabilities:
     """Return the capabilities of a database type; `more` are the ways to collect besides data time and snapshots."""
     return Capabilities(
@@ -84,7 +90,5 @@ def database_capabilities(
         awaits=frozenset({Sign.QUERY}),
         changes=changes,
         replaces_some=True,
-        destination_names=replace(
-            names, reserved={**_NAMES.reserved, **names.reserved}, columns=_NAMES.columns | names.columns
-        ),
+        destination_names=replace(names, reserved={**_RESERVED, **names.reserved}),
     )

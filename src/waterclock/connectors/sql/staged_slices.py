@@ -67,20 +67,21 @@ def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSli
     Return the numbers of rows written and deleted.
     """
     table, own, same = session.dialect.table_of(unit), staged.name, staged.same_keys(delivery)
+    mark = session.dialect.quote_identifier(GONE)
     deletes = f"DELETE FROM {table} AS t WHERE"
-    gone = session.execute_update(f"{deletes} EXISTS (SELECT 1 FROM {own} AS s WHERE s.{GONE} AND {same})")
+    gone = session.execute_update(f"{deletes} EXISTS (SELECT 1 FROM {own} AS s WHERE s.{mark} AND {same})")
     if delivery.is_whole and not delivery.is_by_label:
-        kept = f"SELECT 1 FROM {own} AS s WHERE NOT s.{GONE} AND {same}"
+        kept = f"SELECT 1 FROM {own} AS s WHERE NOT s.{mark} AND {same}"
         gone += session.execute_update(f"{deletes} NOT EXISTS ({kept})")
     update = ", ".join(f"{its} = s.{name}" for name, its in staged.changed_columns(delivery))
     matched = f"WHEN MATCHED{staged.label_guard(delivery)} THEN UPDATE SET {update} " if update else ""
     listed = ", ".join(its for _, its in staged.columns.values())
     values = ", ".join(f"s.{name}" for name, _ in staged.columns.values())
     session.execute(
-        f"MERGE INTO {table} AS t USING (SELECT * FROM {own} WHERE NOT {GONE}) AS s ON {same}"
+        f"MERGE INTO {table} AS t USING (SELECT * FROM {own} WHERE NOT {mark}) AS s ON {same}"
         f" {matched}WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({values})"
     )
-    return int(session.first_of(f"SELECT count(*) FROM {own} WHERE NOT {GONE}")[0]), gone
+    return int(session.first_of(f"SELECT count(*) FROM {own} WHERE NOT {mark}")[0]), gone
 
 
 def refuse_equal_keys(

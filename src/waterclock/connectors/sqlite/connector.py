@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import ConnectionType, Setting
-from waterclock.connectors.sql.capabilities import CHANGE_SLACK, database_capabilities, file_options, in_lower_case
+from waterclock.connectors.sql.capabilities import (
+    CHANGE_SLACK,
+    database_capabilities,
+    database_file,
+    file_options,
+    in_lower_case,
+)
 from waterclock.flow.capabilities import DestinationNames, Option
 
 if TYPE_CHECKING:
@@ -38,6 +44,7 @@ CAPABILITIES = database_capabilities(
             r"temp\..*": "tables in the schema temp exist only in one connection",
         },
         spelling=in_lower_case,
+        server=database_file,
     ),
 )
 

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +61,17 @@ def isolate_imports(root: Path) -> Iterator[None]:
             for name in _modules_of(root):
                 del sys.modules[name]
             sys.modules.update(saved_modules)
+
+
+@contextmanager
+def import_from(root: Path) -> Iterator[None]:
+    """Put `root` first on `sys.path` within the block. Blocks of several threads may overlap."""
+    sys.path.insert(0, str(root))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the user's code may have changed the path
+            sys.path.remove(str(root))
 
 
 def forget(root: Path) -> None:

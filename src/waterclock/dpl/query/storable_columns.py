@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from sqlglot import exp
+
 from waterclock.dpl.query.projections import find_unnamed_items
 from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedColumnList
+from waterclock.dpl.syntax.type_names import equal_fields_error
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import INTERNAL_PREFIX, illegal_characters, is_internal
 from waterclock.timelabel.label import TIMELABEL
@@ -58,6 +61,31 @@ def check_storable(output: Output, query: Span, column_list: ParsedColumnList | 
                 f"{entry.name} is {_format_family(entry.family)}, which no table can store",
                 fix=_FIXES[entry.family] if entry.family else None,
             )
+        if not is_left_out and types.get(lower) is None and (twice := _find_equal_fields(entry.node)) is not None:
+            yield equal_fields_error(span_of(entry.node, query), *twice)
+
+
+def _find_equal_fields(node: Any) -> tuple[str, str] | None:
+    """Return two names of fields of a STRUCT in an item of a SELECT list that are equal regardless of case, or None."""
+    values = [node.unalias()] if node is not None else []
+    while values:
+        value, names = values.pop(), list[str]()
+        if isinstance(value, exp.Struct):
+            parts = [part for part in value.expressions if isinstance(part, exp.PropertyEQ)]
+            names = [part.this.name for part in parts]
+            values += [part.expression for part in parts]
+        elif isinstance(value, exp.DataType):
+            names = [part.name for part in value.expressions if isinstance(part, exp.ColumnDef)]
+            values += [part.kind if isinstance(part, exp.ColumnDef) else part for part in value.expressions]
+        elif isinstance(value, exp.Cast):
+            values.append(value.to)
+        elif isinstance(value, exp.Array | exp.Paren):
+            values += value.expressions or [value.this]
+        first: dict[str, str] = {}
+        for name in names:
+            if first.setdefault(name.lower(), name) is not name:
+                return first[name.lower()], name
+    return None
 
 
 def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockError]:

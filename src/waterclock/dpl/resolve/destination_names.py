@@ -1,4 +1,4 @@
-"""Refuses destinations and published columns with reserved names, and publishes to the same place by two names."""
+"""Refuses destinations with reserved names, and publishes to the same place by two names or connections."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import DestinationNames
 
 
 def check_destination_names(
     drafts: Mapping[str, UnresolvedTable], systems: ValidConnections
 ) -> Iterator[WaterclockError]:
-    """Yield errors for destinations and columns that have reserved names, and for two publishes to the same place."""
-    firsts: dict[tuple[str, str], UnresolvedTable] = {}
+    """Yield errors for destinations that have reserved names, and for two publishes to the same place."""
+    firsts: dict[tuple[str, str, str], UnresolvedTable] = {}
     for draft in drafts.values():
         unit = draft.declared.destination
         capabilities = systems.of(unit) if unit is not None else None
@@ -29,25 +27,13 @@ def check_destination_names(
             yield draft.at("TO").refuse(
                 "E211", f"{draft.name} is a reserved name", why=why, fix="publish to another name"
             )
-        first = firsts.setdefault((unit.connection, path), draft)
+        server = names.server(options) if names.server else None
+        place = ("", unit.connection, path) if server is None else (capabilities.type, server, path)
+        first = firsts.setdefault(place, draft)
         if first is not draft:
             yield draft.at("TO").refuse(
                 "E212",
                 f"{draft.name} and {first.name} are the same table",
-                why=f"the other PUBLISH is at {first.span.place}; {capabilities.type} does not distinguish the names",
+                why=f"the other PUBLISH is at {first.span.place}; the names can mean one table in {capabilities.type}",
                 fix="publish to another name",
             )
-        yield from _check_columns(draft, drafts.get(draft.statement.name), names)
-
-
-def _check_columns(
-    draft: UnresolvedTable, table: UnresolvedTable | None, names: DestinationNames
-) -> Iterator[WaterclockError]:
-    listed = draft.statement.value("COLUMNS", ParsedColumnList)
-    spans = {column.name: column.span for column in listed.columns if column.retires is None} if listed else {}
-    if table is not None and (listed is None or listed.is_open):
-        spans = {column.name: draft.at("TO") for column in table.declared.columns.named} | spans
-    for name, span in spans.items():
-        if name.lower() in names.columns:
-            fix = f"rename it, as in another_name AS ({name})"
-            yield span.refuse("E211", f"{name} is a reserved name", why="deliveries mark rows by it", fix=fix)

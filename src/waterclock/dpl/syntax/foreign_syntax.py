@@ -88,7 +88,7 @@ class _Foreign:
     `has` returns whether a node of that type really has the syntax.
     """
 
-    node: type[exp.Expression]
+    node: type[exp.Expr]
     word: str
     name: str
     fix: str
@@ -112,20 +112,72 @@ _IN_QUERIES = (
              lambda node: node.args.get("method") == "ASOF"),
     _Foreign(exp.Array, "[", "[...] as a value", "write array(1, 2)",
              lambda node: node.args.get("value_constructor") is False),
-    _Foreign(exp.ArrayAgg, "ORDER BY", "ORDER BY within an aggregate", "sort the list: array_sort(array_agg(a))",
-             lambda node: isinstance(node.this, exp.Order)),
+    _Foreign(exp.AggFunc, "ORDER BY", "ORDER BY within an aggregate", "sort the list: array_sort(array_agg(a))",
+             lambda node: isinstance(node.this, exp.Order) and not isinstance(node, exp.GroupConcat)),
+    _Foreign(exp.Star, "RENAME", "* RENAME", "write * EXCEPT (a), a AS b",
+             lambda node: bool(node.args.get("rename"))),
+    _Foreign(exp.Group, "TOTALS", "WITH TOTALS", "write WITH ROLLUP",
+             lambda node: bool(node.args.get("totals"))),
+    _Foreign(exp.JSONExtract, "->", "-> for a field of JSON", "write get_json_object(a, '$.field')",
+             lambda node: "only_json_types" in node.args),
+    _Foreign(exp.JSONExtractScalar, "->>", "->> for a field of JSON", "write get_json_object(a, '$.field')",
+             lambda node: "only_json_types" in node.args),
 )  # fmt: skip
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_WHY = "Spark has no such syntax"
+_NULL_TESTS = {TokenType.ISNULL: "IS NULL", TokenType.NOTNULL: "IS NOT NULL"}
+_ENDS_A_VALUE = frozenset(
+    {TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NULL,
+     TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+)  # fmt: skip
+_LISTS = frozenset({"LISTAGG", "STRING_AGG"})
+_BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS, TokenType.COMMA})
+_BEGINS_A_NUMBER = frozenset({TokenType.NUMBER, TokenType.COLON, TokenType.PLACEHOLDER, TokenType.VAR})
 _NODES = tuple(each.node for each in _IN_QUERIES)
 
 
 def check_foreign_syntax(source: SourceText, tokens: Sequence[Token], tree: Any) -> Iterator[WaterclockError]:
     """Yield an error for each construct of other databases that sqlglot parses and Spark does not."""
+    for index, (name, fix) in _find_foreign_words(tokens):
+        span = source.span(tokens[index].start, tokens[index].end + 1)
+        yield span.refuse("E209", f"{name} is not supported", why=_WHY, fix=fix)
     nodes = list(tree.find_all(*_NODES))
     for each in _IN_QUERIES:
         if any(isinstance(node, each.node) and each.has(node) for node in nodes):
             token = next((token for token in tokens if token.text.upper() == each.word), tokens[0])
             span = source.span(token.start, token.end + 1)
-            yield span.refuse("E209", f"{each.name} is not supported", why="Spark has no such syntax", fix=each.fix)
+            yield span.refuse("E209", f"{each.name} is not supported", why=_WHY, fix=each.fix)
+
+
+def _find_foreign_words(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield the indexes of tokens that Spark reads in another way than sqlglot, each with the name and the fix."""
+    for index, token in enumerate(tokens):
+        kind, word = token.token_type, token.text.upper()
+        before = tokens[index - 1].token_type if index else None
+        after = tokens[index + 1].token_type if index + 1 < len(tokens) else None
+        is_call = after is TokenType.L_PAREN and before is not TokenType.DOT
+        if is_call and kind is TokenType.VAR and word == "SAFE_CAST":
+            yield index, ("SAFE_CAST", "write TRY_CAST")
+        elif kind in _NULL_TESTS and after is not TokenType.L_PAREN and before in _ENDS_A_VALUE:
+            yield index, (f"{word} after a value", f"write {_NULL_TESTS[kind]}")
+        elif is_call and kind is TokenType.VAR and word in _LISTS and _sorts(tokens, index + 2):
+            yield index, (f"ORDER BY within {word.lower()}", f"write {word.lower()}(a, ',') WITHIN GROUP (ORDER BY b)")
+        elif kind is TokenType.LIMIT and before not in _BEFORE_NAMES and after in _BEGINS_A_NUMBER:
+            behind = index + (3 if after is TokenType.COLON else 2)
+            if behind < len(tokens) and tokens[behind].token_type is TokenType.COMMA:
+                yield index, ("LIMIT with two numbers", "write LIMIT 2 OFFSET 1 for LIMIT 1, 2")
+
+
+def _sorts(tokens: Sequence[Token], begin: int) -> bool:
+    """Return whether a call has ORDER BY between its own brackets. `begin` is the index behind the opening one."""
+    depth = 1
+    for index in range(begin, len(tokens)):
+        kind = tokens[index].token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth == 0 or (depth == 1 and kind is TokenType.ORDER_BY):
+            return depth == 1
+    return False
 
 
 def foreign_statement_error(cursor: Cursor) -> WaterclockError | None:

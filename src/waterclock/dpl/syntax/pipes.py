@@ -3,6 +3,8 @@
 - `|> SET` and `|> DROP`, which sqlglot does not parse, are rewritten as the `|> SELECT` that they abbreviate.
 - `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree, only the columns remain. For a
   `|> SELECT`, sqlglot would copy all steps before it, at a cost that grows with the square of their number.
+- `|> LIMIT` takes an expression in Spark, and a number in sqlglot. The parser gets a number that has the position of
+  the expression, and the tree gets the expression.
 - `|> AS t` becomes a FROM without a table in sqlglot's tree. The table is added.
 - `window` is always a keyword for sqlglot, and also a function in Spark. Calls of it are rewritten.
 
@@ -22,6 +24,8 @@ PIPED = "__tmp"
 """The prefix of the names that sqlglot generates for the input of a step after |>. `|> AS t` is an alias of one."""
 _SELECTED = f"{PIPED}_select"
 """The marker column: the first column of each EXTEND that was rewritten from a SELECT."""
+_NUMBER_AT = "0e"
+"""The number 0, with the position of an expression as its exponent. sqlglot keeps the least of consecutive limits."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
@@ -101,6 +105,23 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
     return tree
 
 
+def find_limits(trees: Sequence[Any], tokens: Sequence[Token]) -> Iterator[tuple[Any, list[Token]]]:
+    """Yield each `|> LIMIT` of an expression in trees that were parsed from rewritten tokens, and its tokens as SELECT.
+
+    The caller replaces the number in the tree by the expression.
+    """
+    starts = {
+        f"{_NUMBER_AT}{tokens[index + 2].start}": index + 2
+        for index, (pipe, word) in enumerate(pairwise(tokens[:-1]))
+        if pipe.token_type is TokenType.PIPE_GT and word.token_type is TokenType.LIMIT
+    }
+    for limit in (node for tree in (trees if starts else ()) if tree is not None for node in tree.find_all(exp.Limit)):
+        number = limit.expression
+        if isinstance(number, exp.Literal) and (begin := starts.get(number.name)) is not None:
+            part = tokens[begin : _end_of_step(tokens, begin)]
+            yield limit, [_token_at(part[0], TokenType.SELECT, "SELECT"), *part]
+
+
 def is_piped(node: Any) -> bool:
     """Return whether a node in FROM is one that sqlglot generated as the input of a step after |>."""
     if isinstance(node, exp.Subquery):
@@ -151,10 +172,16 @@ def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
 def _rewrite_step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
     """Return the end of a `|> SET`, `|> DROP` or `|> SELECT`, and its tokens rewritten as |> EXTEND.
 
-    Return None for any other step, for an incomplete one, which the parser reports, and for a SELECT with DISTINCT or
-    further clauses.
+    For a `|> LIMIT` of an expression, the tokens have a number in its place. Return None for any other step, for an
+    incomplete one, which the parser reports, and for a SELECT with DISTINCT or further clauses.
     """
     word = tokens[index + 1] if index + 1 < len(tokens) else None
+    if word is not None and word.token_type is TokenType.LIMIT:
+        end = _end_of_step(tokens, index + 2)
+        part = tokens[index + 2 : end]
+        is_plain = len(part) < 2 or any(token.token_type is TokenType.COMMA for token in _outside_brackets(part))
+        number = None if is_plain else _token_at(part[0], TokenType.NUMBER, f"{_NUMBER_AT}{part[0].start}")
+        return None if number is None else (end, [tokens[index], word, number])
     if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP", "SELECT"}:
         return None
     end = _end_of_step(tokens, index + 2)

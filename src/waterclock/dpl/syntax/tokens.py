@@ -13,7 +13,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.syntax.pipes import complete_pipes, tokens_for_parser
+from waterclock.dpl.syntax.pipes import complete_pipes, find_limits, tokens_for_parser
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.spark_lexer import differences, without_comments
 from waterclock.errors import WaterclockError
@@ -312,6 +312,9 @@ def _comment_end(text: str, start: int) -> int | None:
 def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
     """Parse tokens to syntax trees, whose nodes have offsets in `source`. Raises sqlglot's ParseError."""
     trees = dialect().parser().parse(tokens_for_parser(tokens), source.text)
+    for limit, selected in find_limits(trees, tokens):
+        [tree] = parse_tokens(source, selected)
+        limit.set("expression", tree.expressions[0])
     return [complete_pipes(tree, tokens) for tree in trees]
 
 

@@ -36,7 +36,10 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
-    """Parse a Spark SQL type; return its text. `is_stored`: also refuse types that tables cannot store. Raises E219."""
+    """Parse a Spark SQL type; return its text. `is_stored`: also refuse types that tables cannot store. Raises E219.
+
+    With `is_stored`, also raises E212 for two fields of a STRUCT whose names are equal regardless of case.
+    """
     start = cursor.index
     word = cursor.name("a type")
     span = cursor.span(word)
@@ -102,9 +105,12 @@ _EXAMPLES = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STR
 
 def _parse_inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
     cursor.need("<")
+    fields: dict[str, str] = {}
     while True:
         if upper == "STRUCT":
-            cursor.name("a field")
+            name, span = cursor.name("a field").text, cursor.span_since(cursor.index - 1)
+            if is_stored and fields.setdefault(name.lower(), name) is not name:
+                raise equal_fields_error(span, fields[name.lower()], name)
             cursor.accept(":")
         take_type(cursor, is_stored=is_stored)
         while cursor.accept("NOT", "NULL") or cursor.at("COMMENT"):
@@ -113,6 +119,16 @@ def _parse_inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
         if not cursor.accept(","):
             break
     cursor.need(">")
+
+
+def equal_fields_error(span: Span, first: str, second: str) -> WaterclockError:
+    """Build the error for two fields of a stored STRUCT whose names are equal regardless of case."""
+    return span.refuse(
+        "E212",
+        f"the field {first} is listed twice" if first == second else f"{first} and {second} differ by case only",
+        why="field names of a STRUCT are unique in a table, regardless of case",
+        fix="rename one of them",
+    )
 
 
 def skip_brackets(cursor: Cursor) -> None:

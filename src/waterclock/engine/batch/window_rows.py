@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.python.loader import import_from
 from waterclock.dpl.query.splice import list_reads, splice
 from waterclock.engine.batch.stateful_functions import run_stateful_function
 from waterclock.engine.reads.flat_join import flat_frame
@@ -137,7 +138,8 @@ def _python_rows(
         elif argument.read is not None:
             arguments[argument.name] = drop_columns(frames[argument.read], argument.left_out)
     try:
-        made = call(**arguments)
+        with import_from(work.root):
+            made = call(**arguments)
     except Exception as raised:
         raise user_code_error(raised, where=where, file=work.root / function.file, root=work.root) from raised
     if not hasattr(made, "createOrReplaceTempView"):

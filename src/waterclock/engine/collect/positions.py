@@ -55,8 +55,39 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     if next_range is None:
         return owned
     require_contiguous(reached, next_range, where=f"{table.name}@{label_of(free)}")
-    number = 1 if last is None else int(str(last[1]["name"]).split()[-1]) + 1
+    number = 1 if last is None else _number_of(last[1]) + 1
     return {**owned, free: (Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=next_range),)}
+
+
+def find_skipped_end(
+    work: RunContext, table: Table, sources: Mapping[datetime, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """Return an empty range at the end of the ranges that skipped labels own right after those of the done labels.
+
+    `sources` are the source notes of all done labels. A table whose windows change loses its skipped labels. With this
+    range in its newest slice, their records are not read again. None if there are none. Cost: two ledger queries.
+    """
+    if table.source is None or table.source.batching is not Batching.ARRIVAL_TIME:
+        return None
+    newest = max(sources)
+    skipped = [label for label, _ in work.ledger.maintenance.skipped_windows(table.name) if label > newest]
+    if not skipped:
+        return None
+    owned, _ = work.ledger.reads.owned_items(table.name, skipped, _NAMES)
+    done = [_number_of(item) for source in sources.values() for item in source.get("items", ()) if "positions" in item]
+    reached, number = None, max(done, default=0)
+    for item in (item for label in sorted(owned) for item in owned[label] if "positions" in item):
+        if _number_of(item) == number + 1:
+            reached, number = item, number + 1
+    if reached is None:
+        return None
+    positions = Positions.of_dict(reached["positions"])
+    ends = Positions(positions.of, {part: (end, end) for part, (_, end) in positions.parts.items()})
+    return {"name": reached["name"], "positions": ends.to_dict()}
+
+
+def _number_of(item: Mapping[str, Any]) -> int:
+    return int(str(item["name"]).split()[-1])
 
 
 def require_contiguous(reached: Positions | None, next_range: Positions, *, where: str) -> None:

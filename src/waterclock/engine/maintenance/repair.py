@@ -19,11 +19,12 @@ from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.rebuild_errors import unsupported_change_error
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
+from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.open_tables import open_table
-from waterclock.storage.schema_types import fields_of, schema_text
+from waterclock.storage.schema_types import fields_of, schema_text, widen_schema
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.reseal import RecordedSlice, reseal
@@ -188,7 +189,14 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
     except WaterclockError:
         otherwise = None  # the log is damaged as well
     try:
-        manifest = reseal(spark, work.folder(table), known, table.fold, otherwise=otherwise)
+        manifest = reseal(
+            spark,
+            work.folder(table),
+            known,
+            table.fold,
+            otherwise=otherwise,
+            complete=lambda schema: add_ordering_columns(widen_schema(schema, otherwise or schema) or schema, table),
+        )
     except Exception as raised:
         if damaged_file(work.lake, raised) is None:
             raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate, chain, groupby
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import instant_literal, label_sql
 from waterclock.engine.collect.changes import NOTED
+from waterclock.engine.collect.positions import find_skipped_end
 from waterclock.engine.maintenance.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
@@ -167,6 +168,11 @@ def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Se
     claim = work.ledger.maintenance.take_claim_number()
     folder = live.folder(table)
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
+    skipped = find_skipped_end(live, table, {label: manifest.source for label, manifest in known.items()})
+    if skipped is not None:
+        newest = known[max(known)]
+        items = [*newest.source.get("items", ()), skipped]
+        known[newest.label] = replace(newest, source={**newest.source, "items": items})
     schema = add_ordering_columns(raw_schema_of(list(known.values())), table)
     made: list[Manifest] = []
     together = 1 if pieces[0].is_state else _WINDOWS_PER_JOB

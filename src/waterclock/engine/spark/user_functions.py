@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.python.loader import forget, project_modules, run_file
+from waterclock.dpl.python.loader import forget, import_from, project_modules, run_file
 from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, called_functions
 from waterclock.engine.spark.keys import KeysOfProject
 from waterclock.errors import WaterclockError
@@ -24,7 +23,10 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Return the Python function of a declaration. Its file runs once per fingerprint. Raises E721 if it is missing."""
+    """Return the Python function of a declaration. Its file runs once per fingerprint. Raises E721 if it is missing.
+
+    A function that may import from the project when it is called is called within `import_from`.
+    """
     module = _load_module(root, root / function.file, function.fingerprint)
     found = getattr(module, function.name, None)
     if not callable(found):
@@ -43,11 +45,10 @@ def _load_module(root: Path, path: Path, fingerprint: str) -> ModuleType:
     key = (path, fingerprint)
     with _lock:
         if key not in _modules:
-            if sys.path[0] != str(root):
-                sys.path.insert(0, str(root))  # it stays there: a function may import when it is called
             forget(root)
-            _modules[key] = run_file(path, root)
-            _send_by_value(root, path)
+            with import_from(root):
+                _modules[key] = run_file(path, root)
+                _send_by_value(root, path)
         return _modules[key]
 
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql.types import StructType
 
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
 _LABEL_COLUMN = "_label"
 ROWS, HIGH, LOW = "_waterclock_rows", "_waterclock_high", "_waterclock_low"
@@ -63,12 +64,16 @@ def rows_of(digest: str) -> int:
     return int(digest.split(":", 1)[0])
 
 
-def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> dict[str, dict[str, Any]]:
+def digests(
+    frame: DataFrame, measures: Sequence[tuple[str, Column]] = (), *, names: Container[str] | None = None
+) -> dict[str, dict[str, Any]]:
     """Compute a digest for each label of a frame, and further aggregates, in one scan. Labels without rows are absent.
 
     The result maps each label's text to the values of the digest's columns and of the measures, by their names.
+    `names` are the columns of the digest, by default all.
     """
-    columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
+    schema = frame.schema if names is None else StructType([each for each in frame.schema if each.name in names])
+    columns = [*digest_columns(schema), *(column.alias(name) for name, column in measures)]
     rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL_COLUMN)).agg(*columns).collect()
     return {row[_LABEL_COLUMN]: {name: row[name] for name in row.asDict() if name != _LABEL_COLUMN} for row in rows}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import arrow_source, entry_path, file_exists, is_folder, move_file
 from waterclock.flow.merge_settings import Merge, Temporal
-from waterclock.storage.schema_types import schema_text
+from waterclock.storage.schema_types import fields_of, schema_text
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, read_manifest, seal
@@ -46,13 +46,20 @@ class RecordedSlice:
 
 
 def reseal(
-    spark: SparkSession, folder: str, known: RecordedSlice, fold: Merge | Temporal | None, *, otherwise: str | None
+    spark: SparkSession,
+    folder: str,
+    known: RecordedSlice,
+    fold: Merge | Temporal | None,
+    *,
+    otherwise: str | None,
+    complete: Callable[[str], str],
 ) -> Manifest | None:
     """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 
     The files of quarantined rows are kept only if they are intact and the former manifest, which describes them, can be
     read. `otherwise` is the schema for a slice without rows, if it is known: such a slice has no file that contains it.
-    An unreadable manifest is kept next to the new one. Cost: one scan of the slice.
+    `complete` adds the columns of ORDER BY and DELETE WHEN to the schema of a slice that is older than them. An
+    unreadable manifest is kept next to the new one. Cost: one scan of the slice.
     """
     try:
         files = read_files(entry_path(folder), known.slice_path)
@@ -82,7 +89,7 @@ def reseal(
         sealed_at=datetime.now(UTC),
         **_find_quarantine(folder, known.slice_path),
     )
-    measured = _measure_rows(spark, folder, draft, fold)
+    measured = _measure_rows(spark, folder, draft, fold, complete)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
     manifest = _add_measures(draft, measured, fold)
@@ -117,12 +124,17 @@ def _find_quarantine(folder: str, slice_path: str) -> dict[str, Any]:
 
 
 def _measure_rows(
-    spark: SparkSession, folder: str, draft: Manifest, fold: Merge | Temporal | None
+    spark: SparkSession,
+    folder: str,
+    draft: Manifest,
+    fold: Merge | Temporal | None,
+    complete: Callable[[str], str],
 ) -> Mapping[str, Any]:
     if not draft.rows:
         return {}
-    rows = frame_of_slices(spark, folder, [draft])
-    return digests(rows, order_measures(fold) if isinstance(fold, Merge) else ()).get(label_of(draft.label), {})
+    rows = frame_of_slices(spark, folder, [draft], complete(draft.schema))
+    measures = order_measures(fold) if isinstance(fold, Merge) else ()
+    return digests(rows, measures, names=fields_of(draft.schema).keys()).get(label_of(draft.label), {})
 
 
 def _add_measures(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:

@@ -124,6 +124,13 @@ def test_whoever_tries_again_reads_the_same_offsets(tiny: Tiny) -> None:
     assert (code, "0:0-1" in said) == ("E852", True)
     assert tiny.rows(sql) == [(first, 1), (first, 2), (second, 3)]
 
+    # named in the collect, they are left out, and the records that are still there are read
+    tiny.declare(flow("id INT", topic, "without '0:0-1'"))
+    again(tiny, 1)
+    outcome = tiny.run(day(3))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows(sql) == [(first, 2), (second, 3)]
+
 
 def test_what_was_lost_is_told_and_passed_over_only_by_name(tiny: Tiny) -> None:
     bus = broker()

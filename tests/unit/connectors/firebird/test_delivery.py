@@ -179,6 +179,14 @@ def test_keys_that_the_server_equates_are_refused(
     assert [row["id"] for row in database.rows()] == [pair[0]]
 
 
+def test_a_column_may_have_a_domain_with_a_quotation_mark_in_its_name(database: FirebirdDatabase, folder: Path) -> None:
+    database.run('CREATE DOMAIN "of ""shop""" AS VARCHAR(9)')
+    database.run('CREATE TABLE totals (id "of ""shop""", amount INTEGER)')
+    deliver(database, delivery(folder, ("a", 1), mode=Mode.MERGE, keys=("id",)))
+    deliver(database, delivery(folder, ("a", 2), mode=Mode.MERGE, keys=("id",), claim=2))
+    assert [(row["id"], row["amount"]) for row in database.rows()] == [("a", 2)]
+
+
 def test_replace_where_replaces_only_its_texts(database: FirebirdDatabase, folder: Path) -> None:
     from waterclock.flow.conditions import Condition, Term
 

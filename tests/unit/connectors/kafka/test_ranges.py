@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.interface import Positions
-from waterclock.connectors.kafka.ranges import Log, OffsetSpan, first_range, next_range, require_readable, spans_of
+from waterclock.connectors.kafka.ranges import Log, OffsetSpan, first_range, next_range, readable_range, spans_of
 from waterclock.engine.collect.positions import require_contiguous
 from waterclock.errors import WaterclockError
 
@@ -69,24 +69,38 @@ def test_a_log_that_was_cut_back_or_lost_a_partition_is_told() -> None:
 
 def test_a_range_that_was_read_may_be_gone_when_it_is_read_again() -> None:
     owned = Positions("orders a", {"0": (10, 20)})
-    require_readable(log((10, 50)), owned, where=WHERE)
+    readable_range(log((10, 50)), owned, where=WHERE)
     with pytest.raises(WaterclockError) as caught:
-        require_readable(log((15, 50)), owned, where=WHERE)
+        readable_range(log((15, 50)), owned, where=WHERE)
     assert (caught.value.code, "0:10-15" in str(caught.value.why)) == ("E852", True)
     with pytest.raises(WaterclockError) as caught:
-        require_readable(log((0, 50), name="b"), owned, where=WHERE)
+        readable_range(log((0, 50), name="b"), owned, where=WHERE)
     assert caught.value.code == "E853"
-    # the option `without` applies to the next label: with it, this one would be refused in the same way
     assert "without '" not in str(caught.value.fix)
     assert "waterclock skip" in str(caught.value.fix)
 
 
+def test_the_records_that_are_still_there_of_an_owned_range_are_read_by_name() -> None:
+    owned = Positions("orders a", {"0": (10, 20), "1": (0, 5), "2": (3, 6)})
+    topic = log((15, 50), (0, 9), (8, 9))
+    with pytest.raises(WaterclockError) as caught:
+        readable_range(topic, owned, where=WHERE, without="0:10-15")
+    named = str(caught.value.fix).partition("without '")[2].partition("'")[0]
+    assert (caught.value.code, named) == ("E852", "0:10-15,2:3-6")
+    assert "if the label was done before, it keeps its rows" in str(caught.value.fix)
+    found = readable_range(topic, owned, where=WHERE, without=named)
+    assert found == Positions("orders a", owned.parts, {"0": (10, 15), "2": (3, 6)})
+    assert spans_of(found) == (OffsetSpan(0, 15, 20), OffsetSpan(1, 0, 5))
+    with pytest.raises(WaterclockError, match="E852"):
+        readable_range(log((16, 50), (0, 9), (8, 9)), owned, where=WHERE, without=named)
+
+
 def test_a_range_whose_records_a_new_leader_does_not_have_is_not_waited_for() -> None:
     with pytest.raises(WaterclockError) as caught:
-        require_readable(log((0, 15)), Positions("orders a", {"0": (10, 20)}), where=WHERE)
+        readable_range(log((0, 15)), Positions("orders a", {"0": (10, 20)}), where=WHERE)
     assert (caught.value.code, caught.value.transient, "0: 15 < 20" in str(caught.value.why)) == ("E853", True, True)
     with pytest.raises(WaterclockError) as caught:
-        require_readable(log((0, 30)), Positions("orders a", {"0": (10, 20), "1": (0, 5)}), where=WHERE)
+        readable_range(log((0, 30)), Positions("orders a", {"0": (10, 20), "1": (0, 5)}), where=WHERE)
     assert (caught.value.code, "1: gone < 5" in str(caught.value.why)) == ("E853", True)
 
 

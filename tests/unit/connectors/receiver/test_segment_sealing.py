@@ -25,6 +25,7 @@ from waterclock.connectors.receiver.connector import CONNECTOR, ReceiverCollecto
 from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.segment_sealing import seal
 from waterclock.connectors.receiver.segment_writing import SegmentWriter, SyncFailedError
+from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.cadence import Cadence
@@ -141,6 +142,19 @@ def test_a_segment_ends_at_its_window_and_at_its_size(tmp_path: Path) -> None:
     writer.append([body(*range(3, 20))])
     writer.append([body(20)])
     assert names(tmp_path) == ["closed", "closed", "open"]
+
+
+def test_a_sealer_that_was_stopped_is_not_waited_for_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_names, "_LOCK_SECONDS", 0.05)
+    collector, folder = collector_of(tmp_path), tmp_path / "door" / "events"
+    collector.seal(UNIT, NOON)
+    with segment_names.lock_sealing(folder), pytest.raises(WaterclockError) as caught:
+        collector.seal(UNIT, NOON + MINUTE)
+    assert (caught.value.code, caught.value.transient) == ("E811", True)
+    assert f"fuser {folder / '.sealer'}" in str(caught.value.fix)
+    assert collector.seal(UNIT, NOON + MINUTE) == NOON + MINUTE
 
 
 def test_a_damaged_segment_is_kept_and_reported(tmp_path: Path) -> None:

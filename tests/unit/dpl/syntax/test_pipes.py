@@ -45,6 +45,23 @@ def test_a_step_that_the_parser_does_not_know_is_written_as_one_that_it_does(tex
 
 
 @pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("FROM t |> LIMIT 1 + 2", "1 + 2"),
+        ("FROM t |> LIMIT :n |> WHERE a > 1", ":n"),
+        ("FROM t |> LIMIT 9 |> LIMIT least(:n, 3) OFFSET 1 |> LIMIT 7", "LEAST(:n, 3)"),
+        ("FROM t |> LIMIT 9 |> LIMIT 7", "7"),
+        ("FROM t |> LIMIT ALL", "ALL"),
+    ],
+)
+def test_a_limit_may_be_an_expression(text: str, limit: str) -> None:
+    tree = parse_query_text(text)
+    assert tree.args["limit"].expression.sql("databricks") == limit
+    nodes = [node for node in tree.walk() if "start" in node.meta]
+    assert all(text[node.meta["start"]].isalnum() for node in nodes)
+
+
+@pytest.mark.parametrize(
     ("text", "in_its_own_words"),
     [
         ("FROM t |> SELECT a, max(b) OVER (ORDER BY c) AS m |> SELECT m", None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.ledger.read.current_revisions import CurrentRevision
+from waterclock.storage.slices.manifest import MANIFEST, read_manifest, seal
 from waterclock.timelabel.window import Window
 
 HOUR = timedelta(hours=1)
@@ -46,8 +47,19 @@ def taken(folder: Path, *columns: pa.Schema, first: int = 0, apart: int = 1) -> 
     return found
 
 
-def live_at(folder: Path) -> Any:
-    return SimpleNamespace(folder=lambda _table: str(folder))
+def live_at(folder: Path, owned: Mapping[datetime, int] | None = None) -> Any:
+    """A live context. `owned` are the numbers of the log ranges that skipped labels own."""
+    ranges = owned or {}
+    keeping = SimpleNamespace(skipped_windows=lambda _name: [(label, label + HOUR) for label in ranges])
+    reads = SimpleNamespace(
+        owned_items=lambda _name, labels, _span: ({label: (log_range(ranges[label]),) for label in labels}, None)
+    )
+    return SimpleNamespace(folder=lambda _table: str(folder), ledger=SimpleNamespace(maintenance=keeping, reads=reads))
+
+
+def log_range(number: int, *, is_empty: bool = False) -> dict[str, Any]:
+    low = number * 10 + 10 if is_empty else number * 10
+    return {"name": f"positions {number:012d}", "positions": {"of": "t a", "parts": {"0": [low, number * 10 + 10]}}}
 
 
 @pytest.mark.parametrize(
@@ -115,3 +127,35 @@ def test_the_slices_of_a_window_are_found_without_comparing_all_of_them() -> Non
     own = [[at for at, (low, high) in enumerate(spans) if low < w.end and high > w.start] for w in windows]
     assert [[current.index(each) for each in piece.of] for piece in pieces] == own
     assert own[:5] == [[0, 1], [2, 3], [2, 4, 5], [2, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("owned", "last"),
+    [
+        ({}, None),
+        ({hour(20): 3, hour(21): 4}, 4),
+        ({hour(20): 3, hour(22): 5}, 3),  # the range 4 belongs to a label that failed, and is read again
+        ({hour(14): 1}, None),  # later labels have later ranges
+    ],
+)
+def test_the_ranges_of_skipped_labels_after_the_newest_slice_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owned: Mapping[datetime, int], last: int | None
+) -> None:
+    current = taken(tmp_path, SCHEMA, SCHEMA, first=15)
+    for number, each in enumerate(current, 1):
+        manifest = read_manifest(str(tmp_path), each.result.slice_path)
+        (tmp_path / each.result.slice_path / MANIFEST).unlink()
+        seal(str(tmp_path), replace(manifest, source={"items": [log_range(number)]}))
+    notes: list[Any] = []
+
+    def write(_live: Any, _work: Any, _table: Any, pieces: Any, known: Any, _schema: str, _claim: int) -> Any:
+        sources: list[Any] = [rewindowing._source_notes(piece, known) for piece in pieces]
+        notes.extend(item for source in sources for item in source["items"])
+        return [known[piece.of[0].result.label] for piece in pieces]
+
+    monkeypatch.setattr(rewindowing, "_write_slices", write)
+    monkeypatch.setattr(rewindowing, "create_from_slices", lambda *_: None)
+    monkeypatch.setattr(rewindowing, "_inputs", lambda *_: {})
+    work: Any = SimpleNamespace(ledger=SimpleNamespace(maintenance=SimpleNamespace(take_claim_number=lambda: 9)))
+    rewindowing.rewindow_table(live_at(tmp_path, owned), work, MERGED, current)
+    assert notes == [log_range(1), log_range(2), *([log_range(last, is_empty=True)] if last else [])]

@@ -39,7 +39,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 def again(folder: Path, manifest: Manifest) -> Manifest | None:
     known = RecordedSlice(manifest.table, manifest.label, 7, manifest.slice_path, 0, NOTHING, "c0", {})
-    return reseal(cast("Any", None), str(folder), known, None, otherwise=schema_json(SCHEMA))
+    return reseal(cast("Any", None), str(folder), known, None, otherwise=schema_json(SCHEMA), complete=str)
 
 
 def test_quarantined_rows_whose_files_are_intact_are_kept(tmp_path: Path, manifest: Manifest) -> None:
