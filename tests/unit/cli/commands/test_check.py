@@ -281,7 +281,7 @@ def test_a_ledger_on_a_server_is_read_only_with_connect(busy_shop: Shop, monkeyp
     url = "postgresql://keeper@127.0.0.1:1/none"
     project.write_text(f'{project.read_text()}ledger = "{url}"\n')
     read: list[str] = []
-    for name in ("look", "open"):
+    for name in ("query", "open"):
         monkeypatch.setattr(f"waterclock.ledger.ledger.Ledger.{name}", lambda at, *_, **__: read.append(at))
     assert not check_project(busy_shop.folder, None).errors
     assert read == []
