@@ -69,7 +69,7 @@ class LiveProject:
         """Return the declared users and the places of secrets, as the project file states them now.
 
         The flow may have errors. If the project file cannot be read, the result is that of its last readable state.
-        Cost: a stat of the file
+        Cost: a stat of the file.
         """
         with suppress(WaterclockError, OSError):  # reported by the pages
             stat = (self.folder / FILE).stat()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -113,12 +114,13 @@ def lock_sealing(folder: Path) -> Iterator[None]:
 
 
 def _lock_error(folder: Path) -> WaterclockError:
+    lock = shlex.quote(str(folder / _LOCK_FILE))
     return WaterclockError(
         "E811",
         f"the stream {folder.name} is locked",
         where=str(folder),
         why=f"another process has been converting its events for {_LOCK_SECONDS:g} seconds, or was stopped meanwhile",
-        fix=f"it is tried again; if that process was stopped, continue or end it: fuser {folder / _LOCK_FILE}",
+        fix=f"it is tried again; if that process was stopped, continue or end it: fuser {lock}",
         transient=True,
     )
 
