@@ -363,7 +363,7 @@ class Reading:
         option = self.books[u.name].option(label)
         if option.status in {DONE, SKIPPED} and not option.asked:
             waits = self._reads_more(u, label, option) or (u.name in self.paused and self._is_stale(u, label, option))
-            return MAYBE if waits else YES
+            return MAYBE if waits or self._reads_unsettled(u, label, option) else YES
         return MAYBE if option.shown is not None or option.status == SKIPPED else NO
 
     def _reads_more(self, u: Declared, label: int, option: Option) -> bool:
@@ -371,6 +371,15 @@ class Reading:
         if not self.is_begun_earlier or u.kind != "TRANSFORM" or u.mode == "REPLACE" or u.has(Report):
             return False
         return option.shown is not None and not option.shown.is_partial and self._inputs(u, label)[1] == NO
+
+    def _reads_unsettled(self, u: Declared, label: int, option: Option) -> bool:
+        """Return whether a done batch is made from one that is about to change: then neither is settled."""
+        if u.kind != "TRANSFORM" or u.mode == "REPLACE" or u.has(Report) or option.status != DONE:
+            return False
+        books = self.books.values()
+        if not any(label in book.asked or book.status.get(label) != DONE for book in books for label in book.shown):
+            return False
+        return option.shown is not None and not option.shown.is_partial and self._inputs(u, label)[1] == MAYBE
 
     def _is_stale(self, u: Declared, label: int, option: Option) -> bool:
         """Return whether a batch of a paused table would follow what it reads."""
