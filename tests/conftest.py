@@ -73,7 +73,10 @@ def is_soak(config: pytest.Config) -> bool:
 
 
 class Recorder:
-    """Records how long each file takes, with its fixtures, and each long test without them, for later runs."""
+    """Records how long each file takes, with its fixtures, and each long test without them, for later runs.
+
+    Of long tests that do not run, the record before stays.
+    """
 
     def __init__(self) -> None:
         self.files: Counter[str] = Counter()
@@ -85,6 +88,11 @@ class Recorder:
             self.tests[report.nodeid] = report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self) -> None:
+        for name, seconds in recorded().items():
+            file, is_test, _ = name.partition("::")
+            if is_test and name not in self.tests and (HERE.parent / file).exists():
+                self.tests[name] = seconds  # type: ignore[assignment]  # of float values
+                self.files[file] += seconds  # type: ignore[assignment]
         files = [(file, seconds) for file, seconds in self.files.most_common() if seconds >= 1]
         tests = [(test, seconds) for test, seconds in self.tests.most_common() if seconds >= LONG_SECONDS]
         DURATIONS.write_text(
@@ -101,10 +109,11 @@ def recorded() -> dict[str, float]:
     return {name: float(seconds) for seconds, name in pairs}
 
 
-def leave_to_soak(items: Sequence[pytest.Item]) -> None:
+def leave_to_soak(items: Sequence[pytest.Item], commit: int) -> None:
     """Mark all but some cases of the tests that are marked `sampled(n)` as soak, which runs the others as well.
 
-    Which n of its cases a test keeps hangs on its name alone, so that over all tests of a file each road is taken.
+    The test's name determines which n cases it keeps, so that the tests of a file together cover every path. With
+    `by_commit=True` the commit's hash determines it, too: the next commit runs other cases.
     """
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -114,21 +123,28 @@ def leave_to_soak(items: Sequence[pytest.Item]) -> None:
         if sampled is None:
             continue
         first, kept = zlib.crc32(name.encode()) % len(of_test), sampled.args[0]
-        for place, item in enumerate(of_test):
+        if sampled.kwargs.get("by_commit"):
+            first = (first + commit) % len(of_test)
+        for place, item in enumerate(sorted(of_test, key=lambda item: item.nodeid)):  # they come in a random order
             if (place - first) % len(of_test) >= kept:
                 item.add_marker(pytest.mark.soak)
 
 
-def leave_to_other_commits(items: Iterable[pytest.Item], commit: int | None) -> None:
-    """Mark the long tests that this commit does not run as soak; if `commit` is None, all, so that a soak runs them.
+def leave_to_other_commits(items: Iterable[pytest.Item], commit: int, *, is_soak: bool) -> None:
+    """Mark the long tests that this commit does not run as soak; in a soak all, so that it runs them.
 
     The commit's hash and the test's name choose one commit of `COMMITS_OF_LONG`, on average. All long tests together
     take longer than all other tests.
     """
     for item in items:
-        is_long = recorded().get(item.nodeid, 0) >= LONG_SECONDS
-        if is_long and (commit is None or (zlib.crc32(item.nodeid.encode()) + commit) % COMMITS_OF_LONG):
+        is_long = recorded().get(item.nodeid, 0) >= LONG_SECONDS and not _is_chosen_by_commit(item)
+        if is_long and (is_soak or (zlib.crc32(item.nodeid.encode()) + commit) % COMMITS_OF_LONG):
             item.add_marker(pytest.mark.soak)
+
+
+def _is_chosen_by_commit(item: pytest.Item) -> bool:
+    sampled = item.get_closest_marker("sampled")
+    return sampled is not None and bool(sampled.kwargs.get("by_commit"))
 
 
 def commit_number(root: Path) -> int:
@@ -149,9 +165,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Files that need a JVM come first, by the time that they took when it was recorded, then the others: two workers that
     take files in this order end together. Within a file the order is as random as before.
     """
-    leave_to_soak(items)
-    if not config.getoption("record_durations"):
-        leave_to_other_commits(items, None if is_soak(config) else commit_number(config.rootpath))
+    commit = commit_number(config.rootpath)
+    leave_to_soak(items, commit)
+    leave_to_other_commits(items, commit, is_soak=is_soak(config))
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.sampled(EXAMPLES))

@@ -1,8 +1,10 @@
-"""Which commits run a long test, and that the soak runs each."""
+"""Which commits run a long test or a case of a sampled one, and that the soak runs each."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +15,11 @@ import tests.conftest as selection
 LONG = "tests/faults/test_x.py::test_a[1]"
 
 
-def item(nodeid: str) -> Any:
+def item(nodeid: str, sampled: pytest.Mark | None = None) -> Any:
     markers: list[Any] = []
-    return SimpleNamespace(nodeid=nodeid, markers=markers, add_marker=markers.append)
+    return SimpleNamespace(
+        nodeid=nodeid, markers=markers, add_marker=markers.append, get_closest_marker=lambda _: sampled
+    )
 
 
 @pytest.fixture
@@ -24,23 +28,48 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "recorded", lambda: seconds)
 
 
-def is_left_out(nodeid: str, commit: int | None) -> bool:
-    test = item(nodeid)
-    selection.leave_to_other_commits([test], commit)
+def is_left_out(nodeid: str, commit: int = 0, *, is_soak: bool = False, sampled: pytest.Mark | None = None) -> bool:
+    test = item(nodeid, sampled)
+    selection.leave_to_other_commits([test], commit, is_soak=is_soak)
     return bool(test.markers)
+
+
+def cases_of(sampled: pytest.MarkDecorator, commit: int, seed: int = 0) -> set[str]:
+    tests = [item(f"{LONG[:-2]}{number}]", sampled.mark) for number in range(7)]
+    Random(seed).shuffle(tests)
+    selection.leave_to_soak(tests, commit)
+    return {test.nodeid for test in tests if not test.markers}
 
 
 @pytest.mark.usefixtures("recorded")
 def test_a_long_test_is_run_by_one_commit_of_four_and_by_each_soak() -> None:
     commits = range(selection.COMMITS_OF_LONG * 3)
     assert sum(not is_left_out(LONG, commit) for commit in commits) == 3
-    assert is_left_out(LONG, None)  # it is marked soak, which the soak selects
+    assert is_left_out(LONG, is_soak=True)  # it is marked soak, which the soak selects
 
 
 @pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize("name", ["tests/faults/test_x.py::test_b", "tests/faults/test_x.py::test_new"])
 def test_each_commit_runs_what_is_not_long_or_was_never_recorded(name: str) -> None:
-    assert not any(is_left_out(name, commit) for commit in (*range(selection.COMMITS_OF_LONG), None))
+    assert not any(is_left_out(name, commit) for commit in range(selection.COMMITS_OF_LONG))
+    assert not is_left_out(name, is_soak=True)
+
+
+def test_a_test_runs_the_same_cases_whatever_their_order() -> None:
+    kept = cases_of(pytest.mark.sampled(2), 0)
+    assert len(kept) == 2
+    assert all(cases_of(pytest.mark.sampled(2), commit, seed) == kept for commit in range(3) for seed in range(5))
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_test_by_commit_runs_others_in_the_next_also_where_they_are_long() -> None:
+    by_commit = pytest.mark.sampled(2, by_commit=True)
+    kept = [cases_of(by_commit, commit) for commit in range(7)]
+    assert all(len(each) == 2 for each in kept)
+    assert all(one != other for one, other in pairwise(kept))
+    assert len(set().union(*kept)) == 7
+    assert kept[3] == cases_of(by_commit, 3, seed=4)
+    assert not any(is_left_out(LONG, commit, sampled=by_commit.mark) for commit in range(selection.COMMITS_OF_LONG))
 
 
 def test_without_a_repository_the_number_of_the_commit_is_zero(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, by_commit=True)
 @pytest.mark.parametrize("seed", seeds_of(os.environ.get("WATERCLOCK_SOAK", "")))
 def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     found = ""
