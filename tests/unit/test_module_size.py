@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src"
 MOST_LINES = 500
 MOST_IMPORTS = 25
@@ -66,6 +68,7 @@ def read(module: str) -> str:
     return (SOURCE / module).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_modules_import_few_others() -> None:
     counts = {module: len(imports_of(ast.parse(read(module)))) for module in modules()}
     assert {module: count for module, count in counts.items() if count > MOST_IMPORTS}.keys() == OVER_IMPORTS.keys()

@@ -97,6 +97,7 @@ def test_an_error_of_a_cell_is_its_text_and_no_empty_cell() -> None:
     assert rows_of(file, range="B1:C3")[1] == {"b": "#DIV/0!", "c": "#N/A"}
 
 
+@pytest.mark.slow
 def test_errors_are_found_wherever_a_large_sheet_is_cut() -> None:
     lines: list[list[Any]] = [["a", "b"], *([at, "#N/A"] for at in range(21_000))]
     assert {row["b"] for row in rows_of(book(("s", lines)))} == {"#N/A"}
