@@ -83,9 +83,13 @@ class SharedRateLimiter(RateLimiter):
     def _open(self) -> sqlite3.Connection:
         make_private_folder(self.file.parent)
         database = sqlite3.connect(self.file, timeout=_LONGEST_LOCK, isolation_level=None)
-        database.execute("PRAGMA synchronous = OFF")  # after a power loss, earlier requests may be forgotten
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paused'").fetchone():
-            database.executescript(_CREATE)
+        try:
+            database.execute("PRAGMA synchronous = OFF")  # after a power loss, earlier requests may be forgotten
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paused'").fetchone():
+                database.executescript(_CREATE)
+        except BaseException:
+            database.close()
+            raise
         return database
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from bisect import bisect_left
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +77,22 @@ def test_a_pause_holds_all(tmp_path: Path) -> None:
     assert other.reserve() == 30.0
     now[0] += 31
     assert other.reserve() == 0.0
+
+
+def test_a_file_that_is_no_database_leaves_no_connection_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rate.db").write_text("no database " * 100, encoding="utf-8")
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def keep(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        opened.append(connect(*args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", keep)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        SharedRateLimiter(tmp_path / "rate.db", 10, 1.0).pause(1.0)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened[0].execute("SELECT 1")
 
 
 def test_rates_are_read() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -69,21 +70,21 @@ def _value(name: str, row: Row, own: list[Grant]) -> object:
 
 
 def test_grants_combine_by_the_documented_rules() -> None:
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE TABLE t (id, land, email)")
-    database.executemany("INSERT INTO t VALUES (?, ?, ?)", ROWS)
-    count = 0
-    for some in [*itertools.combinations(grants(), 1), *itertools.permutations(grants(), 2)]:
-        seen = granted_select(some, COLUMNS, {"land": "'FR'"})
-        if not seen.columns:
-            assert expected(some) <= {()}
-            continue
-        listed = ", ".join(f'{column.sql} AS "{column.name}"' for column in seen.columns)
-        sql = f"SELECT {listed} FROM t WHERE {seen.where or 'TRUE'}"
-        assert set(database.execute(sql)) == expected(some), (some, sql)
-        for column in seen.columns:
-            assert column.is_plain == (column.sql == f"`{column.name}`")
-        count += 1
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE t (id, land, email)")
+        database.executemany("INSERT INTO t VALUES (?, ?, ?)", ROWS)
+        count = 0
+        for some in [*itertools.combinations(grants(), 1), *itertools.permutations(grants(), 2)]:
+            seen = granted_select(some, COLUMNS, {"land": "'FR'"})
+            if not seen.columns:
+                assert expected(some) <= {()}
+                continue
+            listed = ", ".join(f'{column.sql} AS "{column.name}"' for column in seen.columns)
+            sql = f"SELECT {listed} FROM t WHERE {seen.where or 'TRUE'}"
+            assert set(database.execute(sql)) == expected(some), (some, sql)
+            for column in seen.columns:
+                assert column.is_plain == (column.sql == f"`{column.name}`")
+            count += 1
     assert count > 800
 
 
