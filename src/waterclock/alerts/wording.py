@@ -103,7 +103,7 @@ class Words:
             return "\n".join([*lines, f"It is over: it was first seen at {_format_instant(alert.opened)}."])
         lines += [f"fix  {trouble.fix}"] if trouble.fix else []
         if blocked := self.blocks(trouble):
-            lines.append(f"holds up  {blocked}")
+            lines.append(f"blocks  {blocked}")
         owners = {table.about.owner for name in trouble.batches if (table := self.flow.tables.get(name))} - {None}
         lines += [f"owner  {', '.join(sorted(map(str, owners)))}"] if owners else []
         if alert.acknowledged is not None:

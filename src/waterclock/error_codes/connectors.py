@@ -333,8 +333,9 @@ RECEIVER_AT_WORK: Mapping[str, Code] = {
     ),
     "E873": Code(
         "receiver without a token",
-        "The address is reachable from other machines, and a connection has no token. Every client that can reach the "
-        "address could send events. Configure a token for each connection.",
+        "The address is reachable from other machines, a connection has no token, and no user has the right send. "
+        "Every client that can reach the address could send events. Configure a token for each connection, or declare "
+        "a user with the right send.",
     ),
     "E874": Code(
         "event folder not writable",

@@ -38,7 +38,7 @@ LEDGER: Mapping[str, Code] = {
         "Cadence, zone, type, mode and keys define the meaning of a table's labels, and they cannot change once the "
         "table has batches. Until this is fixed, no batch of the table or of its readers runs. All other tables run. "
         "Restore the declaration, run `rebuild`, which makes the table from its stage, or `reset`, which starts it "
-        "over.",
+        "over. Another cadence or zone needs `rebuild --all`.",
     ),
     "E406": Code(
         "outdated flow",
@@ -202,13 +202,14 @@ STORAGE: Mapping[str, Code] = {
     ),
     "E610": Code(
         "missing column",
-        "The rows no longer have a column of the table. Removing a column by a rebuild is not supported yet. Restore "
-        "the column in the query; if it has no values any more, use CAST(NULL AS its type).",
+        "The rows no longer have a column of the table. Restore the column in the query; if it has no values any more, "
+        "use CAST(NULL AS its type), or declare it with RETIRE. For a transform, `rebuild --all` makes all labels "
+        "without it.",
     ),
     "E611": Code(
         "changed column type",
-        "The type of a column changed, and existing rows could not be read with the new type. Changing a type by a "
-        "rebuild is not supported yet. Declare the old type.",
+        "The type of a column changed, and existing rows could not be read with the new type. Declare the old type. "
+        "For a transform, `rebuild --all` makes all labels with the new type.",
     ),
     "E612": Code(
         "value of the wrong type",

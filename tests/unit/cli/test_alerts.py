@@ -100,7 +100,7 @@ def test_a_failure_is_told_once_with_what_it_holds_up_and_once_that_it_is_over(t
     assert "amount is no number" in alert["annotations"]["summary"]
     assert alert["endsAt"] == "0001-01-01T00:00:00Z"
     told = telling.shop.ask("alerts", width=40).stdout  # who reads a file breaks no line of it
-    assert "   holds up 3 batches of sales.best_customers, sales.by_country, web.per_order\n" in told
+    assert "   blocks 3 batches of sales.best_customers, sales.by_country, web.per_order\n" in told
 
     telling.shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     telling.look()
@@ -164,7 +164,7 @@ def test_a_target_of_apprise_hears_the_same_and_its_address_is_never_shown(telli
     first, last = hook.titles
     assert first.startswith("[shop] shop.orders @ 2024-11-19 failed: amount is no number (E731)")
     assert last.startswith("[shop] resolved: shop.orders")
-    assert "holds up  3 batches of sales.best_customers, sales.by_country" in hook.bodies[0]["message"]
+    assert "blocks  3 batches of sales.best_customers, sales.by_country" in hook.bodies[0]["message"]
     told = "".join(telling.shop.ask(*words).output for words in (("alerts",), ("alerts", "--json"), ("alerts", "test")))
     assert "s3cret" not in told
     assert b"s3cret" not in telling.shop.ledger_file.read_bytes()

@@ -73,7 +73,7 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
     to.print(head.append(words.line(trouble)), soft_wrap=True)
     lines = [f"open for {since}"]
     if held := words.blocks(trouble):
-        lines.append(f"holds up {held}")
+        lines.append(f"blocks {held}")
     if trouble.fix:
         lines.append(f"fix  {trouble.fix}")
     if alert.told:

@@ -19,7 +19,7 @@ class JsonLog:
 
     Batches of a table that run together are a group. Its events are `started` and `finished` (table, labels, claim,
     rows, seconds, error), `warning`, and `elsewhere` if another runner makes the group. `ended` is the end of the run,
-    `said` any other message.
+    `message` any other message.
     """
 
     def __init__(self, to: TextIO) -> None:
@@ -37,15 +37,17 @@ class JsonLog:
             steps = {name: round(seconds, 3) for name, seconds in report.timings.items()}
             self._write_event("info", "finished", **about, rows=report.rows, steps=steps)
         elif report.is_of_other_runner:
-            self._write_event("info", "elsewhere", **about, said=report.error.what)
+            self._write_event("info", "elsewhere", **about, message=report.error.what)
         else:
             self._write_event("error", "finished", **about, error=report.error.to_dict())
         for warning in report.warnings:
-            self._write_event("warning", "warning", **_describe_group(report.group), claim=report.claim, said=warning)
+            self._write_event(
+                "warning", "warning", **_describe_group(report.group), claim=report.claim, message=warning
+            )
 
     def on_message(self, message: str) -> None:
         """Write a message."""
-        self._write_event("info", "said", said=message)
+        self._write_event("info", "message", message=message)
 
     def on_run_finish(self, outcome: RunOutcome, seconds: float) -> None:
         """Write the result of the run."""

@@ -33,7 +33,7 @@ def test_each_event_is_a_line_with_table_labels_and_claim() -> None:
     found = lines(to)
     assert [(line["level"], line["event"]) for line in found] == [
         ("info", "started"), ("info", "finished"), ("warning", "warning"), ("error", "finished"), ("info", "elsewhere"),
-        ("info", "said"), ("info", "ended"),
+        ("info", "message"), ("info", "ended"),
     ]  # fmt: skip
     done = found[1]
     assert (done["table"], done["labels"], done["claim"], done["rows"], done["steps"]) == (
