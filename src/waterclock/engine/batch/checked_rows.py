@@ -19,7 +19,7 @@ from waterclock.flow.enums import Kind, Mode
 from waterclock.spark_sql import quote_name
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import ROW_LABEL
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def measure_again(
 def checked_rows(spark: SparkSession, table: Table, folder: str, manifest: Manifest) -> DataFrame:
     """Return the rows of a sealed label that its rules check. Columns that they do not have are NULL. Starts no job."""
     rows = frame_of_slices(spark, folder, [manifest])
-    if table.is_fold and table.kind is not Kind.PUBLISH:
-        absent = absent_columns_of(table, rows.schema, table_schema(folder))
+    if absent := absent_columns_of(table, folder, rows.schema) if table.is_fold else {}:
         rows = rows.selectExpr("*", *(f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in absent.items()))
     unchecked = _unchecked_condition(table, fields_of(manifest.schema))
     return rows.where(f"NOT ({unchecked})") if unchecked else rows

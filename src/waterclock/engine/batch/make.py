@@ -98,7 +98,7 @@ def _make_slices(
             before_commit=gathered.collected.before_commit,
             holds=columns_of_source.holds,
         )
-        absent = absent_columns_of(table, shaped.schema, known)
+        absent = absent_columns_of(table, work.folder(table), shaped.schema)
         through = written_filter_of(table, shaped, absent)
         part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through, absent)
         if gathered.aside is not None:

@@ -59,7 +59,7 @@ def transform_slices(
         own = tuple(batch.label for batch in batches)
         marked = mark_orphans(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
         past = _read_own_past(work, spark, table, bound, batches)
-        absent = absent_columns_of(table, shaped.schema, before)
+        absent = absent_columns_of(table, work.folder(table), shaped.schema)
         parts.append(GroupPart(own, marked, of_nothing, written_filter_of(table, shaped, absent, past), absent))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
