@@ -1,11 +1,13 @@
 """Groups the batches that cannot proceed by root cause, and counts the batches that each cause blocks.
 
-Batches have the same cause if they failed with the same error, ignoring table names, labels and counts in its text.
+Batches have the same cause if they failed with the same error, ignoring table names, labels, counts and values of
+their rows in its text.
 Errors in a table's own rows or code are a separate cause for each table.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +44,8 @@ _KINDS_WITHOUT_STOP = frozenset(
         TroubleKind.LOSING,
     }
 )
+# what explains a broken rule by values of the batch: aggregates, or examples of repeated keys
+_OF_ROWS = re.compile(r"(?:, where | is not unique: ).*", re.DOTALL)
 _WAITING_STATUSES = frozenset({Status.BLOCKED, Status.WAITING})
 
 
@@ -288,7 +292,8 @@ def _count_waiting_batches(check: CheckInput, table: str) -> Mapping[str, int]:
 
 def _find_current_warnings(check: CheckInput) -> Iterable[RootCause]:
     for warned in check.newest.values():
-        yield from _find_warning_causes(warned)
+        if warned.table in check.flow.tables:
+            yield from _find_warning_causes(warned)
 
 
 def _find_past_warnings(check: CheckInput) -> Iterable[RootCause]:
@@ -299,7 +304,7 @@ def _find_past_warnings(check: CheckInput) -> Iterable[RootCause]:
 def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
     for text in warned.texts:
         yield RootCause(
-            key=cause_key(TroubleKind.WARNED, warned.table, common_reason(text)),
+            key=cause_key(TroubleKind.WARNED, warned.table, _common_finding(text)),
             kind=TroubleKind.WARNED,
             what=text[:LONGEST],
             batches={warned.table: frozenset({warned.label})},
@@ -309,8 +314,13 @@ def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
 def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
     """Return the key that identifies a cause. Batches with the same failure have the same key, and share an alert."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
-    alike = common_reason(what.replace(table, "…") if table else what)
+    alike = _common_finding(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")
+
+
+def _common_finding(text: str) -> str:
+    """Return the part of a text that all batches with the same cause have: without values of their rows."""
+    return common_reason(_OF_ROWS.sub("", text))
 
 
 def _split_code(text: str) -> tuple[str, str]:

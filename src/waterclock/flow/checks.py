@@ -110,10 +110,11 @@ def checks_of(table: TableWithRules) -> tuple[Check, ...]:
     """Return the checks of each row: parsed lines, columns, rules, and last the key, for rows that pass all others.
 
     Checks of types and of parsed lines that fail the batch are not included, because reading such a row fails anyway.
-    Failed rows are counted by name. So a check of a column or key that has the name of a rule gets another name, such
-    as `ok (value)`.
+    Failed rows are counted by name. So a check of a column or key that has the name of a rule, parsed() included, gets
+    another name, such as `ok (value)`.
     """
-    rules = {rule.name for rule in list_batch_rules(table) if rule.scope is Scope.ROW}
+    rules = {rule.name for rule in (*list_batch_rules(table), *table.input_rules) if rule.scope is Scope.ROW}
+    rules |= {table.columns.unread.name} if table.columns.unread is not None else set()
     return (
         *_format_checks(table.columns),
         *(_rename_check(check, rules) for check in _columns_checks(table)),

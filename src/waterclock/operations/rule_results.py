@@ -177,11 +177,15 @@ def _describe_check(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
+# an error lists its findings in this form: the first one after the table, the others in the line `why`
+_BEFORE_A_FINDING = r"(?:^E\d{3} .+? is (?:not as expected|held): |^why  |; )"
+
+
 def _rule_result(name: str, cell: BatchState, warnings: Mapping[datetime, Sequence[str]]) -> LabelResult:
     column = name.removesuffix(f" ({Requirement.VALUE})")
     beginnings = (f"{name}: ", f"{column} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, beginnings))})")
+        pattern = re.compile(rf"{_BEFORE_A_FINDING}(?:{'|'.join(map(re.escape, beginnings))})")
         text = next((line for line in (cell.error or "").splitlines() if pattern.search(line)), "")
         return LabelResult(cell.label, State.FAILED if text else State.DUE, text)
     text = next((text for text in warnings.get(cell.label, ()) if text.startswith(beginnings)), "")

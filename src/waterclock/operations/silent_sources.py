@@ -78,8 +78,10 @@ def find_silent_collects(at: OpenedProject, names: Collection[str]) -> SilentCol
 def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Silence, ...]:
     """Return the given collects whose sources have delivered nothing for unusually long.
 
-    Only collects are checked, because the rows of other tables depend on them.
-    Cost: one query of the ledger, and a second one for the history of those whose newest label is empty.
+    Only collects are checked, because the rows of other tables depend on them. Labels whose rows were all dropped by
+    rules are no silence.
+    Cost: one query of the ledger, a second one for the history of those whose newest label is empty, and one for each
+    that would be returned.
     """
     collects = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
     empty = past.empty_at_last(collects) if collects else frozenset()
@@ -87,7 +89,12 @@ def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Sil
         return ()
     history = past.newest_rows(sorted(empty), MOST)
     found = (silence_of(flow.tables[name], history.get(name, ())) for name in collects if name in empty)
-    return tuple(each for each in found if each is not None)
+    return tuple(each for each in found if each is not None and not _has_dropped_rows(past, each))
+
+
+def _has_dropped_rows(past: PastSection, silence: Silence) -> bool:
+    counted = past.newest_counted(silence.table, silence.labels)
+    return any(each.measures.get("dropped") for each in counted)
 
 
 def silence_of(table: Table, labels: Sequence[LabelRows]) -> Silence | None:

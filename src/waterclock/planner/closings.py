@@ -299,8 +299,10 @@ def manual_closing_tick(books: ClosingFacts, window: Window) -> datetime:
     closing = books.past.closings.get(window.start)
     if books.past.covered.covers_instant(window.start) or (closing is not None and closing.tick is not None):
         has_late = bool(late_tables(books.flow, table.name))
-        fix = f"`waterclock recompute {where}` adds the rows that arrived too late for it" if has_late else None
-        raise _not_by_hand_error(where, f"the books of {where} are closed", "a window is closed once", fix)
+        fix = f"`waterclock recompute {where}` adds the rows that arrived too late for it; " if has_late else ""
+        fix += f"if it was skipped, `waterclock retry {where}` opens it"
+        why = "a window is closed once, and a skipped one is not open"
+        raise _not_by_hand_error(where, f"the books of {where} are closed", why, fix)
     begin, zone = books.starts[table.name], table.cadence.zone
     if window.start < begin:
         first_label = f"{table.name}@{table.cadence.window_of(begin).label}"

@@ -213,3 +213,28 @@ def test_a_warning_stands_while_the_newest_batch_warns_and_has_passed_else() -> 
 
 def test_nothing_is_wrong_where_nothing_stands() -> None:
     assert keys(looked_at(of_one(), {})) == []
+
+
+def test_a_broken_rule_is_one_cause_whatever_values_explain_it() -> None:
+    of = flow(table("raw.a", partitioned=True, start=day(1)))
+    errors = (
+        "E740 raw.a is not as expected: KEY (id) is not unique: ('x',) occur more than once",
+        "E740 raw.a is not as expected: KEY (id) is not unique: ('y',), ('z',) occur more than once",
+    )
+    looked = looked_at(of, {"raw.a": {day(18 + at): failed(error) for at, error in enumerate(errors)}})
+    [trouble] = build_alert_input(looked).troubles
+    assert trouble.batches == {"raw.a": {day(18), day(19)}}
+    [before], [after] = (
+        build_alert_input(
+            looked_at(
+                of, {}, newest={"raw.a": BatchWarnings("raw.a", day(at), (f"few: the batch is not (a), {text}",))}
+            )
+        ).troubles
+        for at, text in ((18, "where min(land) is DE"), (19, "where min(land) is NULL"))
+    )
+    assert before.key == after.key
+
+
+def test_a_warning_ends_with_its_table() -> None:
+    warned = {"raw.gone": BatchWarnings("raw.gone", day(19), ("few: 1 of 2 rows violate (a)",))}
+    assert build_alert_input(looked_at(flow(table("raw.a", partitioned=True)), {}, newest=warned)).troubles == []

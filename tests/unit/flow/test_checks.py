@@ -55,6 +55,17 @@ def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
     ]
 
 
+def test_no_check_of_a_column_has_the_name_of_another_rule() -> None:
+    """Rows are counted by name: those of two checks of one name would be added up, and pass the limit of either."""
+    of = ruled(Column("id", SOMEWHERE, "BIGINT", is_not_null=True), Column("at", SOMEWHERE, is_not_null=True))
+    of = replace(
+        of,
+        columns=replace(of.columns, unread=UnparsedLines("id", ASIDE)),
+        input_rules=(replace(rule("at", Action.DROP), of="a.c"),),
+    )
+    assert [check.name for check in checks_of(of)] == ["id", "id (value)", "at (value)"]
+
+
 def test_a_key_without_a_ladder_is_demanded_to_be_there() -> None:
     of = ruled(Column("id", SOMEWHERE, "BIGINT", is_key=True))
     assert [(check.name, check.demand, check.actions) for check in checks_of(of)] == [("id", Requirement.VALUE, FAILS)]

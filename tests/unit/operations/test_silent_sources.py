@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ledgers import flow, table
+from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.batches.progress_records import LabelRows
 from waterclock.flow.enums import Kind
-from waterclock.operations.silent_sources import LEAST, silence_of, silence_words
+from waterclock.operations.silent_sources import LEAST, silence_of, silence_words, silences
 
 ZONE = "Europe/Berlin"  # whose clock is put back on 25 October 2026
 BEGIN = datetime(2026, 9, 1, tzinfo=UTC)
@@ -118,6 +121,20 @@ def test_a_silence_says_since_when_and_from_where() -> None:
         "no rows arrived for 2026-10-21 .. 2026-10-23 (3 labels), although rows usually arrive then"
     )
     assert found.to_json()["since"] == "20261021000000"
+
+
+def test_a_source_whose_rows_are_all_dropped_is_not_silent() -> None:
+    collected = table("raw.a", partitioned=True, kind=Kind.COLLECT)
+    rows = [LabelRows(BEGIN + timedelta(days=day), 5 if day < 50 else 0) for day in range(53)]
+
+    def found(dropped: int) -> int:
+        counted = (MeasuredBatch(rows[-1].label, 0, {"dropped": dropped}),)
+        past: Any = SimpleNamespace(
+            empty_at_last=frozenset, newest_rows=lambda *_: {"raw.a": rows}, newest_counted=lambda *_: counted
+        )
+        return len(silences(flow(collected), past, ["raw.a"]))
+
+    assert (found(0), found(7)) == (1, 0)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=120), st.integers(0, 20))

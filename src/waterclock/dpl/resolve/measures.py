@@ -39,7 +39,8 @@ def measures_of(
             profiled.append(declared)
             continue
         is_offline = declared.offline is not None
-        problems = [*check_expression(declared.expression), *_check_measure(declared.expression, is_offline=is_offline)]
+        problems = [*check_expression(declared.expression)]
+        problems += _check_measure(declared.expression, statement.kind, is_offline=is_offline)
         if declared.name.lower() in found or declared.name.lower() == ROWS:
             is_twice = declared.name.lower() in found
             what = f"two measures are called {declared.name}" if is_twice else "rows is a reserved name for a measure"
@@ -99,7 +100,7 @@ def _period(statement: Statement, parsed_measures: list[ParsedMeasure], errors: 
     return first.offline
 
 
-def _check_measure(expression: Expression, *, is_offline: bool) -> list[WaterclockError]:
+def _check_measure(expression: Expression, kind: StatementKind, *, is_offline: bool) -> list[WaterclockError]:
     if uses_history(expression):
         what = "a measure uses values of earlier batches"
         fix = "write it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
@@ -111,7 +112,8 @@ def _check_measure(expression: Expression, *, is_offline: bool) -> list[Waterclo
         fixes = {"DISTINCT": "use approx_count_distinct(...)", "FILTER": "use count_if(...) or sum(CASE WHEN ...)"}
         what = f"{sign} in {expression.text} cannot be computed while rows are written"
         fix = fixes.get(sign, "compute it in a table of its own: TRANSFORM ... AS SELECT ...")
-        fix += "" if sign == "OVER" else "; or add OFFLINE 1 DAY, which computes it in a separate job"
+        may_be_offline = sign != "OVER" and kind is not StatementKind.PUBLISH
+        fix += "; or add OFFLINE 1 DAY, which computes it in a separate job" if may_be_offline else ""
     else:
         return []
     why = "a measure is computed while the rows of a batch are written, without a second pass"

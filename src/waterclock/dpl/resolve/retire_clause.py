@@ -49,12 +49,13 @@ def check_endings(statement: Statement) -> Iterator[WaterclockError]:
             "leave RETIRE out",
         )
         return
-    for rule in _rules(statement):
-        for node in rule.tree.find_all(exp.Column):
+    used = [("a rule", rule) for rule in _rules(statement)]
+    used += [("DELETE WHEN", mode.delete_when)] if mode is not None and mode.delete_when is not None else []
+    for user, expression in used:
+        for node in expression.tree.find_all(exp.Column):
             if (column := ending.get(node.parts[0].name.lower())) is not None:
-                yield _ending_error(
-                    column, rule.span, "is used by a rule, and has RETIRE", "it is NULL from that day on"
-                )
+                what = f"is used by {user}, and has RETIRE"
+                yield _ending_error(column, expression.span, what, "it is NULL from that day on")
     needed = _find_required_columns(statement, mode)
     for name, column in ending.items():
         if name in needed:
@@ -79,8 +80,12 @@ def expressions_of(columns: Iterable[ParsedColumn]) -> Iterator[Any]:
 
 
 def _rules(statement: Statement) -> Iterator[Expression]:
+    """Yield the rules on the rows that a batch makes. Those of columns with RETIRE are refused as such."""
+    columns = statement.value("COLUMNS", ParsedColumnList)
     rules = (rule for clause in statement.clauses if clause.word == "EXPECT" for rule in clause.value)
-    return (rule.expression for rule in rules if not rule.of)
+    yield from (rule.expression for rule in rules if not rule.of)
+    for column in columns.columns if columns else ():
+        yield from (rule.expression for rule in column.rules if column.retires is None)
 
 
 def _find_required_columns(statement: Statement, mode: ParsedMode | None) -> dict[str, str]:

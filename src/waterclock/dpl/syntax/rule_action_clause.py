@@ -18,6 +18,7 @@ _ACTIONS_OF_OTHER_TOOLS = {
     **dict.fromkeys(("ISOLATE", "DIVERT", "REDIRECT", "SEPARATE"), Action.QUARANTINE),
     **dict.fromkeys(("SKIP", "DELETE", "REMOVE", "DISCARD", "EXCLUDE", "FILTER"), Action.DROP),
 }  # names of the actions in other tools
+_ALL = 100  # PERCENT
 _EFFECTS = {
     Action.FAIL: "fails the batch",
     Action.WARN: "keeps the rows and reports them",
@@ -124,19 +125,13 @@ def _parse_limit(cursor: Cursor) -> tuple[Decimal, Span]:
 
 
 def _check_order(before: RuleAction, after: RuleAction, span: Span) -> None:
-    if before.most is None:
+    if before.most is None or (before.is_percent and before.most == _ALL):
         raise span.refuse(
             "E270",
             f"{span.text} is never reached",
-            why=f"{before.action.name} before it has no limit",
-            fix=f"write ELSE {before.action.name} AT MOST 1 PERCENT ELSE {after.action.name}",
-        )
-    if after.most is not None and after.is_percent == before.is_percent and after.most <= before.most:
-        raise span.refuse(
-            "E270",
-            f"{span.text} is never reached",
-            why=f"{before.action.name} before it has the limit {_format_limit(before)}",
-            fix=f"write a higher limit, or none: ELSE {after.action.name}",
+            why=f"{before.action.name} before it "
+            + ("has no limit" if before.most is None else f"applies to up to {_format_limit(before)}"),
+            fix=_suggest_order(before.action, after.action),
         )
     if after.action in ROW_ACTIONS:
         raise span.refuse(
@@ -150,8 +145,27 @@ def _check_order(before: RuleAction, after: RuleAction, span: Span) -> None:
             "E271",
             f"{after.action.name} comes after {before.action.name}, which is at least as strict",
             why="more broken rows would have no stricter action than fewer",
-            fix="continue with HOLD or FAIL",
+            fix="continue with FAIL" if before.action is Action.HOLD else "continue with HOLD or FAIL",
         )
+    if after.most is not None and after.is_percent == before.is_percent and after.most <= before.most:
+        raise span.refuse(
+            "E270",
+            f"{span.text} is never reached",
+            why=f"{before.action.name} before it has the limit {_format_limit(before)}",
+            fix=f"write a higher limit, or none: ELSE {after.action.name}",
+        )
+
+
+def _suggest_order(before: Action, after: Action) -> str:
+    """Return the fix for an action after one without a limit: the milder one first, if it may have a stricter after it.
+
+    Only the first action may remove rows, and the next one must be stricter.
+    """
+    if before not in ROW_ACTIONS and is_weaker(after, before) and after is not before:
+        before, after = after, before
+    if after in ROW_ACTIONS or is_weaker(after, before):
+        return "leave one of them out"
+    return f"write ELSE {before.name} AT MOST 1 PERCENT ELSE {after.name}"
 
 
 def _format_limit(action: RuleAction) -> str:

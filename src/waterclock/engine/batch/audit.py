@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from waterclock.batches.records import Claim, warnings_of
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
+from waterclock.engine.batch.checked_rows import checked_rows, measure_again
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
     batch_hold_error,
     evaluate_audit,
     excluded_row_warnings,
-    has_unmeasured_rules,
     key_findings,
     refused_batch_error,
     unproven_keys,
@@ -27,7 +28,6 @@ from waterclock.engine.batch.table_rules import TableRuleFindings
 from waterclock.flow.enums import Action, Kind
 from waterclock.flow.measures import GIVEN_UP
 from waterclock.planner.plan import GIVE_UP
-from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import label_of
 
 
@@ -64,13 +64,14 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
     manifests = sorted(written.manifests, key=lambda each: each.label)
     of_rules = TableRuleFindings(work, spark, table, manifests, bound.pins)
     for manifest in manifests:
-        own, filter_counts = written.measures[manifest.label], written.filter_counts.get(manifest.label)
-        rows = frame_of_slices(spark, folder, [manifest]) if has_unmeasured_rules(table, own) else None
+        own = measure_again(spark, table, folder, manifest, written.measures[manifest.label])
+        filter_counts = written.filter_counts.get(manifest.label)
+        rows = partial(checked_rows, spark, table, folder, manifest)
         of_table = [*sealed.asked.of(manifest.label).findings, *of_rules.of(manifest.label)]
         if keys:  # a destination would keep one of several rows, and not report which
             of_table += [(Action.FAIL, text) for text in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
-            compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
+            compared, measures[manifest.label] = judging.of(spark, manifest, own)
             of_table += compared
         verdict = evaluate_audit(
             spark, table, folder, manifest, own, rows, filter_counts=filter_counts, of_table=of_table

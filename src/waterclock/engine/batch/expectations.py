@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
+from waterclock.dpl.query.absent_columns import without_absent_columns
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, expand_aggregates
 from waterclock.dpl.query.group_measures import group_measures_in
 from waterclock.engine.batch.row_filters import list_findings, row_filter_of
@@ -23,12 +25,14 @@ from waterclock.flow.rule_actions import FAILS, find_outcome
 from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import FilterCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+UNCHECKED = "unchecked"
+"""The name of the measure with the number of rows of a label that its rules do not check (see `checked_rows`)."""
+_NONE: Mapping[str, str] = {}
 _MOST_EXAMPLES = 3
 
 # A batch rule that calls only these functions is evaluated while the rows are written; others need a job of their own.
@@ -54,23 +58,26 @@ class RuleVerdict:
     holds: tuple[str, ...] = ()
 
 
-def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
+def row_measures(
+    table: Table, *, at_rest: bool = False, absent: Mapping[str, str] = _NONE
+) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that count broken rules and evaluate batch rules, for the pass that writes the rows.
 
     Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule that is NULL for a row is broken. `at_rest`: they
     are for one scan of the sealed rows of all labels. They then include all batch rules without group measures, such as
-    k_anonymity().
+    k_anonymity(). `absent` are the columns that the rows do not have (see `absent_columns_of`).
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
+    fitted = partial(without_absent_columns, absent=absent)
     is_sifted = row_filter_of(table) is not None  # the row filter counts rows by the checks that they break
     measures = [
-        (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({rule.expression}) THEN 0L ELSE 1L END)"))
+        (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({fitted(rule.expression)}) THEN 0L ELSE 1L END)"))
         for rule in list_batch_rules(table)
         if rule.scope is Scope.ROW and not is_sifted
     ]
     measures.extend(
-        (f"batch:{rule.name}", F.expr(expand_aggregates(rule.expression)))
+        (f"batch:{rule.name}", F.expr(expand_aggregates(fitted(rule.expression))))
         for rule in measured_batch_rules(table, at_rest=at_rest)
     )
     measures.extend(
@@ -103,7 +110,7 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     folder: str,
     manifest: Manifest,
     measures: Mapping[str, Any],
-    rows: DataFrame | None,
+    rows: Callable[[], DataFrame],
     *,
     filter_counts: FilterCounts | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
@@ -112,24 +119,21 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
 
     `measures` are the values of `row_measures`. `filter_counts` are the counts of the row filter, if the table has one:
     batch rules then apply to the rows that passed. `of_table` are the findings of table rules and of rules that compare
-    batches. `rows` is the sealed slice, read only if `has_unmeasured_rules` (one job). KEY costs one group-by on the
-    slice; small slices need no Spark job.
+    batches. `rows` returns the rows that the rules check. They are read if `has_unmeasured_rules` (one job), and to
+    explain a broken rule. KEY costs one group-by on the slice; small slices need no Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
     holds: list[str] = []
     texts_by_action = {Action.FAIL: refusals, Action.HOLD: holds}
-    observed: Mapping[str, Any] = measures
-    if manifest.digest is None and any(map(_is_observable, list_batch_rules(table))):
-        # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
-        rows, observed = frame_of_slices(spark, folder, [manifest]), {}
-    found = [*(list_findings(table, filter_counts) if filter_counts else _row_findings(table, measures, manifest.rows))]
-    found += _batch_findings(table, observed, rows, SealedLabel(spark, folder, manifest))
-    found += _null_findings(table, measures, manifest.rows)
+    count = manifest.rows - (measures.get(UNCHECKED) or 0)
+    found = [*(list_findings(table, filter_counts) if filter_counts else _row_findings(table, measures, count))]
+    found += _batch_findings(table, measures, SealedLabel(rows, count))
+    found += _null_findings(table, measures, count)
     found += of_table
     for action, text in found:
         texts_by_action.get(action, warnings).append(text)
-    warnings.extend(_quarantine_warnings(measures, manifest.rows))
+    warnings.extend(_quarantine_warnings(measures, count))
     is_unique = not table.is_fold or table.is_snapshot
     if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, filter_counts):
         action = key_actions(table)[0].action
@@ -255,11 +259,10 @@ def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SealedLabel:
-    """The sealed rows of one label. Evaluates the aggregates of a broken rule on them, to explain it."""
+    """The `count` rows of one sealed label that its rules check. Evaluates aggregates of a broken rule on them."""
 
-    spark: SparkSession
-    folder: str
-    manifest: Manifest
+    rows: Callable[[], DataFrame]
+    count: int
 
     def values(self, expression: str, *, by_job: bool) -> list[str]:
         """Return the value of each aggregate in a rule's expression as text, such as `count(*) is 2`.
@@ -270,28 +273,24 @@ class SealedLabel:
         others = [text for text in aggregates if not counts_rows(text)]
         if others and by_job:
             found = self._evaluate(others)
-        found |= {text: str(self.manifest.rows) for text in aggregates if counts_rows(text)}
+        found |= {text: str(self.count) for text in aggregates if counts_rows(text)}
         return [f"{text} is {found[text]}" for text in aggregates if text in found]
 
     def _evaluate(self, texts: Sequence[str]) -> dict[str, str]:
         from pyspark.errors import PySparkException
 
-        rows = frame_of_slices(self.spark, self.folder, [self.manifest])
         try:
-            found = evaluate_aggregates(rows, texts, as_texts=True)
+            found = evaluate_aggregates(self.rows(), texts, as_texts=True)
         except PySparkException:
             return {}  # the values only explain a broken rule, so a failure here is ignored
         return {text: value or "NULL" for text, value in zip(texts, found, strict=True)}
 
 
-def _batch_findings(
-    table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: SealedLabel
-) -> Iterator[tuple[Action, str]]:
+def _batch_findings(table: Table, measures: Mapping[str, Any], sealed: SealedLabel) -> Iterator[tuple[Action, str]]:
     rules = [rule for rule in list_batch_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
-    unmeasured = [rule for rule in rules if rule.name not in found]
-    if rows is not None and unmeasured:
-        found |= evaluate_rules(rows, unmeasured)
+    if has_unmeasured_rules(table, measures):
+        found |= evaluate_rules(sealed.rows(), [rule for rule in rules if rule.name not in found])
     for rule in rules:
         if found.get(rule.name) is not True:
             values = "; ".join(sealed.values(rule.expression, by_job=rule.action in {Action.FAIL, Action.HOLD}))

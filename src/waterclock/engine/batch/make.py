@@ -15,7 +15,7 @@ from waterclock.engine.batch.recollected_rows import add_stored_rows
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
 from waterclock.engine.batch.retiring_columns import add_retiring_columns, leave_out_early_windows
 from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shapes, written_filter_of
-from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
+from waterclock.engine.batch.table_schema import absent_columns_of, find_known_columns, resolve_stored_columns
 from waterclock.engine.batch.table_schema_changes import find_new_schema
 from waterclock.engine.batch.transform_slices import transform_slices
 from waterclock.engine.collect.collect import read_source_windows
@@ -98,7 +98,9 @@ def _make_slices(
             before_commit=gathered.collected.before_commit,
             holds=columns_of_source.holds,
         )
-        part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, written_filter_of(table, shaped))
+        absent = absent_columns_of(table, work.folder(table), shaped.schema)
+        through = written_filter_of(table, shaped, absent)
+        part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through, absent)
         if gathered.aside is not None:
             part = _add_quarantined(table, part, shaped, gathered)
         values = gathered.collected.values
@@ -115,7 +117,7 @@ def _make_slices(
         staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table)
     )
     notes = Notes(source, left_out=shaped.left_out)
-    part = GroupPart(labels, shaped.frame, through=written_filter_of(table, shaped))
+    part = GroupPart(labels, shaped.frame, through=written_filter_of(table, shaped, {}))
     return MadeSlices([part], resolve_stored_columns(table, shaped.schema), notes)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.dpl.query.absent_columns import without_absent_columns
 from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.engine.batch.rule_errors import first_line
 from waterclock.engine.spark.queries import insert_values
@@ -25,7 +26,6 @@ from waterclock.flow.measures import (
     counts_rows,
 )
 from waterclock.flow.seasonal_baseline import LEAST_SEASONS, LONGER, MOST_BACK, MOST_OF_LONG, MOST_VALUES, trend, usual
-from waterclock.storage.slices.read import frame_of_slices
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.manifest import Manifest
 
 _VALUE, _TYPE, _PROFILE = "measure:", "measured as:", "profile:"
+_NONE: Mapping[str, str] = {}
 _LONGEST = 1000
 _LONGEST_OF_PROFILE = 100
 _MOST_BETWEEN = 10_000
@@ -50,10 +51,13 @@ def list_comparison_rules(table: Table) -> tuple[Rule, ...]:
     return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
 
 
-def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Column]]:
+def measure_columns(
+    table: Table, schema: StructType, absent: Mapping[str, str] = _NONE
+) -> Sequence[tuple[str, Column]]:
     """Return the aggregates to record for each batch: its measures, the operands of comparison rules, and its profile.
 
-    Spark returns values and types as text, which is exact for every type.
+    Spark returns values and types as text, which is exact for every type. `absent` are the columns that the rows do not
+    have (see `absent_columns_of`).
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -61,7 +65,9 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
-        for name, text in ((name, expand_aggregates(expression)) for name, expression in asked.items())
+        for name, text in (
+            (name, expand_aggregates(without_absent_columns(expression, absent))) for name, expression in asked.items()
+        )
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
             (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),
@@ -194,17 +200,9 @@ class LabelMeasurement:
         return bool(self.table.measures or self.table.is_profiled or list_comparison_rules(self.table))
 
     def of(
-        self, spark: SparkSession, folder: str, manifest: Manifest, found: Mapping[str, Any]
+        self, spark: SparkSession, manifest: Manifest, found: Mapping[str, Any]
     ) -> tuple[list[tuple[Action, str]], dict[str, Any]]:
-        """Return the findings on a sealed label, and the measures to record in the ledger.
-
-        `found` are the values observed when it was written.
-        """
-        if manifest.digest is None:  # a task that ran twice was observed twice, so the sealed rows are measured
-            rows = frame_of_slices(spark, folder, [manifest])
-            columns = measure_columns(self.table, rows.schema)
-            row = rows.agg(*(column.alias(name) for name, column in columns)).first() if columns else None
-            found = row.asDict() if row else found
+        """Return the findings on a sealed label, and the measures to record in the ledger. `found` are its measures."""
         if not self.is_read:
             self.history, self.is_read = history_of(self.work, self.table, self.labels), True
         values = parse_measured_values(found, manifest.rows, is_profiled=self.table.is_profiled)

@@ -65,7 +65,8 @@ def find_held_batch(
     """Return the held batch that a group releases. `pins` are the inputs that it would read now.
 
     Raises E756 if the slice is gone, its inputs have changed, further late rows were found for it, a later delivery
-    followed the one that it was compared with, or the request to release it was withdrawn.
+    followed the one that it was compared with, a later snapshot stands for it, or the request to release it was
+    withdrawn.
     """
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
@@ -74,6 +75,8 @@ def find_held_batch(
     is_asked = is_release(audit.cell.requested)
     if batch.reason == TO_BE_RELEASED and not is_asked:
         raise _release_error(table, label, "the request was withdrawn")
+    if table.is_snapshot and audit.cell.current_claim is None and _is_covered(work, table, label):
+        raise _release_error(table, label, "a later snapshot stands for it", fix="leave it: no reader waits for it")
     if audit.cell.due_again is not None:
         raise _release_error(table, label, "the next run makes it again, with further late rows")
     path = "" if claim is None else work.lake.slice_path(label, claim)
@@ -91,6 +94,10 @@ def find_held_batch(
             raise _release_error(table, label, f"{label_of(since.label)} was delivered since")
     manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
     return HeldBatch(manifest, request, results[0], release_request)
+
+
+def _is_covered(work: RunContext, table: Table, label: datetime) -> bool:
+    return work.ledger.reads.covered_windows(table.name).covers_instant(label)
 
 
 def _holds_changes_only(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
@@ -159,7 +166,7 @@ def _input_identities(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
     return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]
 
 
-def _release_error(table: Table, label: datetime, why: str) -> WaterclockError:
+def _release_error(table: Table, label: datetime, why: str, *, fix: str = "") -> WaterclockError:
     where = f"{table.name}@{label_of(label)}"
-    fix = f"`waterclock retry {table.name} {label_of(label)}` makes it again"
+    fix = fix or f"`waterclock retry {where}` makes it again"
     return WaterclockError("E756", f"{where} cannot be released", where=where, why=why, fix=fix)

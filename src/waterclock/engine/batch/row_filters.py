@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
+from waterclock.dpl.query.absent_columns import without_absent_columns
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.checks import Check, Requirement, checks_of, key_actions, key_stays, loose_types, marks_rows
 from waterclock.flow.declarations import Table
@@ -33,11 +34,15 @@ if TYPE_CHECKING:
 
     from waterclock.storage.slices.column_casts import ConformedRows
 
+_NONE: Mapping[str, str] = {}
 FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
-def row_filter_of(table: Table) -> RowFilter | None:
-    """Return the table's row filter. None if no check removes rows, or counts broken keys, types or references."""
+def row_filter_of(table: Table, absent: Mapping[str, str] = _NONE) -> RowFilter | None:
+    """Return the table's row filter. None if no check removes rows, or counts broken keys, types or references.
+
+    `absent` are the columns that the rows do not have (see `absent_columns_of`).
+    """
     if not marks_rows(table) and key_actions(table)[0].most is None:
         return None
     checks = checks_of(table)
@@ -45,16 +50,18 @@ def row_filter_of(table: Table) -> RowFilter | None:
     stays = key_stays(table)
     # DESC: the last row in the declared order stays; one with NULL in it stays only if all have NULL
     order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
-    row_rules = tuple(_row_rule(table, check) for check in checks)
+    row_rules = tuple(_row_rule(table, check, absent) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
         return RowFilter(row_rules)
     return RowFilter(row_rules, by_key.columns, is_unique, order)
 
 
-def written_filter_of(table: Table, shaped: ConformedRows, past: DataFrame | None = None) -> RowFilterSettings | None:
+def written_filter_of(
+    table: Table, shaped: ConformedRows, absent: Mapping[str, str], past: DataFrame | None = None
+) -> RowFilterSettings | None:
     """Return the filter for rows in their table's columns, or None without one. `past`: rows of earlier labels."""
-    row_filter = row_filter_of(table)
+    row_filter = row_filter_of(table, absent)
     return (
         None
         if row_filter is None or shaped.raw is None
@@ -145,18 +152,20 @@ def _action_suffix(check: Check, action: Action) -> str:
     return f", beyond {before[-1]}" if before else ""
 
 
-def _row_rule(table: Table, check: Check) -> RowRule:
+def _row_rule(table: Table, check: Check, absent: Mapping[str, str]) -> RowRule:
     is_alone = check.demand is Requirement.PARSED and check.row_action is not None
-    return RowRule(check.name, _condition_sql(table, check), FATES[check.row_action], is_alone)
+    return RowRule(check.name, _condition_sql(table, check, absent), FATES[check.row_action], is_alone)
 
 
-def _condition_sql(table: Table, check: Check) -> str:
+def _condition_sql(table: Table, check: Check, absent: Mapping[str, str]) -> str:
     if check.demand is Requirement.PARSED:
         return f"{UNREAD} IS NULL"
     if check.demand is Requirement.REFERENCE:
         return f"NOT {orphan_marks(table)[check.columns]}"
     if check.demand is Requirement.EXPRESSION:
-        return check.text
+        return without_absent_columns(check.text, absent)
     if check.demand is Requirement.TYPE:
+        if check.columns[0].lower() in absent:
+            return "TRUE"
         return f"NOT {quote_name(mismatch_columns(table)[check.columns[0].lower()])}"
     return "" if check.demand in {Requirement.KEY, Requirement.PAST} else f"{quote_name(check.columns[0])} IS NOT NULL"

@@ -45,7 +45,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
         f"rule {rule.name} of {table.name} could not be evaluated: {fragment}",
         where=str(rule.place),
         why=first_line(str(raised)),
-        fix=_suggest_fix(rule),
+        fix=_suggest_fix(rule, str(raised)),
     )
 
 
@@ -97,6 +97,8 @@ def first_line(text: str) -> str:
     return line.replace(f", `{READ_BY}`", "")  # a hidden column is no useful hint
 
 
-def _suggest_fix(rule: Rule) -> str:
+def _suggest_fix(rule: Rule, message: str) -> str:
+    if "UNRESOLVED_COLUMN" in message:
+        return "name a column that the rows have, or add it to them"
     calm = "try_divide" if "/" in rule.expression or "%" in rule.expression else "try_cast"
     return f"make it NULL where there is no answer, with {calm} or a CASE; a value other than TRUE breaks the rule"

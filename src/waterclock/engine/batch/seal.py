@@ -10,9 +10,8 @@ from typing import Any
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
-from waterclock.engine.batch.expectations import row_measures
+from waterclock.engine.batch.checked_rows import measures_to_write
 from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_rules
-from waterclock.engine.batch.measuring import measure_columns
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
@@ -77,14 +76,13 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
     filter_counts: dict[datetime, FilterCounts] = {}
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
-        of_rows = [*row_measures(table, at_rest=at_rest), *measure_columns(table, part.frame.schema)]
         written = write_slices(
             part.frame,
             folder=attempt.folder,
             claim=claim.number,
             labels=part.labels,
             lake=attempt.work.lake,
-            measures=of_rows,
+            measures=measures_to_write(table, part.frame.schema, at_rest=at_rest, absent=part.absent),
             fold=table.fold if table.kind is not Kind.PUBLISH else None,
             code=table.fingerprint,
             source=made.notes.source,

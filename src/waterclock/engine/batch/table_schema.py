@@ -10,11 +10,14 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
+from waterclock.flow.merge_settings import RECORD
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import known_raw_schema, require_fit
 from waterclock.storage.log.open_tables import has_columns
+from waterclock.storage.schema_types import sql_type
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -42,6 +45,20 @@ def _newest_readable(work: RunContext, table: Table) -> Manifest | None:
         except WaterclockError:
             newest = next(reversed(work.ledger.reads.slices(table.name, BEGINNING, newest.label)), None)
     return None
+
+
+def absent_columns_of(table: Table, folder: str, rows: StructType) -> dict[str, str]:
+    """Map the columns of a MERGE or TEMPORAL table that `rows` do not have, in lower case, to their SQL types.
+
+    Such a column keeps its older values, and rules of these rows see NULL.
+    """
+    if not table.is_fold or table.kind is Kind.PUBLISH:
+        return {}
+    known = table_schema(folder) if has_columns(folder) else None
+    there = {TIMELABEL, *RECORD, *(field.name.lower() for field in rows.fields)}
+    declared = {column.name.lower(): column.type or "STRING" for column in table.columns.named}
+    stored = {field.name.lower(): sql_type(field.dataType.jsonValue()) for field in (known.fields if known else ())}
+    return {name: kind for name, kind in (declared | stored).items() if name not in there}
 
 
 def resolve_stored_columns(table: Table, rows: StructType) -> StructType:

@@ -14,7 +14,7 @@ from waterclock.engine.batch.reference_checks import mark_orphans
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
 from waterclock.engine.batch.retiring_columns import add_retiring_columns
 from waterclock.engine.batch.row_filters import mismatch_columns_of, written_filter_of
-from waterclock.engine.batch.table_schema import resolve_stored_columns
+from waterclock.engine.batch.table_schema import absent_columns_of, resolve_stored_columns
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.reads.missing_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of
@@ -45,8 +45,8 @@ def transform_slices(
     parts: list[GroupPart] = []
     left_out: dict[str, None] = {}
     schema: StructType | None = None
-    absent = AbsentParents()
-    for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, absent):
+    without_parent = AbsentParents()
+    for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, without_parent):
         before = known or (schema if table.choices else None)
         frame, columns = add_retiring_columns(
             work, table, (rows, table.columns), [it.label for it in batches], before, now
@@ -59,12 +59,15 @@ def transform_slices(
         own = tuple(batch.label for batch in batches)
         marked = mark_orphans(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
         past = _read_own_past(work, spark, table, bound, batches)
-        parts.append(GroupPart(own, marked, of_nothing, written_filter_of(table, shaped, past)))
+        absent = absent_columns_of(table, work.folder(table), shaped.schema)
+        parts.append(GroupPart(own, marked, of_nothing, written_filter_of(table, shaped, absent, past), absent))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _build_notes(batch))}
     return MadeSlices(
-        parts, resolve_stored_columns(table, schema), Notes(noted, left_out=tuple(left_out), without_parent=absent.of)
+        parts,
+        resolve_stored_columns(table, schema),
+        Notes(noted, left_out=tuple(left_out), without_parent=without_parent.of),
     )
 
 

@@ -46,5 +46,6 @@ def require_signs(work: RunContext, table: Table, windows: Iterable[Window]) -> 
         f"{_WORDS[awaits.sign]} has not arrived{'' if awaits.within is None else f' within {awaits.within}'}",
         where=where,
         why=f"AWAIT {awaits}: without it the rows of the window may be incomplete",
-        fix=f"when it has arrived, `waterclock retry {where}`; to continue without its rows, `waterclock skip {where}`",
+        fix=f"when it has arrived, `waterclock retry {where}`; to continue without its rows, "
+        f"`waterclock skip {table.name} {missing.label} --why '…'`",
     )

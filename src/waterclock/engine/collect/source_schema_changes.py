@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, find_matching_version
 from waterclock.connectors.column_matching import MOST_COLUMNS, too_many_columns_error
 from waterclock.connectors.interface import Collected
+from waterclock.dpl.query.absent_columns import without_absent_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
@@ -114,7 +115,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     }
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | declared}
-    _refuse_missing_columns(table, gone)
+    _refuse_missing_columns(table, gone.keys())
     left_out = _find_ignored_columns(frame, columns, (stored.keys() or _initial_columns(collected)) | declared)
     if left_out:
         frame = frame.drop(*left_out)
@@ -154,9 +155,11 @@ def _initial_columns(collected: Collected) -> frozenset[str]:
     return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))
 
 
-def _refuse_missing_columns(table: Table, gone: Iterable[str]) -> None:
+def _refuse_missing_columns(table: Table, gone: AbstractSet[str]) -> None:
     fold = table.fold
     needed = {name.lower() for name in (*fold.keys, *fold.order_by)} if fold is not None else set()
+    deletes = (fold.delete_when if fold is not None else None) or ""
+    needed |= {name for name in map(str.lower, gone) if without_absent_columns(deletes, {name: "STRING"}) != deletes}
     if table.temporal is not None and table.temporal.at:
         needed.add(table.temporal.at.lower())
     lost = [name for name in gone if name.lower() in needed]
@@ -165,7 +168,7 @@ def _refuse_missing_columns(table: Table, gone: Iterable[str]) -> None:
             "E771",
             f"{table.name} needs {', '.join(lost)}, which its source no longer has",
             where=f"{table.name}.{lost[0]}",
-            why=f"a {table.mode.name} table matches and orders its rows by it",
+            why=f"a {table.mode.name} table matches, orders or deletes its rows by it",
             fix="restore the column at the source, then `waterclock retry`",
         )
 

@@ -109,12 +109,14 @@ def _missing_boundary_error(open_table: Table, boundary: datetime) -> Waterclock
         Window(open_table.cadence.previous(boundary), boundary),
         local_text(boundary, open_table.cadence.zone),
     )
+    where = f"{open_table.name}@{window.label}"
     return WaterclockError(
         "E522",
         f"{view_of(open_table.open_of or '')} has no open windows as of {as_of}",
-        where=f"{open_table.name}@{window.label}",
+        where=where,
         why="that state was skipped",
-        fix=f"`waterclock recompute {open_table.name}@{window.label} --why ...` makes it; or query as of another tick",
+        fix=f"`waterclock retry {where}`, then `waterclock backfill {open_table.name} {window.label}` makes it; or "
+        "query as of another tick",
     )
 
 

@@ -187,3 +187,39 @@ def test_a_batch_that_breaks_what_was_promised_is_refused_before_it_is_written(
     assert error.fix == "declare id as BIGINT again"
     tiny.declare(PROMISED.replace("FULL TRANSITIVE", "FORWARD").replace("id BIGINT,", "id BIGINT NOT NULL,"))
     assert not compatibility_errors(tiny.load())
+
+
+RULED = """
+COLLECT shop.ruled (id BIGINT KEY, amount BIGINT ELSE QUARANTINE, note, at TIMESTAMP) FROM shop.orders EVERY DAY
+  BY DATA TIME at MERGE ORDER BY at ON SCHEMA CHANGE IGNORE
+  EXPECT amount > 0 AS is_paid ELSE QUARANTINE, length(note) > 0 AS is_noted ELSE WARN,
+    sum(amount) > 0 AS earns ELSE WARN, count(DISTINCT note) > 0 AS notes ELSE WARN
+  MEASURE max(amount) AS most;
+COLLECT shop.warned (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY
+  BY DATA TIME at MERGE ORDER BY at ON SCHEMA CHANGE IGNORE
+  EXPECT amount > 0 AS is_paid ELSE WARN, sum(amount) > 0 AS earns ELSE WARN MEASURE max(amount) AS most;
+"""
+
+
+def test_rules_of_a_fold_see_null_where_its_source_has_no_column_any_more(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(RULED)
+    tiny.source("orders", "id INTEGER, amount TEXT, note TEXT, at TEXT", [(1, "5", "n", "2020-01-01 12:00:00")])
+    run(tiny, day(2))
+    tiny.source("orders", "id INTEGER, at TEXT", [(1, "2020-01-02 12:00:00"), (2, "2020-01-02 12:00:00")])
+    run(tiny, day(3))
+    assert tiny.rows("SELECT id, amount FROM shop.warned ORDER BY id") == [(1, 5), (2, None)]
+    assert tiny.rows("SELECT row, broken FROM shop.ruled_quarantine ORDER BY row")[0] == (
+        '{"id":1,"at":"2020-01-02T12:00:00.000000Z"}',
+        ["is_paid", "is_noted"],
+    )
+    for table, broken in (
+        ("shop.ruled", ["is_paid", "is_noted", "earns", "notes"]),
+        ("shop.warned", ["is_paid", "earns"]),
+    ):
+        with tiny.ledger() as ledger:
+            current = ledger.past.audit(table, day(2)).current
+        assert current is not None
+        assert current.revision is not None
+        assert [text.partition(":")[0] for text in current.revision.measures["warnings"]] == broken
+        assert current.revision.measures["measured"]["most"] == {"value": None, "type": "bigint"}

@@ -215,3 +215,9 @@ def test_a_changed_condition_is_looked_at_anew_and_closed_books_stay_closed(book
         found = Planner(anew).books_of(ledger.reads.snapshot(anew), day(4, 7), "web.daily")
     assert found.is_closed(found.table.cadence.window_of(day(1)))
     assert [pair.boundary for pair in found.pairs()][:2] == [day(3), day(3) + timedelta(hours=6)]
+
+
+def test_a_skipped_window_is_opened_by_a_retry(books: Books) -> None:
+    books.ask("skip", "web.daily", "2026-11-01", "--why", "x", "--yes")
+    said = books.ask("close", "web.daily@2026-11-01", "--why", "y").stderr
+    assert "if it was skipped, `waterclock retry web.daily@20261101000000` opens it" in said

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 
 from tests.ledgers import day, table
-from tests.unit.engine.fakes import group, manifest
+from tests.unit.engine.fakes import collect, group, manifest
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.flow.enums import Kind, Mode
+from waterclock.flow.enums import Batching, Kind, Mode
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import seal
+from waterclock.timelabel.intervals import IntervalSet
 
 NAME, HELD, CLAIM = "out.totals", 3, 20
 BY_LABEL = table(NAME, kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, keys=("id",))
@@ -108,3 +109,18 @@ def test_a_window_for_which_further_late_rows_were_found_is_not_released(tmp_pat
     with pytest.raises(WaterclockError) as caught:
         find(tmp_path, BY_LABEL, {}, due_again=day(9))
     assert (caught.value.code, "further late rows" in str(caught.value.why)) == ("E756", True)
+
+
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_snapshot_for_which_a_later_one_stands_is_left_held(*, stands: bool) -> None:
+    cell = SimpleNamespace(requested=None, current_claim=None, due_again=day(9))
+    covered = IntervalSet.from_intervals([(day(1), day(5 if stands else 3))])
+    reads = SimpleNamespace(held_claim=lambda *_: CLAIM, covered_windows=lambda _: covered)
+    past = SimpleNamespace(audit=lambda *_: SimpleNamespace(cell=cell))
+    work: Any = SimpleNamespace(folder=str, ledger=SimpleNamespace(past=past, reads=reads))
+    table_of_states = collect(NAME, batching=Batching.SNAPSHOT, mode=Mode.REPLACE)
+    with pytest.raises(WaterclockError, match="E756") as refused:
+        find_held_batch(work, table_of_states, group(NAME, HELD), {day(HELD): ()})
+    expected = "a later snapshot stands for it" if stands else "the next run makes it again, with further late rows"
+    assert refused.value.why == expected
+    assert ("waterclock retry" in (refused.value.fix or "")) is not stands

@@ -106,7 +106,7 @@ def test_windows_that_are_read_without_their_sign_are_refused() -> None:
     assert (error.code, error.what, error.where) == (
         "E826", "the marker has not arrived within 2 DAYS", f"shop.orders@{windows[1].label}",
     )  # fmt: skip
-    assert "waterclock skip shop.orders@" in (error.fix or "")
+    assert f"`waterclock skip shop.orders {windows[1].label} --why '…'`" in (error.fix or "")
     assert not error.transient
 
 

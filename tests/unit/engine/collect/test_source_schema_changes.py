@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,8 @@ from waterclock.engine.collect.source_schema_changes import SourceChanges, find_
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import open_workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.enums import Mode
+from waterclock.flow.merge_settings import Merge
 
 TOML = """
 [project]
@@ -109,3 +112,19 @@ def test_columns_that_senders_invent_over_many_windows_have_a_limit(make_work: C
                 fit_columns(table, Collected(frame), stored)
         else:
             assert fit_columns(table, Collected(frame), stored).frame is frame
+
+
+@pytest.mark.parametrize(("delete_when", "is_refused"), [("coalesce(Gone, FALSE)", True), ("state = 'gone'", False)])
+def test_a_column_by_which_rows_are_deleted_must_be_there(
+    make_work: Callable[[str], RunContext], delete_when: str, *, is_refused: bool
+) -> None:
+    table = make_work("IGNORE").flow.tables["web.clicks"]
+    table = replace(table, mode=Mode.MERGE, fold=Merge(("id",), delete_when=delete_when))
+    stored = StructType([StructField("id", LongType()), StructField("gone", StringType())])
+    frame: Any = SimpleNamespace(columns=["id"])
+    if is_refused:
+        with pytest.raises(WaterclockError, match=r"web\.clicks needs gone") as refused:
+            fit_columns(table, Collected(frame), stored)
+        assert refused.value.code == "E771"
+    else:
+        assert fit_columns(table, Collected(frame), stored).frame is frame

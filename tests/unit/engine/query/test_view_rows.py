@@ -1,0 +1,18 @@
+"""What a query of open windows proposes where a state is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.ledgers import day, table
+from waterclock.engine.query.view_rows import _missing_boundary_error
+from waterclock.timelabel.label import label_of
+
+
+def test_a_skipped_state_is_made_by_what_makes_one_that_was_never_done() -> None:
+    error = _missing_boundary_error(replace(table("web.spd_daily"), open_of="web.daily"), day(2))
+    which = label_of(day(1))
+    assert error.where == f"web.spd_daily@{which}"
+    assert f"`waterclock retry web.spd_daily@{which}`, then `waterclock backfill web.spd_daily {which}`" in (
+        error.fix or ""
+    )
