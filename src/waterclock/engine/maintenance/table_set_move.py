@@ -186,6 +186,7 @@ def _build_request(live: RunContext, table: Table, codes: Sequence[str], *, is_r
         target_version=-1 if known is None else known.head_version,
         restates=RECUT if is_recut else REMADE,
         run=live.run,
+        declared=signature_of(table),
     )
 
 
