@@ -190,6 +190,25 @@ def test_a_rebuild_of_all_asks_nobody(shop: Shop) -> None:
     assert [shop.rows(f"SELECT * FROM {table} ORDER BY ALL") for table in tables] == before
 
 
+@pytest.mark.soak
+def test_after_a_rebuild_in_another_mode_ids_that_are_new_are_still_asked_for(shop: Shop) -> None:
+    flow = FLOW.replace("{options}", ONE)
+    shop.declare(flow)
+    shop.order((1, 1))
+    assert not shop.run(day(2)).failed
+    shop.declare(flow.replace("raw.users PARTITIONED", "raw.users").replace("EACH raw.orders", "EACH raw.orders MERGE"))
+    with shop.opened() as work:
+        rebuild_all(work, day(2))
+    asked = len(shop.space.asked)
+    assert not shop.run(day(2)).failed
+    assert shop.asked(asked) == []
+    shop.order((1, 1), (1, 3))
+    shop.ask_again(RECOLLECT, "raw.orders", 1)
+    outcome = shop.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert shop.asked(asked) == ["3"]
+
+
 def test_an_id_that_the_source_does_not_know_fails_its_batch_unless_it_is_said_to_be_no_row(shop: Shop) -> None:
     shop.declare(FLOW.replace("{options}", "path 'detail/{user_id}'"))
     shop.order((1, 1), (1, 9))
