@@ -98,6 +98,14 @@ def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alo
     assert sorted(shop.asked(asked)) == ["2", "9"]
     assert shop.rows(ROWS)[-1] == (second, 2, "new2")
 
+    asked = len(shop.space.asked)
+    renamed = FLOW.replace("{options}", ONE).replace("raw.users", "raw.people")
+    shop.declare(renamed.replace("FOR EACH raw.orders", "FOR EACH raw.orders WAS raw.users"))
+    assert not shop.run(day(3)).failed
+    shop.ask_again(RECOMPUTE, "raw.people", 1, 2)
+    assert not shop.run(day(3)).failed
+    assert shop.asked(asked) == [], "a renamed table keeps its answers"
+
 
 def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop: Shop) -> None:
     shop.order(*((1, user) for user in range(1, 6)))
