@@ -130,7 +130,8 @@ def _record_moved_table(write: Write, moved: MovedTable, heads: Mapping[str, int
         write.execute(_REDECLARE, {"of": moved.name} | declaration)
     requests = [] if moved.found is None else _unmet_requests(write, moved, begun)
     if moved.is_recut:
-        empty_table(write, moved.name, moved.claim, keeps_skipped=moved.keeps_skipped, items_before=moved.items_before)
+        items_before = moved.items_before or BEGINNING
+        empty_table(write, moved.name, moved.claim, keeps_skipped=moved.keeps_skipped, items_before=items_before)
     if moved.found is not None:
         request = replace(moved.found.request, inputs=_replace_input_versions(moved.found, heads))
         restore_claim(write, request, moved.claim, moved.found.at)

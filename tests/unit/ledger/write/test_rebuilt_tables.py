@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, table
@@ -62,9 +64,12 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     assert maintenance.drop_boundary("a.x", by=FOREVER) == day(3)
 
 
-@pytest.mark.parametrize(("has_same_windows", "taken"), [(True, {"a", "b"}), (False, {"a"})])
+@pytest.mark.parametrize(
+    ("has_same_windows", "items_before", "taken"),
+    [(True, FOREVER, {"a", "b"}), (False, day(1), {"a"}), (False, None, set())],
+)
 def test_a_recut_table_keeps_what_its_skipped_and_dropped_labels_own(
-    at_desk: Desk, taken: set[str], *, has_same_windows: bool
+    at_desk: Desk, items_before: datetime | None, taken: set[str], *, has_same_windows: bool
 ) -> None:
     """Otherwise files of dropped windows, and records of skipped ones, would be collected again by later labels."""
     old, new = table("a.x"), table("a.x", every="DAY" if has_same_windows else "HOUR", keys=("id",))
@@ -86,7 +91,7 @@ def test_a_recut_table_keeps_what_its_skipped_and_dropped_labels_own(
         None,
         is_recut=True,
         keeps_skipped=has_same_windows,
-        items_before=FOREVER if has_same_windows else day(1),
+        items_before=items_before,
     )
     maintenance.record_set("t", [moved], who="ann", flow="flow 2")
     at_desk.apply(new, fingerprint="flow 2")
