@@ -85,8 +85,11 @@ def next_measurement_time(table: Table, look: OfflineRun | None) -> datetime:
 
 
 def is_due(table: Table, look: OfflineRun | None, now: datetime) -> bool:
-    """Return whether an offline measurement of a table is due."""
-    return table.offline is not None and next_measurement_time(table, look) <= now
+    """Return whether an offline measurement of a table is due, also if the clock was set back since `look`."""
+    if table.offline is None:
+        return False
+    is_of_later_span = look is not None and cadence_of(table).floor(look.looked_at) > now
+    return is_of_later_span or next_measurement_time(table, look) <= now
 
 
 def to_measure(

@@ -62,7 +62,7 @@ class ClaimRequest:
     that made them is still this one. `closed`: the planned closing ticks of windows. `held`: labels to release, each
     with the claim that sealed it; they must still be held. If `restates` is None, the release must still be requested.
     `owned`: by label, the ranges of a log that belong to the label from this claim on, whatever its outcome: JSON
-    objects with a `name`.
+    objects with a `name`. `declared`: the table's signature, which a rebuilt ledger takes from the claim's record.
     """
 
     table: str
@@ -82,6 +82,7 @@ class ClaimRequest:
     closed: Mapping[datetime, datetime] = field(default_factory=dict)
     held: Mapping[datetime, int] = field(default_factory=dict)
     owned: Mapping[datetime, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

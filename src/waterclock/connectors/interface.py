@@ -389,12 +389,13 @@ class SnapshotCollector(Collector, Protocol):
 class EachRequest:
     """The requests of a FOR EACH by window. Each distinct row of the columns `parameters` is requested once.
 
-    Responses are stored under the name of the collecting `table`. `rows` has the rows of each window. For the windows
-    `done`, which the table already contains, stored responses are used again and only new rows are requested.
-    `is_anew`: all rows are requested again.
+    `table` is the collecting table. Its responses are stored under the name `stored_as`, which stays the same if the
+    table is renamed. `rows` has the rows of each window. For the windows `done`, which the table already contains,
+    stored responses are used again and only new rows are requested. `is_anew`: all rows are requested again.
     """
 
     table: str
+    stored_as: str
     parameters: tuple[str, ...]
     rows: Mapping[Window, DataFrame]
     done: frozenset[datetime] = frozenset()

@@ -144,7 +144,7 @@ LEDGER: Mapping[str, Code] = {
     "E431": Code(
         "collected rows without a new window",
         "`rebuild --all` sorts rows into new windows by their data time. Rows collected by arrival have only their old "
-        "windows, so each old window must be inside a new one. This is not the case here.",
+        "windows, and each must be inside a new one. Those of FOR EACH stay in theirs. The error gives the reason.",
     ),
     "E432": Code(
         "change not supported by rebuild",

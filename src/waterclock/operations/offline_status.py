@@ -114,6 +114,8 @@ def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[Offl
         waiting = to_measure(table, current, ledger.offline.list_measured_labels(table.name), _MOST_WAITING)
         after = next_measurement_time(table, newest)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
-        due = bool(current) and is_due(table, newest, at.now)
-        found.append(OfflineTableStatus(table, newest, None if after == NEVER else after, due, len(waiting), spans))
+        may_start = is_due(table, newest, at.now)
+        is_at_once = after == NEVER or (may_start and after > at.now)  # the clock was set back
+        due = bool(current) and may_start
+        found.append(OfflineTableStatus(table, newest, None if is_at_once else after, due, len(waiting), spans))
     return tuple(found)

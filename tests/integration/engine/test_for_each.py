@@ -98,6 +98,14 @@ def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alo
     assert sorted(shop.asked(asked)) == ["2", "9"]
     assert shop.rows(ROWS)[-1] == (second, 2, "new2")
 
+    asked = len(shop.space.asked)
+    renamed = FLOW.replace("{options}", ONE).replace("raw.users", "raw.people")
+    shop.declare(renamed.replace("FOR EACH raw.orders", "FOR EACH raw.orders WAS raw.users"))
+    assert not shop.run(day(3)).failed
+    shop.ask_again(RECOMPUTE, "raw.people", 1, 2)
+    assert not shop.run(day(3)).failed
+    assert shop.asked(asked) == [], "a renamed table keeps its answers"
+
 
 def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop: Shop) -> None:
     shop.order(*((1, user) for user in range(1, 6)))
@@ -188,6 +196,25 @@ def test_a_rebuild_of_all_asks_nobody(shop: Shop) -> None:
     assert not outcome.failed, described(outcome)
     assert shop.space.asked[asked:] == []
     assert [shop.rows(f"SELECT * FROM {table} ORDER BY ALL") for table in tables] == before
+
+
+@pytest.mark.soak
+def test_after_a_rebuild_in_another_mode_ids_that_are_new_are_still_asked_for(shop: Shop) -> None:
+    flow = FLOW.replace("{options}", ONE)
+    shop.declare(flow)
+    shop.order((1, 1))
+    assert not shop.run(day(2)).failed
+    shop.declare(flow.replace("raw.users PARTITIONED", "raw.users").replace("EACH raw.orders", "EACH raw.orders MERGE"))
+    with shop.opened() as work:
+        rebuild_all(work, day(2))
+    asked = len(shop.space.asked)
+    assert not shop.run(day(2)).failed
+    assert shop.asked(asked) == []
+    shop.order((1, 1), (1, 3))
+    shop.ask_again(RECOLLECT, "raw.orders", 1)
+    outcome = shop.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert shop.asked(asked) == ["3"]
 
 
 def test_an_id_that_the_source_does_not_know_fails_its_batch_unless_it_is_said_to_be_no_row(shop: Shop) -> None:

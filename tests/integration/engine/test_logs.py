@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.engine.maintenance.test_ledger_rebuild import lose, rebuilt
 from tests.logs import Log, registered
 from tests.tiny import TOML, Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import RECOMPUTE
@@ -111,6 +112,25 @@ def test_windows_before_those_that_are_done_take_nothing(tiny: Tiny, log: Log) -
     outcome = tiny.run(day(5))
     assert not outcome.failed, described(outcome)
     assert tiny.rows("SELECT timelabel, note FROM raw.events ORDER BY at") == [(labels(3)[0], "a"), (labels(4)[0], "b")]
+
+
+def test_the_range_of_a_held_label_is_read_once_its_ledger_was_made_again(tiny: Tiny, log: Log) -> None:
+    tiny.declare(FLOW.replace("ARRIVAL TIME", "ARRIVAL TIME EXPECT max(note) <> 'odd' AS even ELSE HOLD"))
+    for number, note in enumerate(("a", "odd", "c"), 2):
+        log.append("0", note)
+        tiny.run(day(number))
+    first, second, third = labels(1, 2, 3)
+    assert tiny.done("raw.events") == [first, third]
+    lose(tiny)
+    rebuilt(tiny)
+    tiny.declare(FLOW)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT timelabel, note FROM raw.events ORDER BY at") == [
+        (first, "a"),
+        (second, "odd"),
+        (third, "c"),
+    ]
 
 
 def test_a_range_that_leaves_something_out_is_refused_with_its_numbers(tiny: Tiny, log: Log) -> None:

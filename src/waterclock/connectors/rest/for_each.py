@@ -79,7 +79,7 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
     asked += [repr(resource.paging), spans if resource.asked.since else []]
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
     context = _EachContext(
-        reading, request, details_of(reading.unit.options), ResponseStore(folder / f"each={request.table}", digest)
+        reading, request, details_of(reading.unit.options), ResponseStore(folder / f"each={request.stored_as}", digest)
     )
     kept: list[tuple[Series, list[Page]]] = []
     keys: list[DataFrame] = []

@@ -5,6 +5,8 @@
         asked/<request digest>/<day>/       a file named after each series to which pages were added on that day
         columns.json                        the columns that were seen
 
+`<table>` is the first name of a table that was renamed.
+
 Each line of a page is a record as the source wrote it, preceded by the requested values and the time of the response. A
 response without records is a line without a record. A page is stored once it has 8 MiB, or after a second or a
 hundredth of the collect's duration so far, whichever is longer. If the process is killed, the next run repeats the
@@ -52,18 +54,19 @@ class ResponseStore:
     def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
         """Return the series of pages to continue for a label, or a new one.
 
-        A label that is done keeps its responses, however old they are. An interrupted one continues for `resume`
-        seconds. With `is_anew` only an interrupted series is continued.
+        A label that is done keeps its responses, however old they are, and also if a series that was to replace them
+        was interrupted. An interrupted label continues for `resume` seconds. With `is_anew` only an interrupted series
+        is continued.
         """
         folder = self.folder / f"w={label}" / self.asked
         numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
         if not numbers:
             return Series(folder / "000001")
         newest = Series(folder / f"{numbers[-1]:06d}")
-        if is_anew:
-            goes_on = not newest.is_closed and is_young(newest, resume, now)
-        else:
-            goes_on = is_done or is_young(newest, resume, now)
+        if is_done and not is_anew:
+            whole = (Series(folder / f"{number:06d}") for number in reversed(numbers))
+            return next((each for each in whole if each.is_closed), newest)
+        goes_on = is_young(newest, resume, now) and not (is_anew and newest.is_closed)
         return newest if goes_on else Series(folder / f"{numbers[-1] + 1:06d}")
 
     def files_since(self, earliest: datetime, now: datetime, own: Series) -> list[str]:

@@ -12,6 +12,7 @@ from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
 from waterclock.ledger.ledger_errors import ClaimRefused
+from waterclock.ledger.read.signatures import signature_of
 
 _MOST_ATTEMPTS = 5  # afterwards the batch is left to the runner that collected the same changes
 
@@ -70,6 +71,7 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
         held={} if held is None else {held.manifest.label: held.manifest.claim},
         owned=owned_by_labels(bound.owned),
         closed={each.label: each.closing.tick for each in group.batches if each.closing and each.closing.tick},
+        declared=signature_of(table),
         pool=(table.pool, work.flow.pools[table.pool]) if table.pool in work.flow.pools else None,
     )
 

@@ -39,6 +39,7 @@ def gather_each(
         raise AssertionError(f"{unit} is not asked for each row of a table, which check refuses")  # noqa: TRY004
     request = EachRequest(
         table.name,
+        work.lake.location(table.name).removeprefix("tables/").replace("/", "."),  # a renamed table keeps its responses
         each.parameters,
         {batch.window: _read_table_rows(work, spark, pins[batch.label]) for batch in group.batches},
         done=frozenset(batch.label for batch in group.batches if batch.is_revision),

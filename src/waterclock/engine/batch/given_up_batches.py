@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.results import Notes
-from waterclock.engine.collect.reread import is_by_arrival, source_notes_of
+from waterclock.engine.collect.reread import source_notes_of
 from waterclock.engine.damage import current_slice
 from waterclock.engine.reads.pin import set_label
 from waterclock.engine.run_context import RunContext
@@ -50,9 +50,15 @@ def build_stand_in_rows(
 
 
 def _items_of(work: RunContext, table: Table, piece: Slice | None) -> dict[str, Any]:
-    """Return the note of the files that a slice by arrival was made from: `recompute` reads them from the archive."""
-    source = source_notes_of(work, table, piece) if piece is not None and is_by_arrival(table) else {}
-    return {"items": source["items"]} if "items" in source else {}
+    """Return the notes of the files that a slice was made from.
+
+    `recompute` reads those that arrived in its window from the archive. `recollect` reads those that had its rows, even
+    if they came later than DELAY and LOOKBACK.
+    """
+    if piece is None or table.source is None or table.is_snapshot:
+        return {}
+    source = source_notes_of(work, table, piece)
+    return {name: source[name] for name in ("items", "read") if name in source}
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:

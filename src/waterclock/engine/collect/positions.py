@@ -4,13 +4,16 @@ Ranges are recorded with the claim. A label keeps its range even if its claim fa
 The next range goes to the oldest label of a group that is after all labels with a range or with rows. All other labels
 are empty, so ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
 boundary, all messages that had arrived by then are in earlier labels. An earlier window, such as one of a START that
-was moved back, is empty.
+was moved back, is empty. The exception is a range between those of two labels that no label owns: that of a failed or
+held label that a rebuilt ledger does not know. The oldest label between the two gets it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from waterclock.batches.ledger_snapshot import BEGINNING
@@ -31,8 +34,8 @@ Owned = Mapping[datetime, tuple[Item, ...]]
 def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     """Map each label of a group to its ranges of the log: its recorded one, or the next one. Empty for other tables.
 
-    Cost: one ledger query, and a query of the source's end. Raises E851 if the next range does not start at the end of
-    the last one.
+    Cost: a few ledger queries, and a query of the source's end. Raises E851 if the next range does not start at the end
+    of the last one.
     """
     source = table.source
     if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:
@@ -45,18 +48,53 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     owned = {label: tuple(item_of(one) for one in found if "positions" in one) for label, found in kept.items()}
     newest = work.ledger.reads.newest(table.name)
     behind = max(BEGINNING if last is None else last[0], BEGINNING if newest is None else newest.label)
-    free = next((label for label in labels if label > behind), None)
-    if free is None:
-        return owned
-    reached = None if last is None else Positions.of_dict(last[1]["positions"])
     # not the first of `labels`: windows before it may be skipped, or not selected for this run
-    start = work.ledger.reads.table(table.name).start or labels[0]
-    next_range = collector.next_range(work.connections.resolve_unit(source.unit), reached, table.cadence.floor(start))
-    if next_range is None:
-        return owned
-    require_contiguous(reached, next_range, where=f"{table.name}@{label_of(free)}")
-    number = 1 if last is None else _number_of(last[1]) + 1
-    return {**owned, free: (Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=next_range),)}
+    start = table.cadence.floor(work.ledger.reads.table(table.name).start or labels[0])
+
+    def read_next(label: datetime, before: Mapping[str, Any] | None) -> Item | None:
+        reached = None if before is None else Positions.of_dict(before["positions"])
+        found = collector.next_range(work.connections.resolve_unit(source.unit), reached, start)
+        if found is None:
+            return None
+        require_contiguous(reached, found, where=f"{table.name}@{label_of(label)}")
+        number = 1 if before is None else _number_of(before) + 1
+        return Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=found)
+
+    earlier = [label for label in labels if label <= behind and not owned.get(label)]
+    for label, before, after in _find_unowned_gaps(work, table, earlier):
+        if (lost := read_next(label, before)) is not None and (cut := _cut_before(lost, after)) is not None:
+            owned[label] = (cut,)
+    free = next((label for label in labels if label > behind), None)
+    if free is not None and (item := read_next(free, None if last is None else last[1])) is not None:
+        owned[free] = (item,)
+    return owned
+
+
+def _find_unowned_gaps(
+    work: RunContext, table: Table, labels: Sequence[datetime]
+) -> Iterator[tuple[datetime, Mapping[str, Any] | None, Mapping[str, Any]]]:
+    """Yield the gaps between known ranges in which one of `labels` is: that label, and the ranges before and after.
+
+    Cost: one ledger query if there are labels.
+    """
+    known = work.ledger.reads.items_around(table.name, labels, _NAMES) if labels else []
+    for before, after in pairwise([None, *known]):
+        low, number = (BEGINNING, 0) if before is None else (before[0], _number_of(before[1]))
+        label = next((label for label in labels if low < label < after[0]), None) if after is not None else None
+        if label is not None and after is not None and _number_of(after[1]) > number + 1:
+            yield label, None if before is None else before[1], after[1]
+
+
+def _cut_before(item: Item, after: Mapping[str, Any]) -> Item | None:
+    """Return a range that ends where the range `after` begins. None if nothing is between, or it is of another log."""
+    following = Positions.of_dict(after["positions"])
+    if item.positions is None or item.positions.of != following.of:
+        return None
+    lows = ((part, low) for part, (low, _) in item.positions.parts.items() if part in following.parts)
+    parts = {part: (low, following.parts[part][0]) for part, low in lows}
+    if all(low == high for low, high in parts.values()):
+        return None
+    return replace(item, positions=replace(item.positions, parts=parts))
 
 
 def find_skipped_end(
@@ -84,6 +122,15 @@ def find_skipped_end(
     positions = Positions.of_dict(reached["positions"])
     ends = Positions(positions.of, {part: (end, end) for part, (_, end) in positions.parts.items()})
     return {"name": reached["name"], "positions": ends.to_dict()}
+
+
+def find_label_to_read(work: RunContext, table: Table, newest: datetime) -> datetime | None:
+    """Return the oldest label before `newest` that owns a range which is neither collected nor skipped, or None.
+
+    Cost: one ledger query.
+    """
+    label = work.ledger.reads.oldest_open_owner(table.name, _NAMES)
+    return label if label is not None and label < newest else None
 
 
 def _number_of(item: Mapping[str, Any]) -> int:

@@ -22,6 +22,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.ledger_errors import existing_ledger_error, ledger_elsewhere
+from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.pointers import kill_claim
@@ -195,6 +196,8 @@ def _read_commit_record(
     table = work.flow.tables.get(record.name)
     own = "" if table is None else table.fingerprint
     request, results = work.former.request(record_of_claim[0], record.name, own), record_of_claim[1]
+    if table is None or request.declared != signature_of(table):  # a table is declared as it was or as it is now
+        request = replace(request, declared={})
     return CommittedClaim(claim, request, tuple(replace(result, version=version) for result in results), at)
 
 

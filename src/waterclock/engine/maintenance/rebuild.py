@@ -36,7 +36,7 @@ from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
-from waterclock.ledger.read.signatures import Difference
+from waterclock.ledger.read.signatures import Difference, signature_of
 from waterclock.ledger.rebuild_errors import cannot_recut
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
@@ -208,6 +208,7 @@ def _build_claim(
         inputs={piece.label: ledger.reads.inputs(table.name, piece.label) for piece in slices},
         restates=REBUILT,
         run=work.run,
+        declared=signature_of(table),
     )
     results = [_build_result(piece, manifest) for piece, manifest in zip(slices, manifests, strict=True)]
     return CommittedClaim(claim, request, tuple(results), now)

@@ -17,13 +17,14 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import StructType
 
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import instant_literal, label_sql
 from waterclock.engine.collect.changes import NOTED
-from waterclock.engine.collect.positions import find_skipped_end
+from waterclock.engine.collect.positions import find_label_to_read, find_skipped_end
 from waterclock.engine.maintenance.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Source, Table
 from waterclock.flow.enums import Batching, Mode
 from waterclock.ledger.read.current_revisions import CurrentRevision
 from waterclock.spark_sql import quote_name, sql_text
@@ -69,13 +70,8 @@ def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[
             f"rows of {label_of(aside[0])} are quarantined, and these are not cut again: `waterclock replay` or "
             "restate it first"
         )
-    if source.batching in _BY_LABEL and not (source.each is not None and table.mode is Mode.REPLACE):
-        for each in current:
-            inside = table.cadence.window_of(each.result.label)
-            if each.result.end > inside.end:
-                old = f"{each.result.label:%Y-%m-%d %H:%M} to {each.result.end:%Y-%m-%d %H:%M} UTC"
-                what = "arrived" if source.batching is Batching.ARRIVAL_TIME else f"was collected from {source.unit}"
-                return f"data that {what} from {old} belongs to that window as a whole, which would become two windows"
+    if source.batching in _BY_LABEL and (why := _find_unmovable_window(live, table, source, current)):
+        return why
     if source.batching is Batching.DATA_TIME:
         if table.is_fold and source.lookback is not None:
             return "with LOOKBACK its slices contain rows of earlier windows, and their original windows are not known"
@@ -83,6 +79,32 @@ def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[
         if kind != "timestamp" and kind not in _LOCAL:
             return f"{source.time_column} is {kind or 'not among its columns'} in the stage, not a time"
     return _find_lost_value(live, table, current) if table.is_fold else None
+
+
+def _find_unmovable_window(
+    live: RunContext, table: Table, source: Source, current: Sequence[CurrentRevision]
+) -> str | None:
+    """Return why a slice whose rows belong to its window as a whole is in no new window, or None if each is in one."""
+    if source.each is not None and table.mode is Mode.REPLACE:
+        return None
+    for each in current:
+        label, inside = each.result.label, table.cadence.window_of(each.result.label)
+        if source.each is not None and inside != Window(label, each.result.end):
+            return (
+                f"{source.unit} was asked for each row of {label_of(label)}: an id that several of these windows have "
+                "would be in one new window several times"
+            )
+        if each.result.end > inside.end:
+            old = f"{label:%Y-%m-%d %H:%M} to {each.result.end:%Y-%m-%d %H:%M} UTC"
+            what = "arrived" if source.batching is Batching.ARRIVAL_TIME else f"was collected from {source.unit}"
+            return f"data that {what} from {old} belongs to that window as a whole, which would become two windows"
+    is_arrival, newest = source.batching is Batching.ARRIVAL_TIME, current[-1].result.label
+    if is_arrival and (unread := find_label_to_read(live, table, newest)) is not None:
+        return (
+            f"{label_of(unread)} is not done, and no new window would contain the records of {source.unit} that it "
+            "owns: `waterclock retry`, `release` or `skip` it first"
+        )
+    return None
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
@@ -135,8 +157,11 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
             (_same_local_time(low, zone, table.cadence.zone), _same_local_time(high, zone, table.cadence.zone))
             for low, high in spans
         ]
+    known, low = spans[: len(current)], min(spans)[0]
+    if live.ledger.maintenance.drop_boundary(table.name, by=FOREVER) is not None:
+        spans.append((table.cadence.floor(low), low))  # dropped rows of the first window are not read again
     windows = [window for low, high in IntervalSet.from_intervals(spans) for window in table.cadence.windows(low, high)]
-    return _rewindow(windows, current, spans[: len(current)])
+    return _rewindow(windows, current, known)
 
 
 def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
@@ -257,11 +282,16 @@ def _write_slices(
 
 
 def _source_notes(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
-    """Build the source notes of a new slice: the paths of its old slices, and the items of all of them."""
+    """Build the source notes of a new slice: the paths of its old slices, and the items of all of them.
+
+    `read`: the items that contained their rows, among others. If it is collected again, it is read from these, too.
+    """
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
     if any("items" in source for source in sources):
         found["items"] = [item for source in sources for item in source.get("items", ())]
+    if read := {str(item["name"]): item for source in sources for item in source.get("read", ())}:
+        found["read"] = list(read.values())
     for source in sources:
         if NOTED in source:
             found[NOTED] = source[NOTED]  # the newest slice's: the position reached in the log

@@ -86,6 +86,16 @@ class Cut:
         """Return whether a table's declaration changed since its rows were made. If so, none of its rows are kept."""
         return name in self.differing
 
+    def find_kept_items_end(self, name: str) -> datetime | None:
+        """Return the instant before which labels of a redeclared table keep the source items that they own, or None.
+
+        With the same windows all keep them, whether they are done or not. With others, dropped windows keep theirs.
+        """
+        if not self.has_other_windows(name):
+            return FOREVER
+        kept = self.collected.get(name, ())
+        return (kept[0].result.label if kept else FOREVER) if name in self.dropped else None
+
 
 def cut_of(work: RunContext, now: datetime) -> Cut:
     """Build the cut: the current content of all tables, for the flow without its publishes.
@@ -168,15 +178,12 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
     }
     ledger.declared.set_starts(starts, who=live.settings.who)
     for name in cut.flow.order:
-        if not cut.is_redeclared(name):
-            dropped = snapshot.of(name).dropped_before
-            ledger.maintenance.seed_dropped_windows(
-                name, dropped_before=dropped, skipped=live.ledger.maintenance.skipped_windows(name)
-            )
-            if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
-                ledger.decisions.close_books(name, _read_closings(live, cut.flow.tables[name]), who=live.settings.who)
-        elif name in cut.dropped:
-            ledger.maintenance.seed_dropped_windows(name, dropped_before=cut.dropped[name], skipped=())
+        is_redeclared = cut.is_redeclared(name)
+        dropped = cut.dropped.get(name) if is_redeclared else snapshot.of(name).dropped_before
+        skipped = () if cut.has_other_windows(name) else live.ledger.maintenance.skipped_windows(name)
+        ledger.maintenance.seed_dropped_windows(name, dropped_before=dropped, skipped=skipped)
+        if not is_redeclared and cut.flow.tables[name].closes is not None:  # new ticks would lose or duplicate rows
+            ledger.decisions.close_books(name, _read_closings(live, cut.flow.tables[name]), who=live.settings.who)
     for name in lives_on:
         record = live.ledger.reads.table(name)
         found = build_commit_record(work, cut.flow.tables[name], cut.collected[name])

@@ -53,7 +53,8 @@ class Move:
 
     `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
     are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
-    `dropped_before` is the instant before which windows of a recut table (with other windows) stay dropped.
+    `dropped_before` is the instant before which windows of a recut table (with another declaration) stay dropped.
+    `keeps_skipped` and `items_before`: which skipped labels and source items of a recut table stay known.
     """
 
     name: str
@@ -67,6 +68,8 @@ class Move:
     identity: Mapping[str, Any] | None = None
     content: Mapping[str, Any] | None = None
     dropped_before: str | None = None
+    keeps_skipped: bool = False
+    items_before: str | None = None
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
@@ -114,6 +117,8 @@ def _prepare_move(
         None,
         is_recut,
         dropped_before=_format_instant(cut.dropped.get(name)),
+        keeps_skipped=not cut.has_other_windows(name),
+        items_before=_format_instant(cut.find_kept_items_end(name)),
     )
     if not current:
         content = build_empty_content(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
@@ -127,11 +132,16 @@ def _prepare_move(
     request = _build_request(
         live, table, [live.former.code(manifest.code, table.fingerprint) for manifest in manifests], is_recut=is_recut
     )
+    # the second set does not know the rows for which a collect requested its own (FOR EACH)
+    known = {each.result.label for each in current}
+    read_in = live if table.each is not None and not cut.has_other_windows(name) else work
     request = replace(
         request,
         labels=tuple(each.result.label for each in current),
         inputs={
-            label: _set_locations(live, reads) for label, reads in work.ledger.maintenance.inputs_by_label(name).items()
+            label: _set_locations(live, reads)
+            for label, reads in read_in.ledger.maintenance.inputs_by_label(name).items()
+            if label in known
         },
     )
     results = [_build_result(each.result, new) for each, (_, new) in zip(current, pairs, strict=True)]
@@ -186,6 +196,7 @@ def _build_request(live: RunContext, table: Table, codes: Sequence[str], *, is_r
         target_version=-1 if known is None else known.head_version,
         restates=RECUT if is_recut else REMADE,
         run=live.run,
+        declared=signature_of(table),
     )
 
 
@@ -282,9 +293,20 @@ def _apply_move(live: RunContext, move: Move) -> MovedTable:
         found = CommittedClaim(
             move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
         )
-    start, dropped = (None if it is None else datetime.fromisoformat(it) for it in (move.start, move.dropped_before))
+    instants = (move.start, move.dropped_before, move.items_before)
+    start, dropped, items_before = (None if it is None else datetime.fromisoformat(it) for it in instants)
     return MovedTable(
-        move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut, dropped
+        move.name,
+        move.signature,
+        move.location,
+        start,
+        move.claim,
+        version,
+        found,
+        move.is_recut,
+        dropped,
+        keeps_skipped=move.keeps_skipped,
+        items_before=items_before,
     )
 
 

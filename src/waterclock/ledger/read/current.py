@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.ledger_snapshot import FOREVER
+from waterclock.batches.ledger_snapshot import FOREVER, BatchStatus
 from waterclock.batches.records import NO_VERSION, CommittedSlice, Input, Pin, Slice, TableRecord
 from waterclock.flow.enums import Mode
 from waterclock.ledger import ledger_errors
@@ -20,6 +20,7 @@ from waterclock.ledger.read.content import FEW, MOST_AT_ONCE, NOTHING, content_b
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.read.states import PIECES, slice_of, states_of
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.instants import Instant
 from waterclock.ledger.store.schema import AnyRow, batches, claims, coverage, items, revisions, tables, versions
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -77,6 +78,26 @@ _LAST_OWNED = (
     .where(items.c.item < sa.bindparam("high"))
     .order_by(items.c.item.desc())
     .limit(1)
+)
+_in_range = (
+    items.c.table_name == sa.bindparam("of"),
+    items.c.item >= sa.bindparam("low"),
+    items.c.item < sa.bindparam("high"),
+)
+_first, _last = sa.bindparam("first", type_=Instant()), sa.bindparam("last", type_=Instant())
+_label_before = sa.select(sa.func.max(items.c.label)).where(*_in_range, items.c.label < _first).scalar_subquery()
+_label_after = sa.select(sa.func.min(items.c.label)).where(*_in_range, items.c.label > _last).scalar_subquery()
+_AROUND = (
+    sa.select(items.c.label, items.c.data)
+    .where(*_in_range, items.c.label >= sa.func.coalesce(_label_before, _first))
+    .where(items.c.label <= sa.func.coalesce(_label_after, _last))
+    .order_by(items.c.item)
+)
+_OLDEST_OPEN_OWNER = (
+    sa.select(sa.func.min(items.c.label))
+    .join(batches, sa.and_(batches.c.table_name == items.c.table_name, batches.c.label == items.c.label))
+    .where(*_in_range, batches.c.current_claim.is_(None))
+    .where(sa.or_(batches.c.status.is_(None), batches.c.status != BatchStatus.SKIPPED.value))
 )
 _COLLECTED_AMONG = sa.select(items.c.item, items.c.data).where(
     items.c.table_name == sa.bindparam("of"), items.c.item.in_(sa.bindparam("names", expanding=True))
@@ -247,6 +268,26 @@ def owned_items(
         last = connection.execute(_LAST_OWNED, {"of": name, "low": span[0], "high": span[1]}).first()
     by_label = {label: tuple(owned) for label, owned in found.items()}
     return by_label, None if last is None else (last.label, last.data)
+
+
+def items_around(
+    database: LedgerDatabase, name: str, labels: Collection[datetime], span: tuple[str, str]
+) -> list[tuple[datetime, Mapping[str, Any]]]:
+    """Return the source items in a range of names, from the last ones before `labels` to the first ones after them.
+
+    `span` is the range `[low, high)`. Each item is returned as its label and data, in the order of names.
+    """
+    values = {"of": name, "low": span[0], "high": span[1], "first": min(labels), "last": max(labels)}
+    with database.read() as connection:
+        return [(row.label, row.data) for row in connection.execute(_AROUND, values)]
+
+
+def oldest_open_owner(database: LedgerDatabase, name: str, span: tuple[str, str]) -> datetime | None:
+    """Return the oldest label that owns a source item with a name in `[low, high)`, and is neither done nor skipped."""
+    with database.read() as connection:
+        values = {"of": name, "low": span[0], "high": span[1]}
+        found: datetime | None = connection.execute(_OLDEST_OPEN_OWNER, values).scalar()
+        return found
 
 
 def _read_table_row(connection: sa.Connection, name: str) -> AnyRow:

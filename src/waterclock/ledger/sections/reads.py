@@ -46,6 +46,8 @@ class Reads(Section):
     list_collected_items = DatabaseMethod(current.list_collected_items)
     find_collected_items = DatabaseMethod(current.find_collected_items)
     owned_items = DatabaseMethod(current.owned_items)
+    items_around = DatabaseMethod(current.items_around)
+    oldest_open_owner = DatabaseMethod(current.oldest_open_owner)
     read_closed_since = DatabaseMethod(past_closings.read_closed_since)
     source_notes = DatabaseMethod(source_notes.list_source_notes)
     closings = DatabaseMethod(closings_in)

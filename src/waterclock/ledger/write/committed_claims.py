@@ -12,6 +12,7 @@ from waterclock.batches.audit_records import BEGUN_ANEW, RESET
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.enums import Mode
 from waterclock.ledger import ledger_errors
+from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, claims, events, ledger, tables, versions
 from waterclock.ledger.write.claims import restore_claim
@@ -24,6 +25,11 @@ _NAMES = sa.select(tables.c.name)
 _NUMBERS = sa.select(claims.c.number, claims.c.status).where(claims.c.table_name == sa.bindparam("of"))
 _RAISE_CLAIM = (
     sa.update(ledger).where(ledger.c.last_claim < sa.bindparam("number_")).values(last_claim=sa.bindparam("number_"))
+)
+_REDECLARE = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"))
+    .values({name: sa.bindparam(name) for name in SIGNATURE})
 )
 _TABLE = sa.select(tables.c.mode, tables.c.head_version, tables.c.head_label).where(tables.c.name == sa.bindparam("of"))
 # a batch that committed later may be recorded already
@@ -175,6 +181,8 @@ def _record_missing_claim(write: Write, found: CommittedClaim) -> None:
     names: Collection[str] = set(write.execute(_NAMES).scalars())
     if found.request.table not in names:
         raise ledger_errors.unknown_table(found.request.table, names)
+    if found.request.declared:  # the export may be older than this declaration
+        write.execute(_REDECLARE, {"of": found.request.table, **found.request.declared})
     # a claim's number is the clock in milliseconds, or slightly above if many claims were taken at once
     write.at = min(found.at, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=found.number))
     restore_claim(write, found.request, found.number, found.at)

@@ -70,8 +70,9 @@ _PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
 class MovedTable:
     """A table whose new rows a `rebuild --all` moved in at `version`, with its declaration and new revisions.
 
-    `is_recut`: its labels changed their meaning, so its earlier data no longer counts. `found` is None if the table is
-    empty. `claim` is the claim number of the move. Windows before `dropped_before` stay dropped.
+    `is_recut`: its labels changed their meaning, so its earlier data no longer counts. `keeps_skipped` and
+    `items_before` are those of `empty_table`. `found` is None if the table is empty. `claim` is the claim number of the
+    move. Windows before `dropped_before` stay dropped.
     """
 
     name: str
@@ -83,6 +84,8 @@ class MovedTable:
     found: CommittedClaim | None
     is_recut: bool = False
     dropped_before: datetime | None = None
+    keeps_skipped: bool = False
+    items_before: datetime | None = None
 
 
 def record_set(
@@ -127,7 +130,8 @@ def _record_moved_table(write: Write, moved: MovedTable, heads: Mapping[str, int
         write.execute(_REDECLARE, {"of": moved.name} | declaration)
     requests = [] if moved.found is None else _unmet_requests(write, moved, begun)
     if moved.is_recut:
-        empty_table(write, moved.name, moved.claim)
+        items_before = moved.items_before or BEGINNING
+        empty_table(write, moved.name, moved.claim, keeps_skipped=moved.keeps_skipped, items_before=items_before)
     if moved.found is not None:
         request = replace(moved.found.request, inputs=_replace_input_versions(moved.found, heads))
         restore_claim(write, request, moved.claim, moved.found.at)

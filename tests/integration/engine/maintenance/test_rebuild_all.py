@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from tests.integration.engine.maintenance.test_ledger_rebuild import lose
 from tests.integration.engine.maintenance.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described, evening
+from waterclock.engine.maintenance.dropping import drop, find_droppable_windows
 from waterclock.engine.maintenance.rebuild_all import RebuildAllResult, forecast_rebuild, rebuild_all
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
@@ -23,6 +24,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.store.schema import batches
 from waterclock.ledger.store.schema import ledger as tables
+from waterclock.selection import parse_labels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -281,6 +283,22 @@ def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: 
     with tiny.opened() as work, pytest.raises(WaterclockError, match="belongs to that window as a whole") as refused:
         forecast_rebuild(work, day(3, 12))
     assert refused.value.code == "E431"
+
+
+def test_files_of_dropped_windows_are_not_collected_again_in_other_windows(hourly: Tiny, tmp_path: Path) -> None:
+    """No label owned them any more: the oldest open window took them as late ones."""
+    tiny = hourly.copied(tmp_path / "project")
+    with tiny.opened() as work:
+        found = find_droppable_windows(
+            work, work.flow.tables["land.seen"], parse_labels("..20200101120000"), day(3, 12)
+        )
+        drop(work, found, why="the licence ended")
+    tiny.declare(DAILY)
+    rebuilt(tiny, 3)
+    tiny.land("seen", evening(3), "id\n4\n")
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(2,), (3,), (4,)]
 
 
 def test_what_went_without_a_batch_that_was_held_once_more_follows_its_release(

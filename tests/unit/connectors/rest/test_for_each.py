@@ -57,7 +57,7 @@ def asking_of(space: Space, folder: Path, options: dict[str, Value]) -> _EachCon
     setting = space.setting(folder, tries=2)
     unit = Unit("api", "things", None, options, HERE)
     reading = RestSource(patient(setting), setting, unit, resource_of(setting.options, unit.path, options))
-    request = EachRequest("raw.things", each_parameters("things", options), {})
+    request = EachRequest("raw.things", "raw.things", each_parameters("things", options), {})
     return _EachContext(reading, request, details_of(options), ResponseStore(folder / "each", "asked"))
 
 
@@ -325,6 +325,13 @@ class TestWhichSeries:
         begun = self.begun(tmp_path, is_closed=True)
         assert self.series(tmp_path, resume=0, is_done=True) == begun
         assert self.series(tmp_path, is_done=True, is_anew=True).folder.name == "000002"
+
+    def test_a_label_keeps_its_answers_if_a_recollect_that_stopped_was_withdrawn(self, tmp_path: Path) -> None:
+        done = self.begun(tmp_path, is_closed=True)
+        series = self.series(tmp_path, is_done=True, is_anew=True)
+        series.folder.mkdir()
+        assert self.series(tmp_path, is_done=True, is_anew=True) == series
+        assert self.series(tmp_path, is_done=True) == done
 
     def test_a_recollect_that_stopped_goes_on(self, tmp_path: Path) -> None:
         begun = self.begun(tmp_path, is_closed=False)

@@ -94,6 +94,7 @@ def make(work: RunContext, name: str, number: int, rows: Sequence[int] = ()) -> 
         lease_seconds=60,
         target_version=ledger.reads.table(name).head_version,
         inputs={label: inputs},
+        declared=signature_of(table),
     )
     version, path = number, f"_stage/{number}"
     if name == CLICKS:
@@ -288,6 +289,23 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
     with open_workplace(project) as work:
         assert [piece.label for piece in work.ledger.reads.slices(CLICKS, BEGINNING, FOREVER)] == [day(1)]
         assert [step.label for step in resolve_as_of(work, work.flow.tables[CLICKS], NOW).steps] == [day(1)]
+
+
+def test_a_lost_ledger_knows_a_declaration_that_is_newer_than_its_export(root: Path) -> None:
+    """It would refuse all batches until another rebuild or reset, although they follow the declaration."""
+    with open_workplace(load_project(root, capabilities=capabilities())) as work:
+        export_ledger(work.ledger, work.lake.root)
+        [(older, _)] = list_exports(work.lake.root)
+    declare(root, MERGED)
+    project = load_project(root, capabilities=capabilities())
+    with open_workplace(project) as work:
+        apply_flow(work, NOW)
+        start_over(work)
+        make(work, CLICKS, 1, (8, 9))
+    rebuild_ledger(project, force=True, export=older)
+    with open_workplace(project) as work:
+        assert CLICKS not in work.ledger.declared.refused_tables(work.flow)
+        assert facts(work, CLICKS).covered
 
 
 def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunContext) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.model.flows import collect, snapshot
+from tests.model.flows import PLACE, cadence, collect, snapshot
 from tests.slices import SCHEMA, hour, rows_of, sealed
 from waterclock.batches.records import BatchResult
 from waterclock.engine.maintenance import rewindowing
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Source, Table, Unit
 from waterclock.flow.enums import Batching, Mode
+from waterclock.flow.for_each import Each
 from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.ledger.read.current_revisions import CurrentRevision
 from waterclock.storage.slices.manifest import MANIFEST, read_manifest, seal
@@ -47,12 +48,22 @@ def taken(folder: Path, *columns: pa.Schema, first: int = 0, apart: int = 1) -> 
     return found
 
 
-def live_at(folder: Path, owned: Mapping[datetime, int] | None = None) -> Any:
-    """A live context. `owned` are the numbers of the log ranges that skipped labels own."""
+def live_at(
+    folder: Path,
+    owned: Mapping[datetime, int] | None = None,
+    *,
+    open_owner: datetime | None = None,
+    dropped_before: datetime | None = None,
+) -> Any:
+    """A live context. `owned` are the numbers of the log ranges that skipped labels own, `open_owner` owns another."""
     ranges = owned or {}
-    keeping = SimpleNamespace(skipped_windows=lambda _name: [(label, label + HOUR) for label in ranges])
+    keeping = SimpleNamespace(
+        skipped_windows=lambda _name: [(label, label + HOUR) for label in ranges],
+        drop_boundary=lambda _name, **_: dropped_before,
+    )
     reads = SimpleNamespace(
-        owned_items=lambda _name, labels, _span: ({label: (log_range(ranges[label]),) for label in labels}, None)
+        owned_items=lambda _name, labels, _span: ({label: (log_range(ranges[label]),) for label in labels}, None),
+        oldest_open_owner=lambda *_: open_owner,
     )
     return SimpleNamespace(folder=lambda _table: str(folder), ledger=SimpleNamespace(maintenance=keeping, reads=reads))
 
@@ -78,6 +89,40 @@ def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
 ) -> None:
     why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path), table, taken(tmp_path, *columns))
     assert (why is not None and "have no column city" in why) is lost
+
+
+@pytest.mark.parametrize(("number", "is_lost"), [(1, True), (3, False)])
+def test_records_of_a_label_that_is_not_done_are_not_lost(tmp_path: Path, number: int, *, is_lost: bool) -> None:
+    """After the newest done label they are read again."""
+    current = taken(tmp_path, SCHEMA, SCHEMA, apart=2)
+    why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path, open_owner=hour(number)), MERGED, current)
+    assert (why is not None and "retry" in why) is is_lost
+
+
+@pytest.mark.parametrize(
+    ("mode", "every", "is_refused"),
+    [(Mode.APPEND, "DAY", True), (Mode.APPEND, "HOUR", False), (Mode.REPLACE, "DAY", False)],
+)
+def test_answers_for_each_row_of_a_table_are_not_put_into_one_window(
+    tmp_path: Path, mode: Mode, every: str, *, is_refused: bool
+) -> None:
+    """An id that two windows had would be in one window twice, and those of a window that failed were missing."""
+    source = Source(Unit("api", "users", None, {}, PLACE), Batching.EACH, each=Each("raw.orders", ("user_id",)))
+    table = replace(collect("raw.users", mode=mode), source=source, cadence=cadence(every))
+    why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path), table, taken(tmp_path, SCHEMA, SCHEMA))
+    assert (why is not None and "several times" in why) is is_refused
+
+
+@pytest.mark.parametrize(("dropped_before", "made"), [(None, []), (hour(28), [hour(16)])])
+def test_dropped_hours_of_a_day_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped_before: datetime | None, made: Sequence[datetime]
+) -> None:
+    """Without the hours before, which nobody dropped, the day is not whole, and is read from the source."""
+    monkeypatch.setattr(rewindowing, "_time_type", lambda *_: "timestamp")
+    current = taken(tmp_path, *[SCHEMA] * 12, first=28)  # from noon on
+    pieces = rewindowing.pieces_of(live_at(tmp_path, dropped_before=dropped_before), collect("web.clicks"), current)
+    assert [piece.window.start for piece in pieces] == made
+    assert all(piece.of == tuple(current) for piece in pieces)
 
 
 @pytest.mark.parametrize(("table", "own"), [(MERGED, True), (VERSIONS, True), (replace(MERGED, fold=None), False)])
@@ -159,3 +204,15 @@ def test_the_ranges_of_skipped_labels_after_the_newest_slice_are_not_read_again(
     work: Any = SimpleNamespace(ledger=SimpleNamespace(maintenance=SimpleNamespace(take_claim_number=lambda: 9)))
     rewindowing.rewindow_table(live_at(tmp_path, owned), work, MERGED, current)
     assert notes == [log_range(1), log_range(2), *([log_range(last, is_empty=True)] if last else [])]
+
+
+def test_a_new_slice_knows_the_files_from_which_its_rows_were_read(tmp_path: Path) -> None:
+    """A recollect would read only those that are stamped within DELAY and LOOKBACK, and lose late rows."""
+    current = taken(tmp_path, SCHEMA, SCHEMA)
+    late = {"name": "late.csv", "stamp": "2018-03-09T00:00:00+00:00"}
+    known = {
+        each.result.label: replace(read_manifest(str(tmp_path), each.result.slice_path), source={"read": [*own, late]})
+        for each, own in zip(current, ([{"name": "a.csv"}], []), strict=True)
+    }
+    piece = rewindowing.RewindowedSlice(Window(hour(0), hour(2)), tuple(current))
+    assert rewindowing._source_notes(piece, known)["read"] == [{"name": "a.csv"}, late]

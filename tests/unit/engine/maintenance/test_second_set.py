@@ -21,6 +21,7 @@ from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Status
+from waterclock.timelabel.window import Window
 
 BEST = "web.best"
 COLLECT = """
@@ -111,6 +112,17 @@ def test_new_windows_of_rows_whose_inputs_are_dropped_are_refused(root: Path, de
     assert "`waterclock reset web.daily`" in str(refused.value.fix)
 
 
+def test_skipped_batches_stay_skipped_also_in_another_mode(root: Path) -> None:
+    """Their windows stay the same; with other windows, the new ones have other rows."""
+    with opened(root) as work:
+        work.ledger.decisions.skip(DAILY, [Window(day(4), day(5))], who="ann", why="broken")
+    for declared, skipped in (("EVERY DAY APPEND", [(day(4), day(5))]), ("PARTITIONED EVERY WEEK", [])):
+        declare(root, COLLECT + READERS.replace("web.daily PARTITIONED EVERY DAY", f"web.daily {declared}"))
+        with opened(root) as work, Ledger.open("sqlite://") as ledger:
+            other = second_set.second_set_context(work, second_set.cut_of(work, NOW), ledger)
+            assert other.ledger.maintenance.skipped_windows(DAILY) == skipped
+
+
 def test_what_was_made_before_the_clock_was_set_back_is_made_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(root) as work:
         assert second_set.cut_of(work, day(2)).now == day(4)
@@ -138,6 +150,7 @@ def test_collected_windows_that_were_dropped_do_not_come_back_in_other_windows(
         cut = second_set.cut_of(work, NOW)
         assert [each.result.label for each in cut.collected[CLICKS]] == [day(2), day(3)]
         assert cut.dropped == {CLICKS: work.flow.tables[CLICKS].cadence.floor(day(2))}
+        assert cut.find_kept_items_end(CLICKS) == day(2), "nobody collects the files of dropped windows again"
         with Ledger.open("sqlite://") as ledger:
             other = second_set.second_set_context(work, cut, ledger)
             facts = other.ledger.reads.snapshot(cut.flow).of(CLICKS)
@@ -151,3 +164,4 @@ def test_collected_windows_that_retain_dropped_are_cut_again_with_the_others(roo
         cut = second_set.cut_of(work, NOW)
         assert [each.result.label for each in cut.collected[CLICKS]] == [day(1), day(2), day(3)]
         assert cut.dropped == {}
+        assert cut.find_kept_items_end(CLICKS) is None

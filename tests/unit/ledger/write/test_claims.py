@@ -11,6 +11,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger_errors import ClaimClosed, ClaimRefused
+from waterclock.timelabel.window import Window
 
 
 @pytest.fixture(autouse=True)
@@ -262,3 +263,26 @@ def test_what_a_label_owns_is_its_own_whatever_becomes_of_the_claim(at_desk: Des
     at_desk.ledger.claims.record_done(again, [found])
     at_desk.claim("raw.a", 1, owned={day(1): (owned(2),)})
     assert at_desk.ledger.reads.owned_items("raw.a", [day(0)], span) == ({day(0): (owned(1),)}, (day(1), owned(2)))
+
+
+def test_the_ranges_around_labels_are_found_whoever_owns_them(at_desk: Desk) -> None:
+    span = ("positions 0", "positions 9")
+    for number in (0, 1, 3, 5):
+        at_desk.ledger.claims.close_lost(at_desk.claim("raw.a", number, owned={day(number): (owned(number),)}), why="")
+    for labels, numbers in (((2,), (1, 3)), ((2, 4), (1, 3, 5)), ((3,), (1, 3, 5)), ((9,), (5,)), ((-1,), (0,))):
+        found = at_desk.ledger.reads.items_around("raw.a", [day(label) for label in labels], span)
+        assert found == [(day(number), owned(number)) for number in numbers]
+
+
+def test_the_oldest_label_with_a_range_that_is_neither_done_nor_skipped_is_found(at_desk: Desk) -> None:
+    span = ("positions 0", "positions 9")
+    assert at_desk.ledger.reads.oldest_open_owner("raw.a", span) is None
+    for number in (0, 1, 2):
+        claim = at_desk.claim("raw.a", number, owned={day(number): (owned(number),)})
+        if number == 0:
+            at_desk.ledger.claims.record_done(claim, [replace(result(0), source={"items": [owned(0)]})])
+        else:
+            at_desk.ledger.claims.record_failed(claim, error="E799", is_transient=False)
+    assert at_desk.ledger.reads.oldest_open_owner("raw.a", span) == day(1)
+    at_desk.ledger.decisions.skip("raw.a", [Window(day(1), day(2))], who="ann", why="broken")
+    assert at_desk.ledger.reads.oldest_open_owner("raw.a", span) == day(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from tests.ledgers import ZERO, Desk, day, flow, table
@@ -9,6 +11,7 @@ from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.rebuilt_tables import MovedTable
+from waterclock.timelabel.window import Window
 
 
 def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew(at_desk: Desk) -> None:
@@ -59,6 +62,42 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     at_desk.apply(new, fingerprint="flow 2")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.x").dropped_before == day(3)
     assert maintenance.drop_boundary("a.x", by=FOREVER) == day(3)
+
+
+@pytest.mark.parametrize(
+    ("has_same_windows", "items_before", "taken"),
+    [(True, FOREVER, {"a", "b"}), (False, day(1), {"a"}), (False, None, set())],
+)
+def test_a_recut_table_keeps_what_its_skipped_and_dropped_labels_own(
+    at_desk: Desk, items_before: datetime | None, taken: set[str], *, has_same_windows: bool
+) -> None:
+    """Otherwise files of dropped windows, and records of skipped ones, would be collected again by later labels."""
+    old, new = table("a.x"), table("a.x", every="DAY" if has_same_windows else "HOUR", keys=("id",))
+    at_desk.apply(old)
+    for number, name in enumerate("ab"):
+        item = {"name": name, "positions": {}}
+        at_desk.ledger.claims.close_lost(at_desk.claim("a.x", number, owned={day(number): (item,)}), why="a test")
+    at_desk.ledger.decisions.skip("a.x", [Window(day(1), day(2))], who="ann", why="broken")
+    maintenance = at_desk.ledger.maintenance
+    maintenance.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    maintenance.begin_moving("t")
+    moved = MovedTable(
+        "a.x",
+        signature_of(new),
+        "tables/a/x",
+        None,
+        maintenance.take_claim_number(),
+        2,
+        None,
+        is_recut=True,
+        keeps_skipped=has_same_windows,
+        items_before=items_before,
+    )
+    maintenance.record_set("t", [moved], who="ann", flow="flow 2")
+    at_desk.apply(new, fingerprint="flow 2")
+    assert at_desk.ledger.reads.list_collected_items("a.x") == taken
+    covered = [(day(1), day(2))] if has_same_windows else []
+    assert list(at_desk.ledger.reads.covered_windows("a.x")) == maintenance.skipped_windows("a.x") == covered
 
 
 def test_the_lock_of_a_rebuild_ends_once_the_clock_was_set_back_unless_it_is_extended_since(at_desk: Desk) -> None:
