@@ -156,7 +156,7 @@ def _convert_with_arrow(values: Sequence[Any], wanted: pa.DataType, times: Times
         read = _parse_texts(found, wanted, times)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeMismatch):
         return None
-    return read if _is_in_calendar(read) else None
+    return read if is_in_calendar(read) else None
 
 
 def _parse_texts(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
@@ -172,12 +172,15 @@ def _parse_texts(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array
         )  # this cast fails if a text has a zone
 
 
-def _is_in_calendar(read: pa.Array) -> bool:
-    """Return whether all values are between the years 1 and 9999: Arrow accepts the year 0, which Python does not."""
+def is_in_calendar(times: pa.Array) -> bool:
+    """Return whether all dates or times are between the years 1 and 9999, which Python supports. Arrow has no limit."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    bounds = pc.min_max(read.cast(pa.timestamp("us")).cast(pa.int64()))
+    try:
+        bounds = pc.min_max(times.cast(pa.timestamp("us")).cast(pa.int64()))
+    except pa.ArrowInvalid:  # too far even for 64 bits
+        return False
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return low is None or (low >= FIRST_MICROS and high <= LAST_MICROS)
 

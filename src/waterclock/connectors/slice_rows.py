@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import arrow_type, is_plain
+from waterclock.connectors.deliverable_values import refuse_undeliverable
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import arrow_source
 from waterclock.timelabel.label import TIMELABEL
@@ -41,6 +42,15 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
             raise _unreadable_slice_error(path, str(error)) from error
+
+
+def deliverable_batches_of(
+    files: Sequence[Path], names: Sequence[str], *, takes_far_times: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of `batches_of`, after `refuse_undeliverable` has checked them. Raises E812 and E822."""
+    for batch in batches_of(files, names):
+        refuse_undeliverable(batch, takes_far_times=takes_far_times)
+        yield batch
 
 
 def stored_type(spark_type: str) -> pa.DataType:
@@ -118,10 +128,13 @@ def _time_texts(column: pa.Array) -> pa.Array:
 
 
 def to_json_text(value: Any) -> str:
-    """Encode a value as JSON text: instants in UTC with a Z; decimals, NaN and infinity as texts; bytes in base64."""
+    """Encode a value as JSON text: instants in UTC with a Z; decimals, NaN and infinity as texts; bytes in base64.
+
+    Keys of maps become texts in the same way.
+    """
     try:
         return _ENCODER.encode(value)
-    except ValueError:
+    except (TypeError, ValueError):
         return json.dumps(without_nan(value), default=_json_default, ensure_ascii=False)
 
 
@@ -151,14 +164,18 @@ def _json_default(value: object) -> object:
     return str(value)
 
 
+def _json_key(key: object) -> object:
+    return key if isinstance(key, str | int | float) else _json_default(key)
+
+
 # one encoder for all calls: json.dumps would create one for each, in a quarter of the time for a small row
 _ENCODER = json.JSONEncoder(default=_json_default, ensure_ascii=False, allow_nan=False)
 
 
 def without_nan(value: object) -> object:
-    """Replace NaN, Infinity and -Infinity by texts, at any depth, because JSON has no such numbers."""
+    """Replace NaN, Infinity and -Infinity, and keys that JSON does not have, by texts, at any depth."""
     if isinstance(value, dict):
-        return {key: without_nan(one) for key, one in value.items()}
+        return {_json_key(key): without_nan(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -19,7 +19,7 @@ from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
 from waterclock.connectors.duckdb.destination import prepare_table, read_stored_columns, wanted_columns
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
-from waterclock.connectors.slice_rows import batches_of, to_json_text
+from waterclock.connectors.slice_rows import deliverable_batches_of, to_json_text
 from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.database_errors import describe_missing_file
@@ -183,7 +183,7 @@ def _batches(delivery: Delivery, there: _TableColumns) -> Iterator[pa.RecordBatc
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    for batch in batches_of(delivery.files, names + marks):
+    for batch in deliverable_batches_of(delivery.files, names + marks, takes_far_times=True):
         for at, name in enumerate(names):
             spelt, kept = there[name.lower()]
             if kept in _BITS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from waterclock.connectors.files.file_name_matching import FileNaming
+from waterclock.connectors.files.file_name_matching import FileNaming, has_stamp
 from waterclock.connectors.files.landing import Landing, find_items
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
@@ -13,10 +13,13 @@ from waterclock.files.filesystem import FileInfo, map_each, stat_file
 from waterclock.files.object_stores import is_remote
 
 
-def require_unchanged(landing: Landing, names: FileNaming, items: Collection[Item]) -> None:
+def require_unchanged(
+    landing: Landing, names: FileNaming, items: Collection[Item], *, accepts_growth: bool = False
+) -> None:
     """Raise E807 (transient) if the size or last modification of a file has changed: a part of it may have been read.
 
-    A file that another table archived in the meantime is checked in the archive, by its size.
+    A file that another table archived in the meantime is checked in the archive, by its size. With `accepts_growth`, a
+    file without a stamp in its name may be larger now: its sender may append rows of later windows to it.
     Cost: a check of each file that was not archived when it was listed; in a bucket one request each.
     """
     fresh = [item for item in items if not item.is_archived]
@@ -25,6 +28,8 @@ def require_unchanged(landing: Landing, names: FileNaming, items: Collection[Ite
     found = map_each(fresh, _stat_or_none, at=landing.folder)
     gone = [item for item, now in zip(fresh, found, strict=True) if now is None]
     for item, now in zip(fresh, found, strict=True):
+        if now is not None and accepts_growth and now.size > item.size and not has_stamp(names, item.name):
+            continue
         if now is not None and (now.size != item.size or not _is_same_time(landing, item.changed, now.changed)):
             raise _changed_file_error(item, now.size)
     _require_archived(landing, names, gone)

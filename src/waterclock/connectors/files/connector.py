@@ -253,12 +253,9 @@ class FilesCollector:
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
         """Read files into one frame. Each row has the label under which `items` lists its file."""
-        from waterclock.connectors.files.changed_while_read import require_unchanged
-
         read = [item for taken in items.values() for item in taken]
         collected = self._read_items(spark, unit, items, columns, zone)
-        check = partial(require_unchanged, self._resolve_landing(unit), _names_of(unit), read)
-        return replace(collected, before_commit=check, notes=_notes(unit, read))
+        return replace(collected, before_commit=self._change_check(unit, read), notes=_notes(unit, read))
 
     def _read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
@@ -309,17 +306,8 @@ class FilesCollector:
             return self._collect_nothing(spark, unit, columns, zone)
         own, tells = split_origin_columns(columns)
         stamps, time = {item.path: item.stamp for item in chosen}, request.time_column
-        has_rows = "row" in tells
-        scanned = scan(
-            spark,
-            list(stamps),
-            self._resolve_read_options(unit),
-            own,
-            zone,
-            time=time,
-            stamps=stamps,
-            has_rows=has_rows,
-        )
+        reading = self._resolve_read_options(unit)
+        scanned = scan(spark, list(stamps), reading, own, zone, time=time, stamps=stamps, has_rows="row" in tells)
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         outside = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = assign_windows(rows, request.windows, outside)
@@ -332,6 +320,7 @@ class FilesCollector:
             close=scanned.close,
             seen=scanned.merge_column_types(),
             notes=_notes(unit, chosen),
+            before_commit=self._change_check(unit, chosen, accepts_growth=True),
         )
 
     def scan_changes(
@@ -357,8 +346,9 @@ class FilesCollector:
         if not chosen:
             items = self.arrivals(unit).items
             raise _later_files_error(unit, items[0], now) if items else _no_files_error(unit)
+        check = self._change_check(unit, chosen)
         if _is_raw(unit):
-            return self._collect_raw(spark, unit, {None: chosen}, columns)
+            return replace(self._collect_raw(spark, unit, {None: chosen}, columns), before_commit=check)
         own, tells = split_origin_columns(columns)
         paths = [item.path for item in chosen]
         scanned = scan(spark, paths, self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
@@ -370,6 +360,7 @@ class FilesCollector:
             close=scanned.close,
             seen=scanned.merge_column_types(),
             notes=_notes(unit, chosen),
+            before_commit=check,
         )
 
     def _collect_raw(
@@ -417,6 +408,12 @@ class FilesCollector:
             return Collected(empty, source={"items": []}, is_empty=True, close=scanned.close)
         fields = [sf.lit(None).cast(column.type or "STRING").alias(column.name) for column in columns.named]
         return Collected(spark.range(0).select(*fields, label), source={"items": []}, is_empty=True)
+
+    def _change_check(self, unit: Unit, items: Sequence[Item], *, accepts_growth: bool = False) -> Callable[[], None]:
+        from waterclock.connectors.files.changed_while_read import require_unchanged
+
+        place = (self._resolve_landing(unit), _names_of(unit), items)
+        return partial(require_unchanged, *place, accepts_growth=accepts_growth)
 
     def _resolve_read_options(self, unit: Unit) -> ReadOptions:
         landing = self._resolve_landing(unit)

@@ -34,7 +34,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.files.file_writing import ENDINGS, WriteOptions, write_file
 from waterclock.connectors.files.raw_file_delivery import Copier, Copy, of_record, originals_of, tidy_parts
 from waterclock.connectors.files.raw_files import RAW
-from waterclock.connectors.slice_rows import add_timelabel, batches_of
+from waterclock.connectors.slice_rows import add_timelabel, batches_of, deliverable_batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
@@ -160,7 +160,8 @@ class FilesDeliverer:
             )
         place = self.folder / str(part)
         make_delivery_folder(place.parent)
-        batches = batches_of(delivery.files, [name for name, _ in delivery.columns])
+        read = batches_of if writing.format == "parquet" else deliverable_batches_of
+        batches = read(delivery.files, [name for name, _ in delivery.columns])
         columns = delivery.columns
         if delivery.is_by_label and writing.has_timelabel:
             batches, columns = add_timelabel(batches, delivery.label_text), (*columns, (TIMELABEL, "STRING"))

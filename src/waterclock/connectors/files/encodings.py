@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import zlib
 from bz2 import BZ2File
 from collections.abc import Iterator
 from io import TextIOWrapper
@@ -40,12 +41,22 @@ def decompress_file(file: IO[bytes] | str, compression: str) -> IO[bytes]:
     if not compression:
         return cast("IO[bytes]", file)
     if compression == "gz":
-        return cast("IO[bytes]", gzip.open(file, "rb"))
+        return cast("IO[bytes]", _GzipStream(file) if isinstance(file, str) else _GzipStream(fileobj=file))
     if compression == "bz2":
         return BZ2File(file)
     import pyarrow as pa
 
     return cast("IO[bytes]", pa.input_stream(file, compression="zstd"))
+
+
+class _GzipStream(gzip.GzipFile):
+    """A decompressed stream that raises OSError for damaged content. gzip raises zlib.error for some of it."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except zlib.error as error:
+            raise OSError(f"it is damaged: {error}") from error
 
 
 def decode_file(file: IO[bytes], encoding: str, *, errors: str | None = None) -> IO[str]:

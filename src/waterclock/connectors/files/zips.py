@@ -175,7 +175,7 @@ def _translate_zip_errors(path: str) -> Iterator[None]:
     """Convert errors of zipfile to E807 for a damaged zip and E883 for an unsupported one."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, UnicodeError) as error:  # of a member's name
         raise unreadable_file_error(path, error) from error
     except (RuntimeError, NotImplementedError) as error:
         raise _unreadable_members_error(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.slice_rows import batches_of, to_portable_types, without_nan
+from waterclock.connectors.slice_rows import batches_of, deliverable_batches_of, to_portable_types, without_nan
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode
@@ -54,7 +54,8 @@ class MessageFormat:
         """Yield the messages of a delivery. Cost: one pass over its files, in bounded memory."""
         own = () if self.keeps_all else _own_headers(delivery)
         marks = [delivery.deleted_column] if delivery.deleted_column else []
-        files = _batches_by_offset(delivery) if self.keeps_all else batches_of(delivery.files, [*self.columns, *marks])
+        names = [*self.columns, *marks]
+        files = _batches_by_offset(delivery) if self.keeps_all else deliverable_batches_of(delivery.files, names)
         for batch in files:
             gone = batch[delivery.deleted_column].to_pylist() if marks else [False] * batch.num_rows
             rows = _row_values(batch, self.columns, is_raw=self.kind == "raw")

@@ -39,10 +39,10 @@ _SET_AT_MARIADB = (
     "/*M!100300 SET SESSION idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0,"
     " idle_write_transaction_timeout = 0 */"
 )
-# the server refuses values that do not fit, rather than truncating them
+# the server refuses values that do not fit, rather than truncating them, and stores 0 in an AUTO_INCREMENT column
 _STRICT = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
-    "NO_ENGINE_SUBSTITUTION'"
+    "NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO'"
 )
 _LOGIN_REFUSED = frozenset({1045, 1129, 1130, 1251, 1698, 1820, 1862, 2059, 2061, 3118, 3159, 4151})
 _UNREACHABLE = frozenset(

@@ -134,7 +134,7 @@ def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, MysqlDe
     rows = run_statement(
         connection,
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
-        " DATETIME_PRECISION, CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS"
+        " DATETIME_PRECISION, CHARACTER_MAXIMUM_LENGTH, EXTRA, IS_NULLABLE FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
         split_table_name(unit),
     ).rows
@@ -150,6 +150,8 @@ def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
     scale: int | None,
     second_digits: int | None,
     length: int | None,
+    extra: str,
+    is_nullable: str,
 ) -> MysqlDestinationColumn:
     kind = kind.lower()
     places = 0 if kind in _WHOLE else scale if kind == "decimal" else second_digits
@@ -163,6 +165,11 @@ def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
         length=int(length) if length is not None and kind in {"char", "varchar"} else None,
         forgets_blanks=kind == "char",
         unknown=("nan", "inf"),
+        null_becomes="the next number"
+        if "auto_increment" in extra.lower()
+        else "the current time"
+        if kind == "timestamp" and is_nullable == "NO"
+        else "",
     )
     spelt = f"{sql} CHARACTER SET {character_set} COLLATE {collation}" if character_set else sql
     return MysqlDestinationColumn(name, kind, spelt, stored, is_text=character_set is not None)

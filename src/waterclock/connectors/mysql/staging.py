@@ -117,7 +117,8 @@ def put(
                 _raise_warnings(connection, delivery)
             held.clear()
 
-        for row in rows_of_slice(delivery, convert, with_marks=with_marks):
+        stored = [column.stored for column in there.values()]
+        for row in rows_of_slice(delivery, convert, with_marks=with_marks, stored=stored):
             made = cursor.mogrify(places, row).encode("utf-8", "surrogateescape")
             if head_size + len(made) >= packet:
                 raise _row_too_large_error(delivery, head_size + len(made), packet)

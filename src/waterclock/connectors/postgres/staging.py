@@ -14,7 +14,7 @@ from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
-from waterclock.connectors.slice_rows import batches_of, to_json_text
+from waterclock.connectors.slice_rows import deliverable_batches_of, to_json_text
 from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_rows_error
@@ -183,7 +183,7 @@ def _batches(
 
     names, where = [name for name, _ in delivery.columns], f"{delivery.publish}@{delivery.label_text}"
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    for batch in batches_of(delivery.files, names + marks):
+    for batch in deliverable_batches_of(delivery.files, names + marks, takes_far_times=True):
         columns = []
         for at, (name, kind) in enumerate(delivery.columns):
             into = there[name.lower()]

@@ -38,7 +38,7 @@ from waterclock.connectors.rest.delivery_chunks import (
 )
 from waterclock.connectors.rest.journal import KILLED, SENDING, AcceptedRequest, Journal
 from waterclock.connectors.rest.option_definitions import SendOptions, parse_sending
-from waterclock.connectors.slice_rows import batches_of
+from waterclock.connectors.slice_rows import deliverable_batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path
@@ -410,8 +410,12 @@ def _outside_path_error(why: str, where: str) -> WaterclockError:
 
 
 def _count_rows(delivery: Delivery) -> int:
-    """Read a slice, and return its number of rows. Raises E822 if one of its files is missing or damaged."""
-    return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
+    """Read a slice, and return its number of rows.
+
+    Raises E822 if one of its files is missing or damaged, E812 for a value that cannot be sent.
+    """
+    names = [name for name, _ in delivery.columns]
+    return sum(batch.num_rows for batch in deliverable_batches_of(delivery.files, names))
 
 
 def _build_record(

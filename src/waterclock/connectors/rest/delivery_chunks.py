@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.slice_rows import BATCH_ROWS, batches_of, to_json_text
+from waterclock.connectors.slice_rows import BATCH_ROWS, deliverable_batches_of, to_json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,11 +56,11 @@ def rows_of(
     """Yield the rows of slice files as JSON objects. The last member is the label, if `timelabel` is given.
 
     Cost: with `order_by` all rows of the label are in memory at once; otherwise they are read in batches.
-    Raises E822 for unreadable files.
+    Raises E822 for unreadable files, E812 for values that cannot be sent.
     """
     names = [name for name, _ in columns]
     wanted = {*per, *placed}
-    batches: Iterable[pa.RecordBatch] = batches_of(files, names)
+    batches: Iterable[pa.RecordBatch] = deliverable_batches_of(files, names)
     if order_by:
         batches = _sort_batches(batches, [name for name in order_by if name in names])
     for batch in batches:

@@ -40,7 +40,8 @@ def next_position(
 
     `before` is the number of records on earlier pages; `link` is the next page in the header Link. An offset advances
     by the number of records received, as a server may return fewer than were requested.
-    Raises NoRecords if the field that shows whether there are more pages is missing.
+    Raises NoRecords if the field that shows whether there are more pages is missing or invalid, and for an empty page
+    of an API that declares more records.
     """
     if paging.style == "link":
         following = body.at(paging.next) if paging.next else link
@@ -58,12 +59,27 @@ def _compute_next_position(paging: Paging, place: Mapping[str, Any], body: Body,
     count = len(body.lines)
     is_short = paging.stops_short and paging.size is not None and count < paging.size
     # a source with a `more` flag may filter the records of a page after it has cut it
-    if not paging.more and (not count or is_short):
+    if not paging.more and not count:
+        total = _parse_total(body.at(paging.total), paging.total)
+        if total is not None and total > before:
+            why = f"it has no record after {before} of {total}; if its total counts other records too, leave total out"
+            raise NoRecords(why)
         return None
-    total = _read_paging_value(body, paging.total) if paging.total else None
-    if total is not None and before + count >= int(total):
+    if not paging.more and is_short:
+        return None
+    total = _parse_total(_read_paging_value(body, paging.total), paging.total) if paging.total else None
+    if total is not None and before + count >= total:
         return None
     return {"page": int(place["page"]) + 1} if paging.style == "page" else {"offset": int(place["offset"]) + count}
+
+
+def _parse_total(total: Any, path: tuple[str, ...]) -> int | None:
+    if not path:
+        return None
+    try:
+        return None if total is None else int(total)
+    except (TypeError, ValueError):
+        raise NoRecords(f"its {'.'.join(path)} is {str(total)[:100]!r}, which is not a number") from None
 
 
 def _read_paging_value(body: Body, path: tuple[str, ...]) -> Any:

@@ -65,6 +65,7 @@ class StoredColumn:
     - `unknown`: which of `nan` and `inf` the column does not support.
     - `refuses`: the reason why no value can be stored exactly; empty if some can.
     - `takes_json`: nested values, which are sent as JSON, can be stored.
+    - `null_becomes`: the value that the database stores instead of NULL, in words; empty if it stores or refuses NULL.
     """
 
     name: str
@@ -81,6 +82,7 @@ class StoredColumn:
     unknown: tuple[str, ...] = ()
     refuses: str = ""
     takes_json: bool = True
+    null_becomes: str = ""
 
 
 def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
@@ -119,14 +121,24 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
         raise inexact_value_error(into, *found, where)
 
 
+def refuse_replaced_nulls(batch: pa.RecordBatch, stored: Iterable[StoredColumn], where: str) -> None:
+    """Raise E812 for NULL in a column in which the database stores another value instead."""
+    by_name = {name.lower(): values for name, values in zip(batch.schema.names, batch.columns, strict=True)}
+    for into in stored:
+        if into.null_becomes and (values := by_name.get(into.name.lower())) is not None and values.null_count:
+            raise inexact_value_error(into, None, f"stores {into.null_becomes} instead", where)
+
+
 def inexact_value_error(into: StoredColumn, value: object, why: str, where: str) -> WaterclockError:
     """Build the error for a value that a destination's column would change."""
     return WaterclockError(
         "E812",
-        f"{into.name} cannot store {value!r}" if isinstance(value, str) else f"{into.name} cannot store {value}",
+        f"{into.name} cannot store {'NULL' if value is None else repr(value) if isinstance(value, str) else value}",
         where=where,
         why=f"the destination's column is {into.type_name}, which {why}; nothing was delivered",
-        fix="widen the column at the destination, or round or cast it in the transform",
+        fix="allow NULL in that column, or replace NULL in the transform"
+        if value is None
+        else "widen the column at the destination, or round or cast it in the transform",
     )
 
 

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.slice_rows import batches_of
+from waterclock.connectors.slice_rows import deliverable_batches_of
+from waterclock.connectors.sql.exact_values import StoredColumn, refuse_replaced_nulls
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def rows_of_slice(
-    delivery: Delivery, convert: Callable[[pa.Array, str, str], list[Any]], *, with_marks: bool
+    delivery: Delivery,
+    convert: Callable[[pa.Array, str, str], list[Any]],
+    *,
+    with_marks: bool,
+    stored: Iterable[StoredColumn] = (),
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows as tuples of the columns' values.
 
     If the destination stores labels, the row's label follows. `with_marks` adds a flag for deleted rows. `convert`
-    takes a column, its name in lower case and its Spark type, and returns its values.
+    takes a column, its name in lower case and its Spark type, and returns its values. `stored` describes columns of the
+    destination.
+    Raises E812 for NULL where the destination stores another value.
     """
+    import pyarrow.compute as pc
+
     names = [name for name, _ in delivery.columns]
+    where = f"{delivery.publish}@{delivery.label_text}"
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    for batch in batches_of(delivery.files, names + marks):
+    for batch in deliverable_batches_of(delivery.files, names + marks):
+        deleted = batch[delivery.deleted_column].fill_null(False) if delivery.deleted_column else None  # noqa: FBT003
+        refuse_replaced_nulls(batch if deleted is None else batch.filter(pc.invert(deleted)), stored, where)
         columns = [convert(batch.column(at), name.lower(), kind) for at, (name, kind) in enumerate(delivery.columns)]
         if delivery.is_by_label:
             row_labels = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows
             columns.append([label or delivery.label_text for label in row_labels])
         if with_marks:
-            deleted = (
-                batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * batch.num_rows
-            )
-            columns.append([bool(is_deleted) for is_deleted in deleted])
+            columns.append([False] * batch.num_rows if deleted is None else deleted.to_pylist())
         yield from zip(*columns, strict=True)

@@ -152,8 +152,9 @@ def _delete_other_keys(connection: sqlite3.Connection, table: str, delivery: Del
 def _insert_sql(table: str, delivery: Delivery) -> str:
     names = [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
     listed = ", ".join(quote_identifier(name) for name in names)
-    # the alias lets `excluded` mean the new row also in a table of that name
-    sql = f"INSERT INTO {table} AS t ({listed}) VALUES ({', '.join('?' * len(names))})"
+    # OR ABORT: a constraint with ON CONFLICT REPLACE would delete other rows, or replace NULL, without an error.
+    # The alias lets `excluded` mean the new row also in a table of that name
+    sql = f"INSERT OR ABORT INTO {table} AS t ({listed}) VALUES ({', '.join('?' * len(names))})"
     if delivery.mode is not Mode.MERGE:
         return sql
     keys = {key.lower() for key in delivery.keys}
@@ -188,7 +189,7 @@ def _slice_chunks(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iter
         plain: list[Any] = to_portable_types(values, kind).to_pylist()
         return plain
 
-    rows = rows_of_slice(delivery, convert, with_marks=True)
+    rows = rows_of_slice(delivery, convert, with_marks=True, stored=there.values())
     while some := list(islice(rows, BATCH_ROWS)):
         gone = [row[-1] for row in some]
         stays, keys = [not is_gone for is_gone in gone], [tuple(row[at] for at in places) for row in some]

@@ -53,8 +53,12 @@ def prepare_table(
 def read_stored_columns(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
     """Return the columns of the unit's table by lower-case name; empty if the table does not exist."""
     prefix, name = split_table_name(unit)
-    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})")
-    return {str(row[1]).lower(): _resolve_stored_column(str(row[1]), str(row[2])) for row in rows}
+    rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})").fetchall()
+    found = {str(row[1]).lower(): _resolve_stored_column(str(row[1]), str(row[2])) for row in rows}
+    of_key = [str(row[1]).lower() for row in rows if row[5]]
+    if len(of_key) == 1 and (key := found[of_key[0]]).type_name.upper() == "INTEGER":  # another name of the rowid
+        found[of_key[0]] = replace(key, null_becomes="the next number")
+    return found
 
 
 def _resolve_stored_column(name: str, declared: str) -> StoredColumn:

@@ -193,6 +193,40 @@ def test_a_file_that_vanishes_is_told_by_name(spark: SparkSession, folder: Landi
     assert (told.code, told.where, told.transient) == ("E807", str(path), True)
 
 
+@pytest.mark.parametrize("kind", ["snapshot", "raw", "window"])
+def test_a_file_that_is_replaced_while_it_is_read_fails_the_batch(
+    spark: SparkSession, folder: LandingFolder, kind: str
+) -> None:
+    path = folder.file(DAY + HOUR, "csv")
+    path.write_text("id,at\n1,2013-01-01 00:10:00\n2,2013-01-01 00:20:00\n")
+    reader = collector(folder)
+    if kind == "window":
+        request = WindowRequest("at", [Window(DAY, DAY + HOUR)])
+        read = reader.read_windows(spark, folder.unit, request, declared(), "UTC")
+    else:
+        unit = unit_of("landing", "shop.orders", format="raw") if kind == "raw" else folder.unit
+        read = reader.read_snapshot(spark, unit, declared(), "UTC")
+    read.before_commit()
+    path.write_text("id,at\n1,2013-01-01 00:10:00\n")  # the sender writes it again, and has written a part
+    with pytest.raises(WaterclockError, match="changed while it was read") as caught:
+        read.before_commit()
+    assert (caught.value.code, caught.value.transient) == ("E807", True)
+
+
+def test_a_file_by_its_last_change_may_grow_while_a_window_of_it_is_read(
+    spark: SparkSession, folder: LandingFolder
+) -> None:
+    path = drop(folder, "log.csv", "id,at\n1,2013-01-01 00:10:00\n")
+    request = WindowRequest("at", [Window(DAY, DAY + HOUR)])
+    read = collector(folder).read_windows(spark, unit_of("landing", "drop/*.csv"), request, declared(), "UTC")
+    with path.open("a") as file:
+        file.write("2,2013-01-01 01:10:00\n")
+    read.before_commit()
+    path.write_text("id,at\n")
+    with pytest.raises(WaterclockError, match="changed while it was read"):
+        read.before_commit()
+
+
 def test_csv_is_read_as_its_options_say(spark: SparkSession, folder: LandingFolder) -> None:
     drop(folder, "a.csv", "1;'x;y';NA;2013/01/02\n")
     columns = declared(("id", "INT"), ("note", None), ("amount", "DOUBLE"), ("day", "DATE"))

@@ -111,6 +111,13 @@ def test_a_member_that_holds_more_than_it_says_is_refused(tmp_path: Path) -> Non
     assert refused(tmp_path, path).code == "E807"
 
 
+def test_a_member_whose_name_is_not_utf_8_is_an_error_of_the_zip(tmp_path: Path) -> None:
+    path = zip_of(tmp_path, ("\u00e4.csv", b"1"))
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content.replace("\u00e4".encode(), b"\xff\xff"))
+    assert refused(tmp_path, path).code == "E807"
+
+
 def test_a_member_packed_by_a_method_without_bounds_is_refused(tmp_path: Path) -> None:
     packed = zipfile.ZipInfo("a.csv")
     packed.compress_type = zipfile.ZIP_BZIP2

@@ -134,6 +134,25 @@ def test_a_destination_keeps_its_own_types(database: MysqlDatabase, folder: Path
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
+def test_the_server_generates_no_value(database: MysqlDatabase, folder: Path, mode: Mode) -> None:
+    database.run(
+        "CREATE TABLE totals (id int AUTO_INCREMENT PRIMARY KEY, amount int, at timestamp NOT NULL DEFAULT now())"
+    )
+    at = pa.array([AT, AT], pa.timestamp("us", "UTC")).cast(pa.timestamp("s", "UTC"), safe=False)
+    table = pa.table({"id": pa.array([0, 5], pa.int32()), "amount": pa.array([1, 2], pa.int32()), "at": at})
+    columns = (("id", "INT"), ("amount", "INT"), ("at", "TIMESTAMP"))
+    made = replace(PLAIN, columns=columns, files=sealed(folder, table), mode=mode, keys=("id",))
+    for claim in (1, 2):
+        deliver(database, replace(made, claim=claim, label_text=f"2013010{claim}000000"))
+        assert [row["id"] for row in database.rows()] == [0, 5]
+    for name in ("id", "at"):
+        bent = table.set_column(table.column_names.index(name), name, pa.nulls(2, table[name].type))
+        with pytest.raises(WaterclockError, match=f"{name} cannot store NULL") as refused:
+            deliver(database, replace(made, claim=3, label_text="20130103000000", files=sealed(folder, bent)))
+        assert refused.value.code == "E812"
+
+
 def test_a_value_that_the_destination_does_not_take_changes_nothing(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     database.run("ALTER TABLE totals ADD CHECK (amount < 100)")

@@ -369,3 +369,16 @@ def test_after_a_kill_only_the_rest_is_sent(space: Space, tmp_path: Path) -> Non
     (done,) = deliverer(space, tmp_path).deliver(unit(chunk=1), [given])
     assert done.outcome is DeliveryOutcome.DELIVERED
     assert [one["ids"] for one in sent(space)] == [[str(at)] for at in range(9)]
+
+
+def test_a_value_that_cannot_be_sent_is_refused_before_the_first_request(space: Space, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    days = pa.array([0, 2_932_897], pa.date32())  # the last one is in the year 10000
+    pq.write_table(pa.table({"id": ["1", "2"], "who": days, "at": [1, 2]}), tmp_path / "far.parquet")
+    made = deliverer(space, tmp_path)
+    with pytest.raises(WaterclockError, match="who has a time outside of the years 1 to 9999"):
+        made.deliver(unit(chunk=1), [delivery([tmp_path / "far.parquet"])])
+    assert not sent(space)
+    assert made.kill(unit(), PROJECT, PUBLISH, 1).outcome is DeliveryOutcome.KILLED

@@ -402,3 +402,38 @@ def test_a_replace_changes_no_rows_that_refer_to_those_it_deletes(database: Sqli
     database.run("INSERT INTO lines VALUES ('a')")
     deliver(database, delivery(database, [("a", 2)], claim=2))
     assert database.run("SELECT of_total FROM lines") == [("a",)]
+
+
+@pytest.mark.parametrize("mode", [Mode.APPEND, Mode.MERGE])
+def test_a_constraint_of_the_destination_replaces_no_rows(database: SqliteDatabase, mode: Mode) -> None:
+    database.run("CREATE TABLE totals (id TEXT, amount INTEGER UNIQUE ON CONFLICT REPLACE, timelabel TEXT)")
+    deliver(database, delivery(database, [("a", 1)], mode=mode, keys=("id",)))
+    with pytest.raises(WaterclockError, match="UNIQUE constraint failed"):
+        deliver(database, delivery(database, [("b", 1)], 2, mode=mode, keys=("id",), label_text="20130102000000"))
+    assert [row["id"] for row in database.rows()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [("INTEGER PRIMARY KEY", "stores the next number instead"), ("INT NOT NULL ON CONFLICT REPLACE DEFAULT 7", "NULL")],
+)
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
+def test_null_is_never_replaced(database: SqliteDatabase, column: str, why: str, mode: Mode) -> None:
+    database.run(f"CREATE TABLE totals (id TEXT, amount {column})")
+    table = pa.table({"id": ["a", "b"], "amount": pa.array([None, None], pa.int32()), "_gone": [False, True]})
+    made = delivery(database, [], mode=mode, keys=("id",), files=(sealed(database, table),))
+    with pytest.raises(WaterclockError, match=why):
+        deliver(database, made)
+    with pytest.raises(WaterclockError, match=why):
+        deliver(database, replace(made, deleted_column="_gone"))
+    gone = sealed(database, table.slice(1))
+    assert deliver(database, replace(made, deleted_column="_gone", files=(gone,))) is DeliveryOutcome.DELIVERED
+    assert not database.rows()
+
+
+def test_a_time_that_no_text_can_contain_is_refused(database: SqliteDatabase) -> None:
+    table = pa.table({"at": pa.array([10**18], pa.timestamp("us", "UTC"))})
+    made = delivery(database, [], columns=(("at", "TIMESTAMP"),), files=(sealed(database, table),))
+    with pytest.raises(WaterclockError, match="at has a time outside of the years 1 to 9999") as refused:
+        deliver(database, made)
+    assert refused.value.code == "E812"
