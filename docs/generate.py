@@ -432,7 +432,7 @@ are requested one after the other:
 | `link` | the address at `next`, or in the header Link | the response has no address |
 
 If `more` is not declared, the last page is an empty one, one that is not full (with `stop 'short'`), or the one that
-reaches `total`.
+reaches `total`. An empty page before `total` is reached is an error (E842), because the response is not complete.
 
 **Windows.** Each window is requested separately, with the parameters `since` and `until` in `time_format`. Times are
 rounded outwards, so that no record is missed: if the API takes dates, an hour requests its whole day. Records beyond
