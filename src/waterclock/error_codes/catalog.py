@@ -18,8 +18,9 @@ from waterclock.error_codes.quality import QUALITY_AT_WORK, QUALITY_COMMANDS
 from waterclock.error_codes.queries import QUERIES
 from waterclock.error_codes.schemas import SCHEMAS_AT_WORK
 from waterclock.error_codes.secret_values import SECRETS
+from waterclock.error_codes.sources_and_destinations import CONNECTORS
 from waterclock.error_codes.specs import SPECS
-from waterclock.error_codes.storage_and_ledger import CONNECTORS, LEDGER, OUTSIDE, STORAGE
+from waterclock.error_codes.storage_and_ledger import LEDGER, OUTSIDE, STORAGE
 from waterclock.error_codes.trust import TRUST
 from waterclock.error_codes.watermarks_and_state import STATE_AT_WORK
 from waterclock.errors import Code
