@@ -11,7 +11,7 @@ from waterclock.flow.checks import TableWithRules, may_repeat_keys
 from waterclock.flow.declarations import Column, Flat, FlatJoin, Read
 from waterclock.flow.enums import Mode, TableType
 from waterclock.flow.merge_settings import Temporal
-from waterclock.flow.references import Reference
+from waterclock.flow.references import Reference, pair_with_keys
 
 _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT", "DEC": "DECIMAL",
           "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip
@@ -160,7 +160,9 @@ class _ParentFollower:
                 ),
             )
             return None
-        named = [name for _, each in group for name in each.columns] or list(parent.keys)
+        named = [name for _, each in group for name in each.columns] or pair_with_keys(
+            [it.name for it, _ in group], parent.keys
+        )
         spelt = {key.lower(): key for key in parent.keys}
         if len(named) == len(group) == len(spelt) and {name.lower() for name in named} == spelt.keys():
             return tuple(spelt[name.lower()] for name in named)

@@ -20,6 +20,8 @@ COLLECT dim.client (nr KEY, shop KEY, home REFERENCES dim.city ROLE home, work R
 COLLECT fact.sale (id KEY, sold_at TIMESTAMP, shop REFERENCES dim.client (shop) ROLE buyer AT sold_at,
   buyer REFERENCES dim.client (Nr) ROLE buyer, city) FROM ops.sale EVERY DAY;
 COLLECT fact.wrong (id KEY, city REFERENCES dim.city) FROM ops.wrong EVERY DAY;
+COLLECT fact.visit (id KEY, at TIMESTAMP, shop REFERENCES dim.client ROLE guest AT at,
+  nr REFERENCES dim.client ROLE guest) FROM ops.visit EVERY DAY;
 """
 
 
@@ -58,6 +60,11 @@ def test_references_are_followed_to_the_top_and_composite_keys_pair_by_name(flow
     sale = flat_read(flow, "fact.sale")
     assert sale == Flat(Read("fact.sale"), (FlatJoin(client, ("shop", "buyer"), ("shop", "nr"), "buyer", "sold_at"),))
     assert sale.included_reads == (Read("fact.sale"), Read("dim.client"), Read("dim.city"), Read("dim.land"))
+
+
+def test_columns_with_the_names_of_a_composite_key_pair_by_them(flow: Flow) -> None:
+    [join] = flat_read(flow, "fact.visit").joins
+    assert (join.columns, join.parent_columns) == (("shop", "nr"), ("shop", "nr"))
 
 
 def test_exact_goes_up_through_all_that_keep_versions(flow: Flow) -> None:

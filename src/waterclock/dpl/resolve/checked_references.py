@@ -15,6 +15,7 @@ from waterclock.flow.checked_references import CheckedReference, checked_referen
 from waterclock.flow.declarations import Columns, Read
 from waterclock.flow.enums import Kind
 from waterclock.flow.flat_joins import plain_type
+from waterclock.flow.references import pair_with_keys
 
 
 def add_parent_inputs(
@@ -35,13 +36,15 @@ def add_parent_inputs(
                 continue
             draft.declared = replace(
                 draft.declared,
-                columns=_add_parent_columns(
-                    draft.declared.columns, checked, checked.parent_columns or parent.declared.keys
-                ),
+                columns=_add_parent_columns(draft.declared.columns, checked, _parent_columns(checked, parent)),
             )
             if checked.read not in draft.declared.reads:
                 draft.declared = replace(draft.declared, reads=(*draft.declared.reads, checked.read))
                 spans[draft.name, checked.read] = reference_span(draft, checked.columns[0])
+
+
+def _parent_columns(checked: CheckedReference, parent: UnresolvedTable) -> tuple[str, ...]:
+    return checked.parent_columns or pair_with_keys(checked.columns, parent.declared.keys)
 
 
 def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
@@ -108,7 +111,7 @@ def _check_actions(draft: UnresolvedTable, checked: CheckedReference) -> Iterato
 def _check_columns(
     draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference, span: Span
 ) -> Iterator[WaterclockError]:
-    theirs = checked.parent_columns or parent.declared.keys
+    theirs = _parent_columns(checked, parent)
     columns = ", ".join(checked.columns)
     if not theirs:
         yield span.refuse(

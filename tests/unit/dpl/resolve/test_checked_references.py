@@ -11,6 +11,11 @@ FLOW = """
 TRANSFORM marts.a (id REFERENCES raw.customers ELSE DROP, customer REFERENCES raw.customers (name) ROLE other, *)
   WHEN WINDOW_START() < '2024-02-01' AS SELECT id, customer FROM raw.orders
   ELSE AS SELECT o.id, o.customer FROM raw.orders o JOIN raw.customers c ON c.name = o.customer;
+TRANSFORM marts.pair (x KEY, y KEY) AS SELECT id AS x, customer AS y FROM raw.orders;
+TRANSFORM marts.c (Y REFERENCES marts.pair ELSE DROP, x REFERENCES marts.pair, *)
+  AS SELECT customer AS Y, id AS x FROM raw.orders;
+TRANSFORM marts.d (one REFERENCES marts.pair ELSE DROP, x REFERENCES marts.pair, *)
+  AS SELECT id AS one, id AS x FROM raw.orders;
 TRANSFORM marts.b (id REFERENCES raw.customers, *) AS SELECT id FROM raw.orders;
 """
 
@@ -34,3 +39,10 @@ def test_one_that_states_the_model_reads_nothing(tmp_path: Path) -> None:
     tables = flow(tmp_path).tables
     assert checked_references(tables["marts.b"].columns) == ()
     assert tables["marts.b"].reads == (Read("raw.orders"),)
+
+
+def test_columns_refer_to_the_key_columns_of_their_names_and_else_to_those_of_their_places(tmp_path: Path) -> None:
+    tables = flow(tmp_path).tables
+    for name, columns, theirs in (("marts.c", ("Y", "x"), ("y", "x")), ("marts.d", ("one", "x"), ("x", "y"))):
+        [checked] = checked_references(tables[name].columns)
+        assert (checked.columns, checked.parent_columns) == (columns, theirs)
