@@ -101,7 +101,8 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
 def _reset_recut_table(write: Write, found: CommittedClaim) -> None:
     """Record that `rebuild --all` changed the windows of this table: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
-    empty_table(write, table, found.number)
+    # labels before the first new window were dropped: their files are not collected again
+    empty_table(write, table, found.number, items_before=min(found.request.labels))
     write.at = found.at
     data = {"version": version, "claim": found.number, "is_recut": True, "all": True}
     write.log("rebuilt", who=found.request.who, table=table, data=data)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
-from tests.ledgers import Desk, day, table
+from dataclasses import replace
+
+from tests.ledgers import Desk, day, result, table
 from waterclock.flow.enums import Mode
+from waterclock.ledger.write.committed_claims import CommittedClaim
+from waterclock.ledger.write.emptying import RECUT
 
 
 def test_windows_dropped_beside_a_batch_leave_the_batch_in_the_newest_version(at_desk: Desk) -> None:
@@ -22,3 +26,16 @@ def test_a_state_rewritten_after_an_unrecorded_commit_keeps_its_version(at_desk:
     at_desk.done("a.state", 2, claim=held)
     assert at_desk.ledger.reads.versions("a.state") == {day(1): 1, day(2): 2}
     assert at_desk.ledger.reads.table("a.state").head_version == 3
+
+
+def test_files_of_dropped_windows_stay_taken_in_a_ledger_that_is_made_again(at_desk: Desk) -> None:
+    """The slices of a `rebuild --all` in other windows do not have them: the oldest open window would take them."""
+    at_desk.apply(table("a.rows", partitioned=True))
+    for number, name in ((0, "dropped"), (1, "kept"), (2, "failed")):
+        found = replace(result(number), source={"items": [{"name": name}]})
+        at_desk.ledger.claims.record_done(at_desk.claim("a.rows", number), [found])
+    cut = replace(result(1, version=9), source={"items": [{"name": "kept"}]})
+    claim = at_desk.ledger.maintenance.take_claim_number()
+    request = at_desk.request("a.rows", 1, restates=RECUT)
+    assert at_desk.ledger.maintenance.adopt(CommittedClaim(claim + 1, request, (cut,), at_desk.clock.at))
+    assert at_desk.ledger.reads.list_collected_items("a.rows") == {"dropped", "kept"}
