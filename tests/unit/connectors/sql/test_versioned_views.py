@@ -232,6 +232,24 @@ def test_postgres_touches_the_labels_that_a_query_names(tmp_path: Path) -> None:
         assert plan.count('"Relation Name"') == number, condition
 
 
+@pytest.mark.slow
+def test_privileges_of_a_view_of_postgres_stay_if_its_columns_change(tmp_path: Path) -> None:
+    database = PostgresDatabase(tmp_path)
+    deliver(database, tmp_path, 1, [("a", 1)], more=("note",))
+    database.run("GRANT SELECT ON totals TO PUBLIC; GRANT SELECT, INSERT ON totals TO postgres WITH GRANT OPTION")
+    asked = (
+        "SELECT grantee::bigint, privilege_type, is_grantable FROM pg_class, aclexplode(relacl)"
+        " WHERE oid = 'totals'::regclass AND grantee <> relowner ORDER BY 1, 2"
+    )
+    before = database.run(asked)
+    deliver(database, tmp_path, 2, [("b", 2)])
+    assert shown(database) == [("b", 2)]
+    assert [(privilege, can_grant) for _, privilege, can_grant in before] == [
+        ("SELECT", False), ("INSERT", True), ("SELECT", True)
+    ]  # fmt: skip
+    assert database.run(asked) == before
+
+
 def steps(path: Path, sql: str) -> int:
     """Count what SQLite does to answer, in its own steps."""
     count = 0
