@@ -19,13 +19,15 @@ from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.parquet import FileMetaData
     from sqlglot import exp
 
 BATCH_ROWS = 20_000
+_BATCH_BYTES = 64 << 20
 
 
 def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time.
+    """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time, or fewer if rows are wide.
 
     Raises E822 for unreadable files.
     """
@@ -38,10 +40,16 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
                 missing = [name for name in names if name not in file.schema_arrow.names]
                 if missing:
                     raise _unreadable_slice_error(path, f"it has no column {', '.join(missing)}")
-                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(names)):
+                for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=list(names)):
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
             raise _unreadable_slice_error(path, str(error)) from error
+
+
+def _batch_rows(metadata: FileMetaData) -> int:
+    """Return the number of rows for a batch of some `_BATCH_BYTES`, if rows are as wide as the file's average."""
+    size = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
+    return max(1, min(BATCH_ROWS, _BATCH_BYTES * metadata.num_rows // max(1, size)))
 
 
 def deliverable_batches_of(

@@ -14,6 +14,11 @@ from waterclock.flow.declarations import Unit
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
+_GRANTS = (
+    "SELECT privilege_type, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,"
+    " CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END"
+    " FROM pg_class, aclexplode(relacl) WHERE oid = to_regclass(%s) AND grantee <> relowner"
+)
 _KINDS = {"r": "table", "p": "table", "f": "table", "v": "view", "m": "view"}
 
 
@@ -40,7 +45,10 @@ class PostgresViewTables(SqlViewTables):
         return group_columns(rows, paths)
 
     def _show(self, view: str, query: str) -> None:
-        """Replace a view's query, in place if its columns stay the same, which keeps privileges and dependent views."""
+        """Replace a view's query, in place if its columns stay the same, which keeps dependent views.
+
+        Otherwise the view is created again, with the same privileges.
+        """
         import psycopg
 
         if not query:
@@ -50,5 +58,8 @@ class PostgresViewTables(SqlViewTables):
             with self.connection.transaction():
                 self.session.execute(f"CREATE OR REPLACE VIEW {view} AS {query}")
         except psycopg.errors.InvalidTableDefinition:  # a column was removed, or changed its type or position
+            grants = self.session.rows_of(_GRANTS, (view,))
             self.session.execute(f"DROP VIEW {view}")
             self.session.execute(f"CREATE VIEW {view} AS {query}")
+            for privilege, grantee, option in grants:
+                self.session.execute(f"GRANT {privilege} ON {view} TO {grantee}{option}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
@@ -20,7 +21,18 @@ def rows_of_slice(
     with_marks: bool,
     stored: Iterable[StoredColumn] = (),
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as tuples of the columns' values.
+    """Yield the rows of `row_batches_of_slice` one by one."""
+    return chain.from_iterable(row_batches_of_slice(delivery, convert, with_marks=with_marks, stored=stored))
+
+
+def row_batches_of_slice(
+    delivery: Delivery,
+    convert: Callable[[pa.Array, str, str], list[Any]],
+    *,
+    with_marks: bool,
+    stored: Iterable[StoredColumn] = (),
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield rows in batches of limited size, as tuples of the columns' values.
 
     If the destination stores labels, the row's label follows. `with_marks` adds a flag for deleted rows. `convert`
     takes a column, its name in lower case and its Spark type, and returns its values. `stored` describes columns of the
@@ -41,4 +53,4 @@ def rows_of_slice(
             columns.append([label or delivery.label_text for label in row_labels])
         if with_marks:
             columns.append([False] * batch.num_rows if deleted is None else deleted.to_pylist())
-        yield from zip(*columns, strict=True)
+        yield list(zip(*columns, strict=True))

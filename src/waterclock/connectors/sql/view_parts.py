@@ -57,10 +57,13 @@ def drop_labels(tables: SqlViewTables, unit: Unit, project: str, publish: str, l
 
 
 def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> None:
-    """Drop the tables of versions that were replaced longer ago than the option `keep`."""
-    since = compute_retention_start(unit, datetime.now(UTC))
+    """Drop the tables of versions that were replaced longer ago than the option `keep`.
+
+    The version that the view shows is kept, whatever times the server recorded: its clock may have been set back.
+    """
+    since, newest = compute_retention_start(unit, datetime.now(UTC)), tables.session.record.newest(project, publish)
     for (claim, _), (_, replaced) in pairwise(tables.versions(project, publish)):
-        if replaced < since:
+        if replaced < since and not (newest and newest.claim == claim):
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 

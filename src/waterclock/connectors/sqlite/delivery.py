@@ -8,11 +8,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.slice_rows import BATCH_ROWS, to_portable_types
+from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.database_errors import describe_missing_file
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
@@ -20,7 +20,7 @@ from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_
 from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.connectors.sql.slice_tuples import rows_of_slice
+from waterclock.connectors.sql.slice_tuples import row_batches_of_slice
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.destination import is_key_coarse, prepare_table, read_stored_columns
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of
@@ -189,8 +189,7 @@ def _slice_chunks(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iter
         plain: list[Any] = to_portable_types(values, kind).to_pylist()
         return plain
 
-    rows = rows_of_slice(delivery, convert, with_marks=True, stored=there.values())
-    while some := list(islice(rows, BATCH_ROWS)):
+    for some in row_batches_of_slice(delivery, convert, with_marks=True, stored=there.values()):
         gone = [row[-1] for row in some]
         stays, keys = [not is_gone for is_gone in gone], [tuple(row[at] for at in places) for row in some]
         written = [row[:-1] for row in compress(some, stays)]

@@ -56,13 +56,14 @@ def deliver(
     rows: list[Row],
     day: int | None = None,
     more: tuple[str, ...] = (),
+    at: int = 0,
     **options: Any,
 ) -> DeliveryOutcome:
-    """Deliver a version, or the rows of a day where that is given."""
+    """Deliver the version of the day `at`, or the rows of a day where that is given."""
     path = folder / f"{claim}-{day}.parquet"
     columns = {"id": [key for key, _ in rows], "amount": pa.array([amount for _, amount in rows], pa.int32())}
     pq.write_table(pa.table({**columns, **{name: ["x"] * len(rows) for name in more}}), path)
-    label = START + timedelta(days=day or 0)
+    label = START + timedelta(days=at if day is None else day)
     options = {"behind": "view", **options}
     made = Delivery(
         project="ours",
@@ -157,6 +158,14 @@ def test_versions_are_dropped_once_they_are_kept_no_longer(database: Database, t
     assert tables(database) == ["_totals_v2", "_totals_v3", "_totals_v4"]  # the second was replaced today
 
 
+def test_the_version_in_the_view_is_kept_if_the_clock_was_set_back(database: Database, tmp_path: Path) -> None:
+    for claim in (1, 2):
+        deliver(database, tmp_path, claim, [("a", claim)], at=claim)
+        database.run(f"UPDATE waterclock_deliveries SET delivered_at = '2013-01-0{4 - claim}' WHERE claim = {claim}")
+    assert deliver(database, tmp_path, 3, [("a", 3)], at=1) is DeliveryOutcome.OLDER
+    assert shown(database) == [("a", 2)]
+
+
 def test_columns_that_come_and_go_change_the_view(database: Database, tmp_path: Path) -> None:
     deliver(database, tmp_path, 1, [("a", 1)], more=("note",))
     deliver(database, tmp_path, 2, [("b", 2)])
@@ -221,6 +230,24 @@ def test_postgres_touches_the_labels_that_a_query_names(tmp_path: Path) -> None:
     ):
         plan = json.dumps(database.run(f"EXPLAIN (FORMAT json) SELECT * FROM totals WHERE {condition}"))
         assert plan.count('"Relation Name"') == number, condition
+
+
+@pytest.mark.slow
+def test_privileges_of_a_view_of_postgres_stay_if_its_columns_change(tmp_path: Path) -> None:
+    database = PostgresDatabase(tmp_path)
+    deliver(database, tmp_path, 1, [("a", 1)], more=("note",))
+    database.run("GRANT SELECT ON totals TO PUBLIC; GRANT SELECT, INSERT ON totals TO postgres WITH GRANT OPTION")
+    asked = (
+        "SELECT grantee::bigint, privilege_type, is_grantable FROM pg_class, aclexplode(relacl)"
+        " WHERE oid = 'totals'::regclass AND grantee <> relowner ORDER BY 1, 2"
+    )
+    before = database.run(asked)
+    deliver(database, tmp_path, 2, [("b", 2)])
+    assert shown(database) == [("b", 2)]
+    assert [(privilege, can_grant) for _, privilege, can_grant in before] == [
+        ("SELECT", False), ("INSERT", True), ("SELECT", True)
+    ]  # fmt: skip
+    assert database.run(asked) == before
 
 
 def steps(path: Path, sql: str) -> int:
