@@ -71,7 +71,9 @@ class ValidConnections:
             errors.append(
                 declared.span.refuse(
                     "E224",
-                    f"{connection.type} takes no QUERY" if is_source else "a PUBLISH writes no QUERY",
+                    f"QUERY is not supported for connections of type {connection.type}"
+                    if is_source
+                    else "a PUBLISH writes no QUERY",
                     fix=f"name the unit to {'read' if is_source else 'write'}: {declared.connection}.name",
                 )
             )

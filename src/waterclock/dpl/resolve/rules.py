@@ -142,7 +142,7 @@ def unread_of(
         errors.append(
             span.refuse(
                 "E280",
-                f"parsed() does not apply to {capabilities.type}",
+                f"parsed() is not supported for connections of type {capabilities.type}",
                 why="it returns rows with columns; only text files have lines to parse",
                 fix="leave it out; for values of a wrong type add ELSE after the column's type",
             )
