@@ -613,10 +613,11 @@ def _answers(name: str) -> Iterator[str]:
         schema = _schema(answer)
         alike = next(other for other, answers in ANSWERS.items() if answer in answers)
         if alike != name:
-            yield from (f"`--json`: the same as [{alike}](#{alike}). {schema['description']}", "")
+            command, _, content = schema["description"].removeprefix("JSON output of ").partition(": ")
+            yield from (f"JSON output as of [{command}](#{alike}): {content}", "")
             continue
         keys = {key: kind for key, kind in schema["properties"].items() if key != "version"}
-        yield from (f"`--json`: {schema['description']}", "")
+        yield from (schema["description"], "")
         yield from _keys(keys)
 
 

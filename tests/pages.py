@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.testclient import TestClient
 
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.query_queue import QueryQueue
+from waterclock.ui.request_guard import Guard
 
 TOKEN = "t0ken-of-the-tests-of-pages"
 

@@ -12,7 +12,7 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Kind
 from waterclock.specs.document import Feature
-from waterclock.specs.parsing import read_feature
+from waterclock.specs.feature_files import read_feature
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
 from waterclock.specs.spec_runner import sort_distinct_errors

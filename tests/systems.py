@@ -34,7 +34,7 @@ from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.declarations import Place, Unit, Value
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.testing.requirements import System
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window
@@ -126,11 +126,11 @@ class LandingFolder:
     def failing_midway(self) -> AbstractContextManager[None] | None:
         return newest_cut(self)
 
-    def awaits(self, sign: Sign) -> Awaits:
-        return Awaits(sign, "_DONE_%Y%m%d%H" if sign is Sign.MARKER else "")
+    def awaits(self, sign: WindowSignal) -> Awaits:
+        return Awaits(sign, "_DONE_%Y%m%d%H" if sign is WindowSignal.MARKER else "")
 
-    def give(self, sign: Sign, window: Window) -> None:
-        if sign is Sign.MARKER:
+    def give(self, sign: WindowSignal, window: Window) -> None:
+        if sign is WindowSignal.MARKER:
             self.source.parents[1].joinpath(f"_DONE_{window.start:%Y%m%d%H}").touch()
         else:
             self.put(window.end, [{"id": "1", "note": "n"}])
@@ -373,11 +373,11 @@ class Tables:
             self.run("DROP VIEW totals")
             self.run("ALTER TABLE whole RENAME TO totals")
 
-    def awaits(self, sign: Sign) -> Awaits:
+    def awaits(self, sign: WindowSignal) -> Awaits:
         self.run("CREATE TABLE IF NOT EXISTS signs (label TEXT)")
         return Awaits(sign, "SELECT count(*) FROM signs WHERE label = :timelabel")
 
-    def give(self, sign: Sign, window: Window) -> None:
+    def give(self, sign: WindowSignal, window: Window) -> None:
         self.awaits(sign)
         self.run(f"INSERT INTO signs VALUES ('{window.label}')")
 
@@ -676,7 +676,7 @@ class FirebirdDatabase(Tables):
         finally:
             self.run("ALTER TABLE totals DROP broken")
 
-    def awaits(self, sign: Sign) -> Awaits:
+    def awaits(self, sign: WindowSignal) -> Awaits:
         if not self.run("SELECT 1 FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = 'SIGNS'"):
             self.run("CREATE TABLE signs (label VARCHAR(20))")
         return Awaits(sign, "SELECT count(*) FROM signs WHERE label = :timelabel")

@@ -111,7 +111,10 @@ def test_pages_list_the_packages_without_spark_and_databases(page: str) -> None:
     assert {*_CODE.findall(sentence)} == pure
 
 
-@pytest.mark.parametrize("package", ["specs", "connectors", *CONNECTORS])
+STARTS = ["dpl/query", "planner", "storage/slices", "engine/maintenance"]
+
+
+@pytest.mark.parametrize("package", ["specs", "connectors", *CONNECTORS, *STARTS])
 def test_docstrings_of_packages_name_their_modules(package: str) -> None:
     folder = SOURCE / package
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""

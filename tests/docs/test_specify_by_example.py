@@ -17,7 +17,7 @@ from tests.docs.console import ROOT, commands_of, failures, session
 from tests.flights import put_flights
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.specs.parsing import read_feature
+from waterclock.specs.feature_files import read_feature
 from waterclock.specs.step_resolution import script_of
 from waterclock.specs.steps import VOCABULARY
 

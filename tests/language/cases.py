@@ -13,7 +13,7 @@ from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.enums import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, WindowSignal
 from waterclock.flow.lookback_changes import ChangeReporting
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ CAPABILITIES = {
         {"format": FORMATS, "compression": Option(), "keep": Option(choices=("all",))},
         frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE}),
-        awaits=frozenset({Sign.MARKER, Sign.NEXT}),
+        awaits=frozenset({WindowSignal.MARKER, WindowSignal.NEXT}),
         changes=ChangeReporting.BY_ITSELF,
         returns_unparsed_lines=True,
         tells=frozenset({"file", "row"}),
@@ -53,7 +53,7 @@ CAPABILITIES = {
         frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
-        awaits=frozenset({Sign.QUERY}),
+        awaits=frozenset({WindowSignal.QUERY}),
         changes=ChangeReporting.BY_COLUMN,
         replaces_some=True,
     ),

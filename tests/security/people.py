@@ -11,10 +11,10 @@ from tests.pages import TOKEN
 from waterclock.permissions.users_and_roles import Person, Right, SignIn
 from waterclock.ui.app import create_app
 from waterclock.ui.browser_sessions import Credential
-from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.guarded_routes import GuardedRoute
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.people import People
+from waterclock.ui.request_guard import Guard, GuardedApplication
 
 OWN = {"Origin": "http://localhost"}
 

@@ -203,7 +203,7 @@ def _batch_cause(check: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> 
     code, what = _split_code(parts["what"])
     kind = TroubleKind.DAMAGED if code in _DAMAGE else _KINDS[batch.status]
     return RootCause(
-        key=key_of(kind, code, what, batch.table),
+        key=alert_key(kind, code, what, batch.table),
         kind=kind,
         what=what[:LONGEST],
         batches={batch.table: frozenset({batch.label})},
@@ -225,7 +225,7 @@ def _find_refusals(check: CheckInput) -> Iterable[RootCause]:
         error = refused.error
         kind = TroubleKind.DAMAGED if error.code in _DAMAGE else TroubleKind.STOPPED
         yield RootCause(
-            key=key_of(kind, error.code, error.what, refused.table),
+            key=alert_key(kind, error.code, error.what, refused.table),
             kind=kind,
             what=error.what[:LONGEST],
             batches={refused.table: refused.labels},
@@ -311,8 +311,8 @@ def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
         )
 
 
-def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
-    """Return the key that identifies a cause. Batches with the same failure have the same key, and share an alert."""
+def alert_key(kind: TroubleKind, code: str, what: str, table: str) -> str:
+    """Return the deduplication key of an alert: equal failures share one alert."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
     alike = _common_finding(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")

@@ -43,7 +43,7 @@ def key_of(root: Path, env: str, text: str, capabilities: Mapping[str, Capabilit
 
 
 def digest_of(sources: Mapping[str, str]) -> bytes:
-    """Return a digest of the texts of files and of their names."""
+    """Return a digest of file names and contents."""
     return _digest(part for item in sorted(sources.items()) for part in item)
 
 

@@ -31,7 +31,7 @@ ACCESS: Mapping[str, Code] = {
     "E945": Code(
         "sign-in at a provider",
         "People cannot sign in by OpenID Connect: a setting of [sign_in.oidc] is not valid, the provider does not "
-        "answer as it should, or its answer proves nothing about the person. The person who signs in sees no reason; "
+        "answer as it should, or its answer has no valid ID token. The person who signs in sees no reason; "
         "`waterclock access` shows it.",
     ),
     "E946": Code(

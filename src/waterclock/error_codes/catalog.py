@@ -129,15 +129,15 @@ SELECTION: Mapping[str, Code] = {
     "E522": Code(
         "state not made",
         "The table has no complete content at this tick. It needs all its windows up to the tick to be done or "
-        "skipped. With an instant of knowledge, they must have been done or skipped by that instant. States of a "
+        "skipped. With a known-at instant, they must have been done or skipped by that instant. States of a "
         "REPLACE transform that no table reads are not made automatically; `backfill` makes them. `--partial` answers "
         "without the missing windows, and lists them.",
     ),
     "E523": Code(
         "no consistent tick or instant",
-        "There is no tick or instant at which all tables of the query agree. `latest` is the newest tick at which all "
-        "of them are settled. After a restatement, until all dependent batches follow, the answer is that of the last "
-        "consistent instant. No such instant exists here.",
+        "No instant was found at which all tables of the query are settled and agree. `latest` is the newest tick at "
+        "which all of them are settled. After a restatement, until all dependent batches follow, the answer is that of "
+        "the last consistent instant.",
     ),
     "E524": Code("no such run", "No run has this name. Use a name from the page of runs or from `audit`."),
     "E525": Code(
@@ -151,8 +151,8 @@ SELECTION: Mapping[str, Code] = {
     ),
     "E519": Code(
         "recollect not supported",
-        "`recollect` works only for a collect by data time, whose source can be queried for past windows. Data that "
-        "arrived does not arrive again, and a live table contains only its current state. Use `recompute` for those: "
+        "`recollect` works only for a collect by data time, whose source can be queried for past windows. Files "
+        "that arrived are not sent again, and a live table contains only its current state. Use `recompute` for those: "
         "it reads the stored inputs.",
     ),
 }
@@ -195,8 +195,8 @@ ENGINE: Mapping[str, Code] = {
     ),
     "E712": Code(
         "terminated JVM",
-        "Spark's process ended. The run starts a new one and repeats the lost batches, one at a time, so that a batch "
-        "that ends it again fails alone. Such a batch has rows or files that need more memory. The error names the "
+        "Spark's process ended. The run starts a new one and repeats the lost batches, one at a time, so that only "
+        "the batch that ends the JVM fails. Such a batch has rows or files that need more memory. The error names the "
         "files that it was reading.",
     ),
     "E713": Code(

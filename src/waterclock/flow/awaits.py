@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.timelabel.duration import Duration
 
 
@@ -16,10 +16,14 @@ class Awaits:
     the table's zone. `within`: the longest wait of a due batch, after which it fails; None for no limit.
     """
 
-    sign: Sign
+    sign: WindowSignal
     text: str = ""
     within: Duration | None = None
 
     def __str__(self) -> str:
-        text = {Sign.MARKER: f"'{self.text}'", Sign.NEXT: "NEXT", Sign.QUERY: f"QUERY '{self.text}'"}[self.sign]
+        text = {
+            WindowSignal.MARKER: f"'{self.text}'",
+            WindowSignal.NEXT: "NEXT",
+            WindowSignal.QUERY: f"QUERY '{self.text}'",
+        }[self.sign]
         return text if self.within is None else f"{text} FOR {self.within}"

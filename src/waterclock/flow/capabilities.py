@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.flow.declarations import Unit
-from waterclock.flow.enums import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, WindowSignal
 from waterclock.flow.lookback_changes import ChangeReporting
 
 
@@ -101,7 +101,7 @@ class Capabilities:
     collects: frozenset[Batching] = frozenset()
     publishes: frozenset[Mode] = frozenset()
     takes_query: bool = False
-    awaits: frozenset[Sign] = frozenset()
+    awaits: frozenset[WindowSignal] = frozenset()
     changes: ChangeReporting | None = None
     replaces_some: bool = False
     returns_unparsed_lines: bool = False

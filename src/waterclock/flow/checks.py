@@ -243,7 +243,7 @@ def key_stays(table: TableWithRules) -> KeyOptions:
     )
 
 
-def is_of_key(read: Read) -> bool:
+def is_key_past_read(read: Read) -> bool:
     """Return whether a read comes from KEY ... PAST, which reads the table's own earlier labels."""
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 

@@ -59,8 +59,8 @@ class Batching(StrEnum):
 LINKED = frozenset({Batching.LABELS, Batching.STATE})
 
 
-class Sign(StrEnum):
-    """The sign that a window of a source is complete: a marker file, a file of a later window, or a query's result."""
+class WindowSignal(StrEnum):
+    """The signal that a window of a source is complete: a marker file, a later file, or a query's result."""
 
     MARKER = "marker"
     NEXT = "next"

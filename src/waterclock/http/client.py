@@ -66,8 +66,8 @@ class NoResponse(Exception):
         self.certificate = certificate
 
 
-class TooBig(Exception):
-    """Raised if a response exceeds its limit in memory. A retry would not make it smaller."""
+class ResponseTooLargeError(Exception):
+    """Raised if a response body exceeds its byte limit. A retry would not make it smaller."""
 
 
 class _ResponseTooLate(Exception):
@@ -112,7 +112,7 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a new connection, and return the response. Raises TooBig or NoResponse.
+    """Send one request over a new connection, and return the response. Raises ResponseTooLargeError or NoResponse.
 
     The limits are those of `receive`. Here `seconds` also limits the connection, which resolves the name of the host
     and tries all its addresses.
@@ -143,8 +143,8 @@ def receive(
     """Send a request and return its response. A long response whose status is not 2xx is truncated.
 
     `timeout` is the client's timeout in seconds for one piece of the response. `seconds` is the limit for the complete
-    response, by default twenty times as long. Raises TooBig for more than `most` bytes, and NoResponse if no complete
-    response arrives in time.
+    response, by default twenty times as long. Raises ResponseTooLargeError for more than `most`
+    bytes, and NoResponse if no complete response arrives in time.
     """
     import httpx2
 
@@ -199,7 +199,7 @@ def _read(response: httpx2.Response, most: int, until: float) -> HttpResponse:
         content += piece
         if len(content) > bound:
             if response.is_success:
-                raise TooBig
+                raise ResponseTooLargeError
             break
         if time.monotonic() > until:
             raise _ResponseTooLate

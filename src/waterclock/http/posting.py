@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from waterclock.http.client import HttpFailure, NoResponse, TooBig, send_once
+from waterclock.http.client import HttpFailure, NoResponse, ResponseTooLargeError, send_once
 
 LEASE = timedelta(minutes=2)
 """The time for which one sender owns the pending messages. If it dies, another one sends them after that time."""
@@ -49,7 +49,7 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
             headers=headers,
             content=content,
         )
-    except TooBig:
+    except ResponseTooLargeError:
         return  # a success, whatever it contains
     except NoResponse as error:
         raise NotDelivered("it did not answer in time" if error.kind is HttpFailure.LATE else error.why) from None

@@ -24,7 +24,7 @@ class TokenPart(AnswerPart):
 
 
 class NewTokenAnswer(Answer):
-    """The created token."""
+    """JSON output of `token create`: the created token."""
 
     token: str
     """Its value, which is stored nowhere and is not shown again."""
@@ -33,14 +33,14 @@ class NewTokenAnswer(Answer):
 
 
 class TokensAnswer(Answer):
-    """All tokens, oldest first, also those that have ended."""
+    """JSON output of `token list`: all tokens, oldest first, also those that have ended."""
 
     tokens: list[TokenPart]
     """The tokens, without their values."""
 
 
 class RevokedTokenAnswer(Answer):
-    """The revoked token."""
+    """JSON output of `token revoke`: the revoked token."""
 
     revoked: str
     """The name of the token."""
@@ -88,21 +88,21 @@ class AccessPage(PageAnswer):
 
 
 class AccessesAnswer(Answer):
-    """The recorded accesses."""
+    """JSON output of `access`: the recorded accesses."""
 
     accesses: list[AccessPart]
     """The accesses, newest first."""
 
 
 class SessionsAnswer(Answer):
-    """The sessions of the running pages."""
+    """JSON output of `session list`: the sessions of the running pages."""
 
     sessions: list[SessionPart]
     """The sessions, the least recently used first."""
 
 
 class RevokedSessionsAnswer(Answer):
-    """The sessions that were ended."""
+    """JSON output of `session revoke`: the sessions that were ended."""
 
     ended: int
     """The number of sessions."""

@@ -72,7 +72,7 @@ class RuleForTargets(AnswerPart):
 
 
 class AlertsAnswer(Answer):
-    """The open alerts, and the messages that are to be sent."""
+    """JSON output of `alerts`: the open alerts, and the messages that are to be sent."""
 
     env: str
     """The environment."""
@@ -97,7 +97,7 @@ class TestedTarget(AnswerPart):
 
 
 class AlertsTestAnswer(Answer):
-    """The result of a test: `alerts test`."""
+    """JSON output of `alerts test`: whether each target was reached."""
 
     ok: bool
     """Whether all targets were reached."""
@@ -106,7 +106,7 @@ class AlertsTestAnswer(Answer):
 
 
 class AcknowledgedAnswer(Answer):
-    """The acknowledged alerts: `alerts acknowledge`."""
+    """JSON output of `alerts acknowledge`: the acknowledged alerts."""
 
     acknowledged: list[int]
     """The numbers of the alerts."""
@@ -120,7 +120,7 @@ class LostMessage(AnswerPart):
 
 
 class AlertsSentAnswer(Answer):
-    """The sent messages: `alerts send`."""
+    """JSON output of `alerts send`: the sent messages."""
 
     sent: int
     """The number of messages that were sent."""
@@ -131,7 +131,7 @@ class AlertsSentAnswer(Answer):
 
 
 class OpenLineageAnswer(Answer):
-    """Where lineage events are sent, and the state of sending."""
+    """JSON output of `openlineage`: where lineage events are sent, and the state of sending."""
 
     env: str
     """The environment."""
@@ -154,7 +154,7 @@ class OpenLineageAnswer(Answer):
 
 
 class LineageSentAnswer(Answer):
-    """The sent lineage events: `openlineage send`."""
+    """JSON output of `openlineage send`: the sent lineage events."""
 
     sent: int
     """The number of events that arrived."""

@@ -115,7 +115,7 @@ class BatchRecord(AnswerPart):
 
 
 class AuditAnswer(Answer):
-    """The history of a batch."""
+    """JSON output of `audit TABLE@LABEL`: the history of a batch."""
 
     table: str
     """The table."""
@@ -169,7 +169,7 @@ class ListedAudit(BatchRecord, ListedBatchHead):
 
 
 class AuditListAnswer(Answer):
-    """The answer of `audit TABLE`, without a label: the history of the table's newest batches."""
+    """JSON output of `audit TABLE`: the history of the table's newest batches."""
 
     table: str
     """The table."""

@@ -8,7 +8,7 @@ from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, Tex
 
 
 class CloseAnswer(Answer):
-    """The closed window."""
+    """JSON output of `close`: the closed window."""
 
     table: str
     """The table."""
@@ -21,7 +21,7 @@ class CloseAnswer(Answer):
 
 
 class SkipAnswer(Answer):
-    """The skipped batches."""
+    """JSON output of `skip`: the skipped batches."""
 
     table: str
     """The table."""
@@ -34,7 +34,7 @@ class SkipAnswer(Answer):
 
 
 class ReleaseAnswer(Answer):
-    """The released batches."""
+    """JSON output of `release`: the released batches."""
 
     table: str
     """The table."""
@@ -47,7 +47,7 @@ class ReleaseAnswer(Answer):
 
 
 class WithdrawAnswer(Answer):
-    """The cancelled requests."""
+    """JSON output of `withdraw`: the cancelled requests."""
 
     withdrawn: dict[str, list[str]]
     """The labels of each table that are no longer requested."""
@@ -56,7 +56,7 @@ class WithdrawAnswer(Answer):
 
 
 class PauseAnswer(Answer):
-    """The paused tables."""
+    """JSON output of `pause`: the paused tables."""
 
     all: bool
     """Whether the whole project was paused."""
@@ -69,7 +69,7 @@ class PauseAnswer(Answer):
 
 
 class ResumeAnswer(Answer):
-    """The resumed tables."""
+    """JSON output of `resume`: the resumed tables."""
 
     all: bool
     """Whether the pause of the whole project ended."""
@@ -82,7 +82,7 @@ class ResumeAnswer(Answer):
 
 
 class DropAnswer(Answer):
-    """The dropped labels."""
+    """JSON output of `drop`: the dropped labels."""
 
     table: str
     """The table."""
@@ -105,7 +105,7 @@ class DeclaredChange(AnswerPart):
 
 
 class ResetAnswer(Answer):
-    """The reset table, and the contents that it had."""
+    """JSON output of `reset`: the reset table, and the contents that it had."""
 
     table: str
     """The table."""

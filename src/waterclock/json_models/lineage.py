@@ -19,7 +19,7 @@ class LineageArrow(AnswerPart):
 
 
 class LineageAnswer(Answer):
-    """The tables upstream and downstream of a table."""
+    """JSON output of `lineage TABLE`: the tables upstream and downstream of a table."""
 
     table: str
     """The table."""
@@ -50,7 +50,7 @@ class ColumnBranch(AnswerPart):
 
 
 class ColumnLineageAnswer(Answer):
-    """The columns upstream and downstream of a column: TABLE.COLUMN."""
+    """JSON output of `lineage TABLE.COLUMN`: the columns upstream and downstream of a column."""
 
     column: str
     """The column."""
@@ -81,7 +81,7 @@ class AffectedTable(AnswerPart):
 
 
 class ImpactAnswer(Answer):
-    """All tables that depend on a column: --impact."""
+    """JSON output of `lineage --impact`: all tables that depend on a column."""
 
     column: str
     """The column."""

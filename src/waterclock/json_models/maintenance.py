@@ -52,7 +52,7 @@ class UnneededLog(AnswerPart):
 
 
 class MaintainAnswer(Answer):
-    """The changes of `maintain`, or with --dry-run the changes that it would make."""
+    """JSON output of `maintain`: its changes, or with --dry-run the changes that it would make."""
 
     now: Instant | None
     """The instant of the check; null without a ledger."""
@@ -83,7 +83,7 @@ class RebuiltTable(AnswerPart):
 
 
 class RebuildAnswer(Answer):
-    """The rebuilt tables."""
+    """JSON output of `rebuild TABLE`: the rebuilt tables."""
 
     tables: list[RebuiltTable]
     """The tables, upstream first."""
@@ -109,7 +109,7 @@ class RebuildTotals(AnswerPart):
 
 
 class RebuildAllAnswer(Answer):
-    """The rebuilt tables: --all."""
+    """JSON output of `rebuild --all`: the rebuilt tables."""
 
     tables: list[RebuiltName]
     """The tables."""
@@ -118,7 +118,7 @@ class RebuildAllAnswer(Answer):
 
 
 class LedgerAnswer(Answer):
-    """The result of `ledger export`, `ledger rebuild` or `ledger move`."""
+    """JSON output of `ledger export`, `ledger rebuild` and `ledger move`: the result."""
 
     what: str
     """`export`, `rebuild` or `move`."""
@@ -147,7 +147,7 @@ class LedgerAnswer(Answer):
 
 
 class WarmAnswer(Answer):
-    """The class archive for later starts of Spark."""
+    """JSON output of `warm`: the class archive for later starts of Spark."""
 
     archive: str
     """The file that later starts of Spark use."""

@@ -16,8 +16,8 @@ from waterclock.json_models.parts import OneError
 from waterclock.json_models.tables import QueryResultPart
 
 
-class Row(PagePart):
-    """A table in the grid."""
+class GridTable(PagePart):
+    """A row of the grid: one table."""
 
     table: str
     purpose: str
@@ -35,7 +35,7 @@ class Layer(PagePart):
     tables: int
     fresh: int
     worst: str
-    rows: list[Row]
+    rows: list[GridTable]
 
 
 class GridColumn(PagePart):

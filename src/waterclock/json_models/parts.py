@@ -130,6 +130,6 @@ class OneError(AnswerPart):
 
 
 class ErrorAnswer(Answer):
-    """The error that ended a command."""
+    """JSON output of a command that failed: the error that ended it."""
 
     error: OneError

@@ -49,7 +49,7 @@ class PersonalTable(AnswerPart):
 
 
 class PersonalDataAnswer(Answer):
-    """The columns with personal data."""
+    """JSON output of `pii`: the columns with personal data."""
 
     tables: list[PersonalTable]
     """The tables and PUBLISHes that were searched or have such columns."""

@@ -123,7 +123,7 @@ class QueryCount(AnswerPart):
 
 
 class PlanAnswer(Answer):
-    """The batches that are due, and the reasons why they wait."""
+    """JSON output of `plan`: the batches that are due, and the reasons why they wait."""
 
     env: str
     """The environment."""

@@ -31,7 +31,7 @@ class SourceHeldBatch(AnswerPart):
 
 
 class RunAnswer(Answer):
-    """The result of a run."""
+    """JSON output of `run`: the result of a run."""
 
     now: Instant
     """The instant for which the run started: the time, or that of --now."""
@@ -82,7 +82,7 @@ class CostEstimate(AnswerPart):
 
 
 class RippleAnswer(Answer):
-    """The batches to make again, and those that may follow: --no-run."""
+    """JSON output of `recompute --no-run`: the batches to make again, and those that may follow."""
 
     verb: str
     """The verb of the request."""
@@ -95,7 +95,7 @@ class RippleAnswer(Answer):
 
 
 class HeldAgainAnswer(Answer):
-    """The held batches to make again: --no-run."""
+    """JSON output of `recompute --no-run` for held batches: the batches to make again."""
 
     verb: str
     """The verb of the request."""
@@ -104,7 +104,7 @@ class HeldAgainAnswer(Answer):
 
 
 class RetryAnswer(Answer):
-    """The batches that are due again: with --no-run, or if there was nothing to retry."""
+    """JSON output of `retry --no-run`, or if there is nothing to retry: the batches that are due again."""
 
     cleared: dict[str, list[str]]
     """The labels of each table that are due again."""
@@ -136,7 +136,7 @@ class RunnerPart(AnswerPart):
 
 
 class RunnersAnswer(Answer):
-    """The runners of a project."""
+    """JSON output of `runners`: the runners of a project."""
 
     now: Instant | None
     """The instant by the ledger's clock; null without a ledger."""

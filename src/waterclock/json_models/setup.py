@@ -8,7 +8,7 @@ from waterclock.json_models.parts import Answer, AnswerPart, JsonValue, OneError
 
 
 class InitAnswer(Answer):
-    """The new project."""
+    """JSON output of `init`: the new project."""
 
     project: str
     """The folder."""
@@ -48,7 +48,7 @@ class CheckPart(AnswerPart):
 
 
 class CheckAnswer(CheckPart, Answer):
-    """The errors and warnings of a project."""
+    """JSON output of `check`: the errors and warnings of a project."""
 
     connections: list[CheckedConnection]
     """With --connect: the connections and other parts that were tried, in order."""
@@ -97,7 +97,7 @@ class SpecScenario(AnswerPart):
 
 
 class SpecAnswer(Answer):
-    """The results of the scenarios."""
+    """JSON output of `spec`: the results of the scenarios."""
 
     project: str
     """The name of the project."""
@@ -120,7 +120,7 @@ class SpecAnswer(Answer):
 
 
 class ReceiveAnswer(Answer):
-    """The address that receives events."""
+    """JSON output of `receive`: the address that receives events."""
 
     address: str
     """The address."""
@@ -129,7 +129,7 @@ class ReceiveAnswer(Answer):
 
 
 class UiAnswer(Answer):
-    """The address of the pages."""
+    """JSON output of `ui`: the address of the pages."""
 
     address: str
     """The first page, for clients that send the token. It is printed once, when the pages are served."""
@@ -142,7 +142,7 @@ class UiAnswer(Answer):
 
 
 class TrustAnswer(Answer):
-    """The trusted folders."""
+    """JSON output of `trust`: the trusted folders."""
 
     trusted: list[str]
     """The folders whose projects run although another user can change them."""

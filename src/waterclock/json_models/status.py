@@ -52,7 +52,7 @@ class StatusRow(AnswerPart):
 
 
 class StatusAnswer(Answer):
-    """The grid of tables and labels, and the problems that need a user."""
+    """JSON output of `status`: the grid of tables and labels, and the problems that need a user."""
 
     env: str
     """The environment."""

@@ -64,7 +64,7 @@ class QueryResultPart(AnswerPart):
 
 
 class QueryAnswer(QueryResultPart, Answer):
-    """The result of a query."""
+    """JSON output of `query`: the result of the query."""
 
 
 class TableQuery(AnswerPart):
@@ -108,7 +108,7 @@ class PauseOfTable(PauseOfTables):
 
 
 class ShowAnswer(Answer):
-    """A table: its declaration, its status and some of its rows."""
+    """JSON output of `show`: a table with its declaration, its status and some of its rows."""
 
     table: str
     """The table."""
@@ -192,7 +192,7 @@ class ModelTable(AnswerPart):
 
 
 class ModelAnswer(Answer):
-    """The data model: tables, columns and references."""
+    """JSON output of `model`: the tables, columns and references."""
 
     flat: None
     """With --flat: the table."""
@@ -224,7 +224,7 @@ class FlatTable(AnswerPart):
 
 
 class FlatModelAnswer(Answer):
-    """The tables that FLAT joins to a table: --flat."""
+    """JSON output of `model --flat`: the tables that FLAT joins to a table."""
 
     flat: str
     """The table."""
@@ -244,7 +244,7 @@ class TableFile(AnswerPart):
 
 
 class FilesAnswer(Answer):
-    """The files of a table, for other engines."""
+    """JSON output of `files`: the files of a table, for other engines."""
 
     table: str
     """The table."""

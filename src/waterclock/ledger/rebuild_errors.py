@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from waterclock.errors import WaterclockError
 
 
-def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
-    """Build the error for rebuilding a table with other windows than its slices have."""
+def changed_windows_error(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
+    """Build E420: the declared windows differ from those of the stored slices."""
     differences = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)
     return WaterclockError(
         "E420",

@@ -1,6 +1,6 @@
 """Masks texts: the rules of `mask_text`, and the function for columns of DataFrames.
 
-`rules` has the rules of `mask_text`, `columns` the functions on DataFrames, `keyed_sql` the SQL of functions with a key
-(`hash_keyed`, `encrypt`, `perturb`), `generalizing` the SQL of `generalize`, which makes values coarser, and
-`row_refusals` the errors of a row.
+`mask_text` has the rules of the function of that name, `columns` the functions on DataFrames, `keyed_sql` the SQL of
+functions with a key (`hash_keyed`, `encrypt`, `perturb`), `generalizing` the SQL of `generalize`, which makes values
+coarser, and `row_refusals` the errors of a row.
 """

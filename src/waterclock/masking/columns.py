@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
-from waterclock.masking.rules import STEPS
+from waterclock.masking.mask_text import STEPS
 
 
 def mask_text(value: Column | str, keep_first: int = 0, keep_last: int = 0) -> Column:

@@ -163,7 +163,7 @@ def _require_repeatable_source(at: OpenedProject, table: Table, labels: tuple[da
             "E519",
             f"{table.name} cannot be collected again",
             where=where,
-            why="it collects items as they arrive, and an item does not arrive again",
+            why="it collects items as they arrive, and sources do not send them again",
             fix=f"recompute reads its archived items again; or exclude it: … except {table.name}",
         )
     if batching is Batching.CHANGES:

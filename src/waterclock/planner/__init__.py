@@ -1,6 +1,11 @@
 """Plans batches: which are due, which are ready and why the others wait. Pure functions of flow, ledger and time.
 
-`planning` is the entry and `plan` its result. `due_batches` finds the windows to make, `readiness` decides whether
-their inputs are complete, `settlement` which done batches have to be made again, `input_binding` binds inputs to
-windows. `estimate` computes costs, `label_states` the states that status shows, `ticks` reads ticks.
+Start here for:
+
+- a whole plan: `planning`, the entry, and its result, `plan`
+- the batches to make: `due_batches`; whether their inputs are complete, and why not: `readiness`
+- done batches that have to be made again: `settlement`
+- the windows that a batch reads: `input_binding`; those of a query as of a tick: `query_ticks`
+- the closing of windows: `closings`; late rows: `late_rows`; open windows: `open_windows`
+- the states that status shows: `label_states`; costs: `estimate`
 """

@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 from waterclock.planner.dependency_graph import Node
 from waterclock.planner.known_states import Conflict
-from waterclock.planner.ticks import Ticks
+from waterclock.planner.query_ticks import Ticks
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window

@@ -136,7 +136,7 @@ def find_served_spans(table: Table, link: LinkFacts) -> IntervalSet:
 
 
 def explain_window_mismatch(table: Table, link: LinkFacts) -> tuple[str, str] | None:
-    """Return why a linked table's windows do not fit those of the other project, and a cadence that does. Else None."""
+    """If a linked table's windows do not fit, return the reason and a fix with the nearest cadence; else None."""
     if link.cadence is None or not is_by_label(table) or consists_of_windows(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)

@@ -19,12 +19,12 @@ from waterclock.planner.linked_projects import find_served_spans
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.plan_facts import Facts
+from waterclock.planner.query_ticks import Ticks
 from waterclock.planner.readiness import BatchEvaluator
 from waterclock.planner.readiness_bounds import find_partial_span, find_reachable_spans
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
 from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
-from waterclock.planner.ticks import Ticks
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet

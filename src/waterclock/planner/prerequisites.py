@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import ReadKind
 from waterclock.planner.dependency_graph import Node
 from waterclock.planner.input_binding import bind
-from waterclock.planner.ticks import Ticks
+from waterclock.planner.query_ticks import Ticks
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from waterclock.errors import WaterclockError
 from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.specs.document import Feature, Scenario
-from waterclock.specs.parsing import read_feature
+from waterclock.specs.feature_files import read_feature
 
 FOLDER, ENDING = "specs", ".feature"
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from waterclock.connectors.interface import CompletenessCollector, Setting
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.testing.connectors import hours
 from waterclock.testing.requirements import KeepsSecrets, System, refused
 from waterclock.timelabel.window import Window
@@ -15,11 +15,11 @@ from waterclock.timelabel.window import Window
 class Signing(System, Protocol):
     """A system under test that signals complete windows."""
 
-    def awaits(self, sign: Sign) -> Awaits:
+    def awaits(self, sign: WindowSignal) -> Awaits:
         """Return the AWAIT declaration of a flow for this kind of sign."""
         ...
 
-    def give(self, sign: Sign, window: Window) -> None:
+    def give(self, sign: WindowSignal, window: Window) -> None:
         """Signal that a window is complete, and no later window."""
         ...
 
@@ -54,13 +54,13 @@ class CompletenessConformance(KeepsSecrets):
         refused(system, lambda wrong: _has(system, sign, window, wrong))
 
 
-def _signs(system: System) -> list[Sign]:
+def _signs(system: System) -> list[WindowSignal]:
     signs = sorted(system.connector.capabilities.awaits)
     assert signs, "it says which signs it gives"
     return signs
 
 
-def _has(system: Signing, sign: Sign, window: Window, setting: Setting | None = None) -> bool:
+def _has(system: Signing, sign: WindowSignal, window: Window, setting: Setting | None = None) -> bool:
     collector = system.connector.collector(setting or system.setting)
     assert isinstance(collector, CompletenessCollector)
     return collector.has_sign(system.unit, system.awaits(sign), window, "UTC")

@@ -177,6 +177,5 @@ def _unreadable(text: str) -> WaterclockError:
     return WaterclockError(
         "E102",
         f"cannot read {text!r} as a period",
-        why=_RULE,
         fix=f"write {meant}" if meant else "write one such as 15 MINUTES, HOUR or DAY",
     )

@@ -135,9 +135,9 @@ def _unknown(name: str) -> WaterclockError:
     by_place = places.get(name.rpartition("/")[2].replace("_", " ").strip().lower())
     abbreviated = _find_zones_by_abbreviation(name.strip().upper()) if not by_place and name.strip().isalpha() else []
     near = [by_place] if by_place else abbreviated or find_similar(name, zone_names())
-    why = "a zone is a name of the tz database, so that its changes of offset are known"
+    why = "a zone is a name of the tz database, which records changes of its offset"
     if abbreviated:
-        why = f"{name} is the time on clocks of several places, in some for part of the year; {why}"
+        why = f"{name} is an abbreviation that several zones use; {why}"
     return WaterclockError(
         "E105",
         f"unknown zone {name!r}",

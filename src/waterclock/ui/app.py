@@ -30,7 +30,6 @@ from waterclock.operations.json import json_text
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.users_and_roles import Person, Right, SignIn
-from waterclock.ui.guard import Guard, GuardedApplication, access_of, address_of, agent_of
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.openapi import describe_api
@@ -47,6 +46,7 @@ from waterclock.ui.people import People
 from waterclock.ui.query_client import QueryClient
 from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
 from waterclock.ui.rendering import render
+from waterclock.ui.request_guard import Guard, GuardedApplication, access_of, address_of, agent_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request

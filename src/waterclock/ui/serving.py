@@ -19,11 +19,11 @@ from waterclock.http.listening import UNIX, bind_port, bind_unix_socket
 from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.http.server_certificate import Certificate
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.peers import PeerMiddleware
 from waterclock.ui.people import People
 from waterclock.ui.query_queue import QueryQueue
+from waterclock.ui.request_guard import LINK, Guard, new_token
 from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable

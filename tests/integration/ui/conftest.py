@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from tests import stocks
 from tests.pages import client_of
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
+from waterclock.ui.request_guard import Guard
 
 NOW = "2026-11-21T01:30Z"
 

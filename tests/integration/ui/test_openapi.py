@@ -22,10 +22,10 @@ from waterclock.engine.query.query import AnsweredQuery
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.operations.query_results import ZonedQueryResult
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.openapi import PARAMETERS, describe_api
 from waterclock.ui.query_queue import QueryQueue
+from waterclock.ui.request_guard import Guard, GuardedApplication
 
 OPERATIONS = [(path, method) for path, methods in describe_api()["paths"].items() for method in methods]
 FAILED = stocks.FIRST + timedelta(days=2)

@@ -21,10 +21,10 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.permissions.users_and_roles import SignIn
 from waterclock.ui.browser_sessions import MOST, MOST_OF_ONE, BrowserSessions, Credential
-from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
 from waterclock.ui.peers import peer_of
+from waterclock.ui.request_guard import Guard
 from waterclock.ui.serving import RunningServer, serve_pages
 
 
@@ -102,7 +102,7 @@ def test_another_user_cannot_use_a_session(served: RunningServer) -> None:
 def test_another_machine_cannot_use_a_session(served: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     cookie = cookie_of(served)
     assert ask(served, "/grid.json", Cookie=cookie, X_Forwarded_For="192.0.2.7")[0] == 200
-    monkeypatch.setattr("waterclock.ui.guard.peer_of", lambda _: "192.0.2.7")
+    monkeypatch.setattr("waterclock.ui.request_guard.peer_of", lambda _: "192.0.2.7")
     assert ask(served, "/grid.json", Cookie=cookie)[0] == 401
     assert ask(served, "/grid.json", Cookie=cookie_of(served))[0] == 200
 

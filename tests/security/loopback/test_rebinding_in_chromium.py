@@ -20,9 +20,9 @@ from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.engine.run_opening import open_workplace
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.users_and_roles import Person
-from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.people import People
+from waterclock.ui.request_guard import Guard
 from waterclock.ui.serving import serve_pages
 
 NOW = "2026-11-21T01:30Z"

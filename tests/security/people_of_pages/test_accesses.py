@@ -24,9 +24,9 @@ from waterclock.operations.query_results import ZonedQueryResult
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
 from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard, GuardedApplication
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.query_queue import QueryQueue
+from waterclock.ui.request_guard import Guard, GuardedApplication
 from waterclock.ui.serving import serve_pages
 
 OWN = {"Origin": "http://localhost"}

@@ -36,11 +36,11 @@ from waterclock.flow.grants import Grant
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.permissions.users_and_roles import AttributeClaim, OidcSettings, Person, Right, SignIn
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.oidc.id_tokens import identity_of
 from waterclock.ui.oidc.provider import Provider
 from waterclock.ui.people import People
+from waterclock.ui.request_guard import Guard
 from waterclock.ui.serving import serve_pages
 
 USERS = """

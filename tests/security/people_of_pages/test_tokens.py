@@ -19,8 +19,8 @@ from waterclock.operations.token_cache import SECONDS
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
 from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.app import create_app
-from waterclock.ui.guard import Guard
 from waterclock.ui.live_project import LiveProject
+from waterclock.ui.request_guard import Guard
 
 OWN = {"Origin": "http://localhost"}
 USERS = """

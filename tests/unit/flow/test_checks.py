@@ -10,7 +10,7 @@ from waterclock.flow.checks import (
     checks_of,
     columns_to_request,
     has_row_actions,
-    is_of_key,
+    is_key_past_read,
     keeps_unread,
     key_actions,
     key_stays,
@@ -172,7 +172,7 @@ def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> 
 
 def test_the_read_of_a_key_is_the_one_with_a_span() -> None:
     reads = [Read("a.b", ReadKind.PREVIOUS, WEEK), Read("a.b", ReadKind.PREVIOUS), Read("a.b", ReadKind.PAST, WEEK)]
-    assert [is_of_key(read) for read in reads] == [True, False, False]
+    assert [is_key_past_read(read) for read in reads] == [True, False, False]
 
 
 def test_a_check_whose_name_a_rule_has_is_counted_under_another() -> None:

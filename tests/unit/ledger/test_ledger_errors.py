@@ -51,7 +51,7 @@ ALL = [
     ledger_errors.nothing_to_withdraw("a.x", why="nobody asked", fix=None),
     ledger_errors.unusable_export("it was cut off", "it holds 3 rows"),
     ledger_errors.nothing_to_export("sqlite:///ledger.db"),
-    rebuild_errors.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
+    rebuild_errors.changed_windows_error("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
     rebuild_errors.uncuttable_rows_error(
         "a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="taken by its arrival"
     ),

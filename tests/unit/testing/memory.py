@@ -29,7 +29,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
@@ -60,7 +60,7 @@ class Frame:
 class Memory:
     """A system, its connector, its collectors and its deliverers. `fault` is what it does wrong; empty: nothing."""
 
-    capabilities = Capabilities(type="memory", awaits=frozenset({Sign.QUERY}))
+    capabilities = Capabilities(type="memory", awaits=frozenset({WindowSignal.QUERY}))
     secrets = ("password",)
     zone_of_times = None
     change_column = "changed"
@@ -115,10 +115,10 @@ class Memory:
         start = row[1].replace(minute=0)
         self.changes[start] = self.changes.get(start, 0) + 1
 
-    def awaits(self, sign: Sign) -> Awaits:
+    def awaits(self, sign: WindowSignal) -> Awaits:
         return Awaits(sign, "SELECT true")
 
-    def give(self, sign: Sign, window: Window) -> None:
+    def give(self, sign: WindowSignal, window: Window) -> None:
         del sign
         self.signs.add(window.label)
 

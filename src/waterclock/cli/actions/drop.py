@@ -7,7 +7,7 @@ from pathlib import Path
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.maintenance.dropping import drop, find_droppable_windows
+from waterclock.engine.maintenance.user_drop import drop, find_droppable_windows
 from waterclock.engine.run_opening import open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, local_range

@@ -22,8 +22,8 @@ from waterclock.operations.project_opening import OpenedProject, open_read_only
 from waterclock.planner.estimate import estimate
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.prerequisites import Prerequisites, find_prerequisites, newest_tick
+from waterclock.planner.query_ticks import read_tick
 from waterclock.planner.request import PlanRequest
-from waterclock.planner.ticks import read_tick
 from waterclock.selection import Labels
 
 

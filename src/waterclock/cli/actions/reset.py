@@ -17,7 +17,10 @@ from waterclock.operations.project_opening import one_table, open_project
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
-    """Show a table's labels and readers, ask, and reset it with its late rows. Raises the errors of `prepare_reset`."""
+    """Show the labels and readers of a table, ask for confirmation, then reset the table and its table of late rows.
+
+    Raises the errors of `prepare_reset`.
+    """
     project = open_project(folder, env)
     name, _ = one_table(project.flow, which)
     to = console(stderr=is_json)

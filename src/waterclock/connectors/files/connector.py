@@ -56,7 +56,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, DestinationNames, InvalidOption, Option
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.flow.enums import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, WindowSignal
 from waterclock.flow.lookback_changes import ChangeReporting
 from waterclock.flow.origins import TYPES
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -161,7 +161,7 @@ CAPABILITIES = Capabilities(
     publish_options=_WRITING_OPTIONS,
     collects=frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
-    awaits=frozenset({Sign.MARKER, Sign.NEXT}),
+    awaits=frozenset({WindowSignal.MARKER, WindowSignal.NEXT}),
     changes=ChangeReporting.BY_ITSELF,
     returns_unparsed_lines=True,
     tells=frozenset(TYPES),
@@ -209,7 +209,7 @@ class FilesCollector:
 
         A marker whose name is the same for all windows counts for those that end before its last modification.
         """
-        if awaits.sign is Sign.NEXT:
+        if awaits.sign is WindowSignal.NEXT:
             newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
             return newest is not None and newest >= window.end
         return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)

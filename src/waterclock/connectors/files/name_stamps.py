@@ -83,7 +83,7 @@ def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Invali
         yield InvalidOption(
             "E335",
             "stamp",
-            f"stamp is {pattern!r}",
+            f"invalid stamp {pattern!r}",
             "it is the form of the date in a file name: %Y, then %m, %d (or %j), %H, %M and %S, as far as it has them, "
             "each once",
             f"write it like stamp '%Y%m%d', or stamp '{CHANGED}' for the time of a file's last change",

@@ -56,11 +56,13 @@ def wrong_numbers(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     for name, sign in (("decimal", decimal), ("thousands", thousands)):
         if sign and (len(sign) > 1 or sign.isalnum() or sign in '+-"\r\n'):
             why = "it must be one character, and no digit, letter, quote, plus or minus"
-            yield InvalidOption("E335", name, f"{name} is {sign!r}", why, "write it like decimal ',' and thousands '.'")
+            yield InvalidOption(
+                "E335", name, f"invalid {name} {sign!r}", why, "write it like decimal ',' and thousands '.'"
+            )
     if thousands and thousands == (decimal or "."):
         why = f"{thousands!r} cannot separate both the thousands and the fraction"
         yield InvalidOption(
-            "E335", "thousands", f"thousands is {thousands!r}", why, "set another decimal, such as decimal ','"
+            "E335", "thousands", f"invalid thousands {thousands!r}", why, "set another decimal, such as decimal ','"
         )
 
 

@@ -229,7 +229,7 @@ def find_read_option_errors(options: Mapping[str, Any], path: str) -> Iterator[I
         yield InvalidOption(
             "E335",
             "encoding",
-            f"encoding is {encoding!r}",
+            f"unknown encoding {encoding!r}",
             why,
             "write one such as encoding 'UTF-16' or 'windows-1252'",
         )
@@ -254,7 +254,7 @@ def _wrong_signs(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
 
 def wrong_sign(name: str, sign: str, why: str) -> InvalidOption:
     """Build the error for an invalid delimiter, quote or escape of CSV."""
-    return InvalidOption("E335", name, f"{name} is {sign!r}", why, f"write it like {name} {_SIGNS[name]}")
+    return InvalidOption("E335", name, f"invalid {name} {sign!r}", why, f"write it like {name} {_SIGNS[name]}")
 
 
 def _is_encoding(name: str) -> bool:
@@ -297,4 +297,4 @@ def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
 
 
 def _unsupported_option_error(option: str, text: str, why: str, fix: str) -> WaterclockError:
-    return WaterclockError("E335", f"{option} is {text.strip()!r}", why=why, fix=fix)
+    return WaterclockError("E335", f"invalid {option} {text.strip()!r}", why=why, fix=fix)

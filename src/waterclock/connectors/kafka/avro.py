@@ -24,7 +24,7 @@ from waterclock.connectors.avro_memory import MOST_MEMORY, MemoryCost, cost_of, 
 from waterclock.connectors.avro_readers import is_recursive, least_size, parse_schema, readers_of, set_decimals
 from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
-from waterclock.http.client import NoResponse, TooBig, send_once
+from waterclock.http.client import NoResponse, ResponseTooLargeError, send_once
 
 _MAGIC = 0
 _REFUSED_STATUSES = frozenset({401, 403})
@@ -192,7 +192,7 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
         trusted = None if file is None else ssl.create_default_context(cafile=file)
         answer = send_once("GET", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, trusted=trusted)
         document = json.loads(answer.content) if answer.status == 200 else None
-    except TooBig:
+    except ResponseTooLargeError:
         raise _schema_error(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB") from None
     except NoResponse as error:
         if not error.certificate:

@@ -65,7 +65,11 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[
         timeout = options.get("timeout")
         if isinstance(timeout, int | float) and timeout <= 0:
             yield InvalidOption(
-                "E324", "timeout", f"timeout is {timeout}", "", "set a number of seconds greater than 0"
+                "E324",
+                "timeout",
+                f"timeout must be greater than 0, not {timeout}",
+                "",
+                "set a number of seconds greater than 0",
             )
     elif what == "publish":
         yield from _wrong_sending(options)
@@ -142,7 +146,7 @@ def _wrong_sending(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     most = options.get("in_flight")
     if isinstance(most, int | float) and not (most >= 1 and most == int(most) and most <= 5):
         why = "a transactional producer has at most 5 requests in flight"
-        yield InvalidOption("E324", "in_flight", f"in_flight is {most}", why, "set 1 to 5")
+        yield InvalidOption("E324", "in_flight", f"in_flight must be 1 to 5, not {most}", why, "set 1 to 5")
     if options.get("keep") == "all":
         if options.get("format") != "raw":
             why = "keep 'all' sends records as they were collected"

@@ -48,7 +48,7 @@ RAW = {
 
 @dataclass(frozen=True, slots=True)
 class OffsetPart:
-    """A span of offsets and the label to which it belongs."""
+    """An offset range and the label to which it belongs."""
 
     label: datetime
     span: OffsetSpan

@@ -19,7 +19,7 @@ from waterclock.connectors.mysql.database import MysqlDatabase
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn, prepare_table, read_stored_columns
 from waterclock.connectors.mysql.dialect import session_in
 from waterclock.connectors.mysql.privileges import PRIVILEGES
-from waterclock.connectors.mysql.staging import make_staged, merge, put
+from waterclock.connectors.mysql.row_merging import make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
 from waterclock.connectors.mysql.versioned_views import open_view_tables
 from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter

@@ -1,14 +1,12 @@
 """Reads tables and queries of PostgreSQL databases, and delivers tables to them.
 
-Entry points: `connector` implements the connection type, `database` connects, `types` describes columns.
+Start here for:
 
-Collecting: `extract` builds the SQL, `rows` parses results into Arrow (arrays with `array_texts`), and `collection`
-builds a Spark frame. `change_scans` scans for CHANGED BY.
-
-BY CHANGES: `change_collection` collects a table through a replication slot (`slots`) and checks that the table
-definition is unchanged (`table_facts`). `slot_reading` reads a range of the server's log, which `pgoutput` or
-`wal2json` decodes into `log_changes`.
-
-Publishing: `delivery` writes to a table that `destination` creates or adopts, and `versioned_views` finds the tables
-behind a view. `stored_columns` describes which values the columns store exactly.
+- the connection type: `connector`; connections and their errors: `database`; types of columns: `types`
+- collecting rows: `collection`, from queries of `extract`, parsed by `rows` and `array_texts`
+- CHANGED BY: `change_scans`
+- BY CHANGES: `change_collection`; its replication slot: `slots`, `slot_reading`; decoders of the server's log:
+  `pgoutput`, `wal2json`; the table's definition: `table_facts`
+- publishing: `delivery`; its table: `destination`, `stored_columns`; merges by key: `row_merging`
+- tables behind a view: `versioned_views`
 """

@@ -21,7 +21,7 @@ from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.destination import prepare_table
 from waterclock.connectors.postgres.dialect import DIALECT, session_in
 from waterclock.connectors.postgres.privileges import PRIVILEGES
-from waterclock.connectors.postgres.staging import has_filters, merge, put
+from waterclock.connectors.postgres.row_merging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer

@@ -35,7 +35,7 @@ _MOST_HEADER_BYTES = 16 << 20  # bytes of a request's stored headers, which are 
 
 
 class Writer(Protocol):
-    """Writes the requests of a stream to disk: see `writing.SegmentWriter`."""
+    """Writes the requests of a stream to disk: see `segment_writing.SegmentWriter`."""
 
     def append(self, bodies: Sequence[bytes]) -> None:
         """Write request bodies to disk."""
@@ -444,7 +444,7 @@ class _DisconnectedError(Exception):
 
 
 async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the parts of an ASGI request body. Raises _GoneError if the sender disconnects before the last one."""
+    """Yield the parts of an ASGI request body. Raises _DisconnectedError if the sender ends it early."""
     is_more = True
     while is_more:
         message = await receive()

@@ -38,7 +38,7 @@ from waterclock.connectors.rest.rate_limit import RateLimiter, rate_limiter_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError
-from waterclock.http.client import HttpFailure, NoResponse, TooBig, client_of, receive
+from waterclock.http.client import HttpFailure, NoResponse, ResponseTooLargeError, client_of, receive
 
 if TYPE_CHECKING:
     import httpx2
@@ -141,7 +141,7 @@ class Api:
             return retrying(attempt)
         except TransientFailure as failed:
             raise self._retries_exhausted_error(request, failed, where) from None
-        except TooBig:
+        except ResponseTooLargeError:
             raise WaterclockError(
                 "E842",
                 f"a response of {self.name} is too large for one page",
@@ -155,7 +155,7 @@ class Api:
         """Send one HEAD request for a path. Return the response, whatever its status; None if there is no response."""
         try:
             return self._send(ApiRequest("HEAD", path, {}), self._authorization())
-        except (TransientFailure, TooBig, WaterclockError):
+        except (TransientFailure, ResponseTooLargeError, WaterclockError):
             return None
 
     def reach(self, path: str) -> None:
@@ -312,7 +312,7 @@ class Api:
         try:
             sent = client.build_request("POST", url, content=content, headers=all_headers)
             return self._receive(sent, MOST_BYTES_OF_TOKEN)
-        except TooBig:
+        except ResponseTooLargeError:
             raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
         except TransientFailure as failed:
             raise TransientFailure(failed.code, f"no token: {failed.why}", failed.after) from None

@@ -123,7 +123,7 @@ def _text_sql(value: str, kind: str, context: _EachContext, name: str) -> str:
     if kind.startswith(_UNSUPPORTED_TYPES):
         raise WaterclockError(
             "E392",
-            f"{name} is a {kind.partition('<')[0]}, and cannot be put into a request",
+            f"{name} has the type {kind.partition('<')[0]}, and cannot be put into a request",
             where=context.request.table,
             why="a request takes a single value",
             fix="make a column with one value in a TRANSFORM, and use that table in FOR EACH",

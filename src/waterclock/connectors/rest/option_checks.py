@@ -67,7 +67,9 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iter
     for name, least in numbers.items():
         value = options.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and value < least:
-            yield InvalidOption("E314", name, f"{name} is {value}", "", f"set {least:g} or more")
+            yield InvalidOption(
+                "E314", name, f"{name} must be {least:g} or more, not {value}", "", f"set {least:g} or more"
+            )
     if what == "publish":
         yield from _wrong_sending(options)
 
@@ -107,7 +109,11 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     rate = options.get("rate")
     if rate is not None and rate_of(rate) is None:
         yield InvalidOption(
-            "E314", "rate", f"rate is {rate!r}", "", "write it like 10 PER SECOND, 600 PER MINUTE or 100 PER 15 MINUTES"
+            "E314",
+            "rate",
+            f"invalid rate {rate!r}",
+            "",
+            "write it like 10 PER SECOND, 600 PER MINUTE or 100 PER 15 MINUTES",
         )
 
 
@@ -202,11 +208,17 @@ def _wrong_times(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     pattern = options.get("time_format")
     if isinstance(pattern, str) and pattern not in _FORMATS and "%" not in pattern:
         yield InvalidOption(
-            "E314", "time_format", f"time_format is {pattern!r}", "", f"write {', '.join(_FORMATS)}, or a %-pattern"
+            "E314",
+            "time_format",
+            f"invalid time_format {pattern!r}",
+            "",
+            f"write {', '.join(_FORMATS)}, or a %-pattern",
         )
     zone = options.get("time_zone")
     if isinstance(zone, str) and not _is_zone(zone):
-        yield InvalidOption("E314", "time_zone", f"time_zone is {zone!r}", "", "write a zone such as Europe/Berlin")
+        yield InvalidOption(
+            "E314", "time_zone", f"unknown time_zone {zone!r}", "", "write a zone such as Europe/Berlin"
+        )
 
 
 def _unused_each_options(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
@@ -220,8 +232,9 @@ def _unused_each_options(options: Mapping[str, Any], path: str) -> Iterator[Inva
     texts |= {name: str(value) for name, value in options.items() if name.startswith("params.")}
     for name, text in texts.items():
         if places := list_placeholders([text]):
-            what = f"{name if name.startswith('params.') else 'the path'} names {places[0]}"
-            why = "without FOR EACH there is no row with that column"
+            where = name if name.startswith("params.") else "the path"
+            what = f"{where} uses {{{places[0]}}}, but there is no FOR EACH"
+            why = "the value comes from a column of the rows of FOR EACH"
             yield InvalidOption("E392", name, what, why, f"add FOR EACH schema.table, a table that has {places[0]}")
 
 
@@ -243,7 +256,9 @@ def _wrong_each_options(options: Mapping[str, Any], path: str) -> Iterator[Inval
             "E394", "batch", "a batch has values of one column", why, "leave batch out, or use only one of them"
         )
     if "cache" in options and not _is_duration(options["cache"]):
-        yield InvalidOption("E394", "cache", f"cache is {options['cache']!r}", "", "write it like 7 days or 12 hours")
+        yield InvalidOption(
+            "E394", "cache", f"invalid cache {options['cache']!r}", "", "write it like 7 days or 12 hours"
+        )
     if "cache" in options and "since" in options:
         why = "with since a response is valid for its own window only"
         yield InvalidOption("E394", "cache", "cache and since are both set", why, "leave one of them out")
@@ -270,7 +285,7 @@ def _wrong_sending(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
         yield InvalidOption(
             "E314",
             "path",
-            "the path names a column",
+            "the path uses a column",
             "a request contains many rows",
             "set format 'row', or use only {timelabel} in the path",
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from waterclock.flow.capabilities import Capabilities, DestinationNames, Driver, Option
-from waterclock.flow.enums import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, WindowSignal
 from waterclock.flow.lookback_changes import ChangeReporting
 from waterclock.spark_sql import INTERNAL_PREFIX
 
@@ -87,7 +87,7 @@ def database_capabilities(
         collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}) | more,
         publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
-        awaits=frozenset({Sign.QUERY}),
+        awaits=frozenset({WindowSignal.QUERY}),
         changes=changes,
         replaces_some=True,
         destination_names=replace(names, reserved={**_RESERVED, **names.reserved}),

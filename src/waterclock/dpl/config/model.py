@@ -343,7 +343,7 @@ def _variables(variables: Mapping[str, Any], config: Config) -> list[WaterclockE
 
 def _pools(pools: Mapping[str, int], config: Config) -> list[WaterclockError]:
     return [
-        config.place(("pools", name)).refuse("E242", f"the size of pool {name} is {size}", fix="write 1 or more")
+        config.place(("pools", name)).refuse("E242", f"invalid size {size} of pool {name}", fix="write 1 or more")
         for name, size in pools.items()
         if size < 1
     ]
@@ -385,7 +385,7 @@ def _unreadable(source: SourceText, error: str) -> WaterclockError:
 
 def _redact_value(path: tuple[str, ...], value: object) -> str:
     """Return a value for an error message, without credentials."""
-    return "a value that is not shown" if is_credential(path[-1]) else hide_credentials(repr(value))
+    return "(not shown)" if is_credential(path[-1]) else hide_credentials(repr(value))
 
 
 _EXPECTED = {
@@ -445,13 +445,13 @@ def _invalid_value_error(
             "E242", f"{'.'.join(path)} is missing", fix=f'add {key} = "..." below [{".".join(path[:-1])}]'
         )
     known_path = _nearest_place(config, path)
-    if kind == "literal_error":
-        what = f"{'.'.join(known_path)} is {_redact_value(known_path, problem['input'])}"
-        return config.place(known_path).refuse("E242", what, fix=f"write {problem['ctx']['expected']}")
-    expected = _EXPECTED.get(kind, "a string, a number, true, false or a date")
-    return config.place(known_path).refuse(
-        "E242", f"{'.'.join(known_path)} is {_redact_value(known_path, problem['input'])}", fix=f"write {expected}"
+    expected = (
+        problem["ctx"]["expected"]
+        if kind == "literal_error"
+        else _EXPECTED.get(kind, "a string, a number, true, false or a date")
     )
+    what = f"invalid value {_redact_value(known_path, problem['input'])} of {'.'.join(known_path)}"
+    return config.place(known_path).refuse("E242", what, fix=f"write {expected}")
 
 
 _MEANT = {

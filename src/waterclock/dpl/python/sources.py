@@ -11,7 +11,7 @@ from waterclock.dpl.python.fingerprints import PythonFingerprints
 from waterclock.dpl.python.positions import CallSite, PythonText
 from waterclock.dpl.syntax.clause_table import BY_ARGUMENT
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.grant_clause import take_rights
+from waterclock.dpl.syntax.grant_clause import parse_rights
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.dpl.syntax.tokens import statements_of, words_of
@@ -128,7 +128,7 @@ class PythonSources:
             word = cursor.plain_name("a connection" if kind is StatementKind.CONNECTION else "a function")
             name, span = word.text, cursor.span(word)
         elif kind is StatementKind.GRANT:
-            name, span = take_rights(cursor), cursor.span(cursor.peek(-1))
+            name, span = parse_rights(cursor), cursor.span(cursor.peek(-1))
         else:
             name, span = cursor.table()
         if not cursor.is_done:

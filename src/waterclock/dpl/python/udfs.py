@@ -11,7 +11,7 @@ from waterclock.dpl.python.sources import PythonSources
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, Expression, ParsedFunction
-from waterclock.dpl.syntax.type_names import take_type
+from waterclock.dpl.syntax.type_names import parse_type
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction
 
@@ -41,7 +41,7 @@ def _parameters(call: Call, texts: PythonSources, found: FunctionDefinition | No
     cursor = texts.cursor(texts.argument(call.site, "parameters", declared))
     parameters: list[tuple[str, str]] = []
     while True:
-        parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
+        parameters.append((cursor.plain_name("a parameter").text, parse_type(cursor)))
         if not cursor.accept(","):
             break
     if not cursor.is_done:
@@ -91,7 +91,7 @@ def _returns(call: Call, texts: PythonSources, span: Span, found: FunctionDefini
     declared = call.arguments.get("returns")
     if declared is not None:
         cursor = texts.cursor(texts.argument(call.site, "returns", declared))
-        type_name = take_type(cursor)
+        type_name = parse_type(cursor)
         if not cursor.is_done:
             cursor.raise_unexpected("nothing after the type", fix=f"write the type alone: {type_name}")
         return type_name

@@ -29,8 +29,8 @@ from waterclock.masking.keyed_sql import (
     hash_sql,
     perturb_sql,
 )
-from waterclock.masking.rules import PARAMETERS as OF_MASKS
-from waterclock.masking.rules import mask_sql
+from waterclock.masking.mask_text import PARAMETERS as OF_MASKS
+from waterclock.masking.mask_text import mask_sql
 from waterclock.similar_names import did_you_mean
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
 
@@ -197,7 +197,7 @@ def _check_argument(
         tokens = tokens[2:]
     if name in builtin.positive and (number := _literal_of(tokens)) is not None and not _is_positive(number):
         span = source.span(tokens[0].start, tokens[-1].end + 1)
-        return span.refuse("E310", f"{name} is {span.text}", fix="write a positive number")
+        return span.refuse("E310", f"{name} must be a positive number, not {span.text}", fix="write a positive number")
     choices = builtin.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
         return None

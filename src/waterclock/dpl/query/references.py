@@ -34,7 +34,7 @@ from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.timelabel.duration import Duration, parse_duration
 
 READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
-SPANNING = {"PAST": "how far back to read", "UNTIL": "how late rows may arrive"}
+SPANNING = {"PAST": "the span to read back", "UNTIL": "the time by which rows may be late"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
 """Maps watermark functions to the way they read a `_mark` table: before the batch, or (NEXT_) after it."""
@@ -283,7 +283,7 @@ class _Finder:
             if word in SPANNING:
                 raise self._span(index - 1, last).refuse(
                     "E216",
-                    f"{word} has no second argument, {SPANNING[word]}",
+                    f"{word} needs a second argument: {SPANNING[word]}",
                     fix=f"write it as in {word}(schema.name, '7 days')",
                 )
             return None

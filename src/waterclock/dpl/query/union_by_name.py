@@ -87,8 +87,8 @@ def _distinct_error(query: ParsedQuery, cut: _Words) -> WaterclockError | None:
         return None
     return _span(query, cut.first, cut.behind).refuse(
         "E236",
-        f"{_format_words(query, cut)} removes duplicate rows",
-        why=_WHY,
+        f"{_format_words(query, cut)} removes duplicate rows, which is not supported",
+        why="Spark runs each of the queries on its own: duplicates across the queries would not be found",
         fix="write UNION ALL BY NAME, and SELECT DISTINCT where the table is read",
     )
 

@@ -8,16 +8,20 @@ from waterclock.dpl.syntax.statements import ParsedAwait, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.enums import Batching, Sign
+from waterclock.flow.enums import Batching, WindowSignal
 
 _CODES = re.compile(r"%(.?)")
 _KNOWN = frozenset("YmdHMj%")
 _EXAMPLES = {
-    Sign.MARKER: "AWAIT '%Y/%m/%d/_SUCCESS'",
-    Sign.NEXT: "AWAIT NEXT",
-    Sign.QUERY: "AWAIT QUERY 'SELECT count(*) > 0 FROM loads'",
+    WindowSignal.MARKER: "AWAIT '%Y/%m/%d/_SUCCESS'",
+    WindowSignal.NEXT: "AWAIT NEXT",
+    WindowSignal.QUERY: "AWAIT QUERY 'SELECT count(*) > 0 FROM loads'",
 }
-_WORDS = {Sign.MARKER: "a marker", Sign.NEXT: "NEXT", Sign.QUERY: "QUERY"}
+_WORDS = {
+    WindowSignal.MARKER: "AWAIT with a marker",
+    WindowSignal.NEXT: "AWAIT NEXT",
+    WindowSignal.QUERY: "AWAIT QUERY",
+}
 
 
 def awaits_of(
@@ -37,27 +41,27 @@ def _check_sign(
     await_clause: ParsedAwait, capabilities: Capabilities | None, batching: Batching
 ) -> WaterclockError | None:
     if capabilities is not None and await_clause.sign not in capabilities.awaits:
-        legal = [_WORDS[sign] for sign in Sign if sign in capabilities.awaits]
+        legal = [_WORDS[sign] for sign in WindowSignal if sign in capabilities.awaits]
         return await_clause.span.refuse(
             "E224",
-            f"{capabilities.type} cannot be awaited by {_WORDS[await_clause.sign]}",
-            why=f"it can be by {' or '.join(legal)}" if legal else "it reports nothing that could be awaited",
-            fix=f"write {' or '.join(_EXAMPLES[sign] for sign in Sign if sign in capabilities.awaits)}"
+            f"{_WORDS[await_clause.sign]} is not supported for connections of type {capabilities.type}",
+            why=f"they support {' and '.join(legal)}" if legal else "they send no signal that a window is complete",
+            fix=f"write {' or '.join(_EXAMPLES[sign] for sign in WindowSignal if sign in capabilities.awaits)}"
             if legal
             else "use DELAY, which waits for a fixed time after each window",
         )
-    if await_clause.sign is Sign.NEXT and batching is Batching.SNAPSHOT:
+    if await_clause.sign is WindowSignal.NEXT and batching is Batching.SNAPSHOT:
         return await_clause.span.refuse(
             "E224",
             "a snapshot has no next window",
             why="it reads the content of the source at that moment",
             fix="await a marker or a QUERY",
         )
-    if await_clause.sign is Sign.QUERY and not await_clause.text.strip():
+    if await_clause.sign is WindowSignal.QUERY and not await_clause.text.strip():
         return await_clause.span.refuse(
             "E233", "the query is empty", fix="write one, as in AWAIT QUERY 'SELECT count(*) > 0 FROM loads'"
         )
-    return _check_marker_name(await_clause) if await_clause.sign is Sign.MARKER else None
+    return _check_marker_name(await_clause) if await_clause.sign is WindowSignal.MARKER else None
 
 
 def _check_marker_name(await_clause: ParsedAwait) -> WaterclockError | None:

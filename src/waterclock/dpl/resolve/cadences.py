@@ -253,7 +253,7 @@ def resolve_start(draft: UnresolvedTable, config: Config) -> None:
         raise draft.span.refuse(
             "E120",
             f"{draft.name} has no START",
-            why="its source has rows of the past, and each past window is a batch",
+            why="BY DATA TIME also collects past windows; START is the first one",
             fix="add START, as in START '2018-01-01', or start below [defaults] in waterclock.toml",
         )
 

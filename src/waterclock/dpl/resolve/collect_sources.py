@@ -57,7 +57,7 @@ def _build_source(draft: UnresolvedTable, systems: ValidConnections, errors: lis
         errors.append(
             draft.at("BY").refuse(
                 "E224",
-                f"{capabilities.type} cannot be collected {_BATCHINGS[by.batching]}",
+                f"a connection of type {capabilities.type} cannot be collected {_BATCHINGS[by.batching]}",
                 fix=f"collect it {' or '.join(legal)}",
             )
         )

@@ -94,21 +94,23 @@ def _column_name_error(column: ParsedColumn, seen: Mapping[str, str], kind: Stat
 
 def _column_clause_error(column: ParsedColumn, statement: Statement) -> WaterclockError | None:
     declared = column.declared
-    is_plain = not (
-        declared.type
-        or declared.is_key
-        or declared.is_not_null
-        or column.rules
-        or declared.references
-        or declared.subject
-    )
-    if is_plain and not column.retires and not column.tells:
+    properties = {
+        "a type": declared.type,
+        "KEY": declared.is_key,
+        "NOT NULL": declared.is_not_null,
+        "EXPECT": column.rules,
+        "REFERENCES": declared.references,
+        "SUBJECT": declared.subject,
+        "RETIRE": column.retires,
+        "AS (_source...)": column.tells,
+    }
+    found = next((name for name, value in properties.items() if value), None)
+    if found is None:
         return None
+    legal = "names" if column.made_as is None else "names and AS (expression)"
     return column.span.refuse(
         "E206",
-        f"{column.name} has more than a name",
-        why=f"the column list of a {statement.kind.value} only selects columns"
-        + (", or computes them by AS" if column.made_as is not None else ""),
+        f"the column list of a {statement.kind.value} takes only {legal}, and {column.name} has {found}",
         fix="declare types, keys, rules and subjects where the table is made"
         if column.made_as is None
         else f"write only {column.name} AS ({column.made_as.text}), with a CAST in it for another type",

@@ -71,7 +71,9 @@ class ValidConnections:
             errors.append(
                 declared.span.refuse(
                     "E224",
-                    f"{connection.type} takes no QUERY" if is_source else "a PUBLISH writes no QUERY",
+                    f"QUERY is not supported for connections of type {connection.type}"
+                    if is_source
+                    else "a PUBLISH writes no QUERY",
                     fix=f"name the unit to {'read' if is_source else 'write'}: {declared.connection}.name",
                 )
             )
@@ -200,7 +202,7 @@ def _connection(
             errors.append(
                 span.refuse(
                     "E223",
-                    f"option {key} is {'not a string' if is_credential(key) else repr(raw)}",
+                    f"option {key} is not a string" if is_credential(key) else f"invalid value {raw!r} of option {key}",
                     fix='write a string, a number or { secret = "..." }',
                 )
             )
@@ -288,9 +290,14 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
         elif written := written_secret(name, value, option, span_of(name)):
             yield written
         elif problem := _wrong_value(value, option):
+            given = "a secret" if isinstance(value, Secret) else repr(value)
+            is_unknown = isinstance(value, str) and bool(option.choices)
             yield span_of(name).refuse(
                 "E223",
-                f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
+                f"unknown value {given} of option {name}"
+                if is_unknown
+                else f"option {name} must be {problem}, not {given}",
+                why=f"the values are {', '.join(option.choices)}" if is_unknown and len(option.choices) > 1 else None,
                 fix=_suggest_value(value, option),
             )
         elif scheme := _wrong_scheme(value, option):

@@ -82,13 +82,14 @@ def _unsupported_source_error(
     for_each: ParsedForEach, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
 ) -> WaterclockError:
     can = sorted(name for name, each in all_types.items() if each.each_parameters is not None)
-    what = "a QUERY" if unit.query is not None and capabilities.takes_query else capabilities.type
-    offered = f"connections of type {', '.join(can)} can be" if can else "no type of connection here can be"
+    needed = f"a connection of type {' or '.join(can)}"
+    is_query = unit.query is not None and capabilities.takes_query
+    found = f"{unit.connection} has {'a QUERY' if is_query else f'the type {capabilities.type}'}"
     return for_each.span.refuse(
         "E391",
-        f"{what} cannot be requested for each row of a table",
-        why=offered,
-        fix=f"collect {unit.path or 'the table'} whole, and join it with {for_each.table} in a TRANSFORM",
+        f"FOR EACH needs {needed}, and {found}" if can else "FOR EACH is not supported here",
+        why="each row of the table is sent as a request",
+        fix=f"collect {unit.path or 'the table'} without FOR EACH, and join it with {for_each.table} in a TRANSFORM",
     )
 
 

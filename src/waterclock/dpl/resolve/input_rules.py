@@ -90,7 +90,7 @@ def _is_read_otherwise(name: str, choice: Choice) -> bool:
 def _rule_kind_error(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
-        f"OF {rule.of} in a {draft.kind.name}",
+        f"a rule of a {draft.kind.name} cannot have OF",
         why=f"each rule of a {draft.kind.name} checks the rows that {_ROW_ORIGINS[draft.kind]}",
         fix=f"leave OF {rule.of} out",
     )
@@ -109,13 +109,12 @@ def _unread_input_error(
         )
     how = next((each for each in draft.declared.reads if each.table == name), None)
     if how is not None:
+        by = "FLAT or REFERENCES" if how.kind is ReadKind.PLAIN else how.kind.name
         return span.refuse(
             "E321",
-            f"{draft.name} does not read {name} by its plain name",
-            why=f"a rule OF a table checks the rows of its plain name; read functions such as {how} return others"
-            if how.kind is not ReadKind.PLAIN
-            else "a rule OF a table checks the rows of its plain name, not those that FLAT or REFERENCES read",
-            fix=f"write the rule where {name} is made; or read {name} by its plain name",
+            f"{draft.name} reads {name} only by {by}, and OF needs a plain read",
+            why=f"OF checks the rows that FROM {name} returns; {by} returns other rows",
+            fix=f"write the rule where {name} is made; or read it by FROM {name}",
         )
     return span.refuse(
         "E321",

@@ -150,8 +150,8 @@ def _check_time_columns(
     for read in (read for read, column in columns.items() if column is None):
         yield clause.span.refuse(
             "E371",
-            f"the time column of {read.table} is not known",
-            why="late rows are found by the column of a watermark",
+            f"{read.table} has no WATERMARK, so late rows cannot be recognized",
+            why="late rows are found by the time column of the watermark",
             fix=f"add WATERMARK at 0 MINUTES to {read.table}, or use watermark(at) in CLOSE WHEN",
         )
     if statement.value("ON RESTATE", OnRestate) is OnRestate.REPORT:

@@ -15,6 +15,11 @@ from waterclock.flow.declarations import Rule
 from waterclock.flow.measures import PROFILED, ROWS, Measure, Offline
 from waterclock.timelabel.period import Period
 
+_STATISTICS = {
+    "nulls": "the number of NULLs", "distinct": "the number of different values", "min": "the minimum",
+    "max": "the maximum",
+}  # fmt: skip
+
 
 def measures_of(
     statement: Statement, rules: Iterable[Rule], variables: Mapping[str, Any], errors: list[WaterclockError]
@@ -50,7 +55,9 @@ def measures_of(
             why = f"a rule compares {declared.name} with earlier batches, and records it by that name"
             problems.append(_reserved_name_error(declared, why))
         elif profiles_columns and declared.name.lower().endswith(PROFILED):
-            problems.append(_reserved_name_error(declared, "PROFILE records its values by such names"))
+            column, _, statistic = declared.name.rpartition(".")
+            why = f"PROFILE stores {_STATISTICS[statistic.lower()]} of {column} under this name"
+            problems.append(_reserved_name_error(declared, why))
         errors.extend(problems)
         if not problems:
             measure = Measure(declared.name, with_literals(declared.expression, variables))
@@ -81,7 +88,7 @@ def _period(statement: Statement, parsed_measures: list[ParsedMeasure], errors: 
             first.offline_span.refuse(
                 "E390",
                 "a PUBLISH cannot have OFFLINE",
-                why="the staged rows of a delivery are removed once newer labels are delivered",
+                why="a PUBLISH does not keep its rows, so they cannot be measured later",
                 fix="write it in the table that is published, or leave OFFLINE out",
             )
         )

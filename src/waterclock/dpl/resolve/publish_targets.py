@@ -57,12 +57,16 @@ def resolve_publish_target(
         errors.append(
             draft.at("MODE" if mode else "TO").refuse(
                 "E224",
-                f"{capabilities.type} cannot take {draft.declared.mode.name}",
-                why=f"it supports {_modes(capabilities.publishes) or 'no mode'}"
-                + ("" if mode else f"; {table.name} is a {table.declared.mode.name} table"),
+                f"{draft.declared.mode.name} is not supported for connections of type {capabilities.type}"
+                if capabilities.publishes
+                else f"nothing can be published to a connection of type {capabilities.type}",
+                why=f"they support {_modes(capabilities.publishes)}"
+                + ("" if mode else f"; {table.name} has the mode {table.declared.mode.name}")
+                if capabilities.publishes
+                else "such connections can only be collected from",
                 fix=f"write {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes
-                else "publish to a database",
+                else "publish to a connection of another type, such as a database",
             )
         )
 
@@ -77,8 +81,8 @@ def _resolve_order(
         errors.append(
             draft.at("MODE").refuse(
                 "E316",
-                f"{capabilities.type} keeps no order of rows",
-                why="rows have an order only if they are sent one after the other",
+                f"ORDER BY is not supported for connections of type {capabilities.type}",
+                why="they store rows without an order",
                 fix="leave the ORDER BY out",
             )
         )
@@ -141,7 +145,7 @@ def _resolve_overwrite(
         errors.append(
             draft.at("MODE").refuse(
                 "E224",
-                f"{capabilities.type} cannot take REPLACE WHERE",
+                f"REPLACE WHERE is not supported for connections of type {capabilities.type}",
                 why="only a database can replace some rows and keep others",
                 fix="leave the WHERE out, or publish to a database",
             )
@@ -176,7 +180,7 @@ def _illegal_publish(draft: UnresolvedTable, table: UnresolvedTable, legal: set[
     why = (
         f"{table.name} is PARTITIONED: each label is delivered separately"
         if table.declared.type is TableType.PARTITIONED
-        else f"{table.name} is a {table.declared.mode.name} table: its newest state is delivered"
+        else f"{table.name} has the mode {table.declared.mode.name}: its newest state is delivered"
     )
     return draft.at("MODE").refuse(
         "E226", f"{draft.declared.mode.name} cannot publish {table.name}", why=why, fix=f"write {_modes(legal)}"

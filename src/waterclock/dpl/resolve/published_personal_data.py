@@ -105,8 +105,8 @@ def _refuse_unnamed(draft: UnresolvedTable, columns: list[PersonalColumn], why: 
         verb = "contains" if len(names) == 1 else "contain"
         what = f"{listed} {verb} personal data, and {'is' if len(names) == 1 else 'are'} published without a decision"
         fix = (
-            f"name the columns to send: without {names[0]}, with {names[0]} AS ({mask}), or with {names[0]} TAGS (pii) "
-            "to send it"
+            f"list the published columns. For {names[0]}, choose: leave it out; mask it, {names[0]} AS ({mask}); or "
+            f"send it, {names[0]} TAGS (pii)"
         )
     return draft.at("COLUMNS").refuse("E381", what, why=why, fix=fix)
 

@@ -104,4 +104,4 @@ def _check_missing_columns(
 
 
 def _kind(family: Family) -> str:
-    return "neither a date nor a time" if family is Family.OTHER else f"a {family}"
+    return "neither a date nor a time" if family is Family.OTHER else f"the type {family}"

@@ -33,12 +33,12 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
         body, waiting = _number(each, "max_body", 1 << 20), _number(each, "max_waiting", 64 << 20)
         if not 1 <= body <= _MOST_OF_A_BODY:
             yield span_of(each.name, "max_body").refuse(
-                "E332", f"max_body is {body:.0f} bytes", fix=f"write a number from 1 to {_MOST_OF_A_BODY}"
+                "E332", f"invalid max_body {body:.0f}", fix=f"write a number of bytes from 1 to {_MOST_OF_A_BODY}"
             )
         elif waiting < 2 * body:
             yield span_of(each.name, "max_waiting").refuse(
                 "E332",
-                f"max_waiting is {waiting:.0f} bytes, and one request may have {body:.0f}",
+                f"max_waiting ({waiting:.0f}) must be at least twice max_body ({body:.0f})",
                 why="a request is in memory twice while it is written",
                 fix=f"write {2 * body:.0f} or more",
             )

@@ -31,7 +31,7 @@ def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Sta
             yield was.span.refuse(
                 "E317",
                 f"{was.table} is still declared",
-                why=f"at {by_name[was.table.lower()]}; a renamed table keeps all of its history",
+                why=f"it is declared at {by_name[was.table.lower()]}, and its history cannot belong to two tables",
                 fix=f"remove that statement, or leave WAS out to start {name} without history",
             )
         elif was.table.lower() in firsts:

@@ -110,7 +110,7 @@ def _batch_rule_error(rule: ParsedRule) -> WaterclockError | None:
     rows = next((each.action.name for each in rule.otherwise if each.action in ROW_ACTIONS), None)
     if rows is None and all(each.most is None for each in rule.otherwise):
         return None
-    what = "table" if rule.is_over_table else "whole input" if rule.of else "batch"
+    what = "table" if rule.is_over_table else "input" if rule.of else "batch"
     return rule.expression.span.refuse(
         "E272",
         f"a rule of the {what} cannot have {rows}" if rows else f"a rule of the {what} cannot have a limit",
@@ -142,7 +142,7 @@ def unread_of(
         errors.append(
             span.refuse(
                 "E280",
-                f"parsed() does not apply to {capabilities.type}",
+                f"parsed() is not supported for connections of type {capabilities.type}",
                 why="it returns rows with columns; only text files have lines to parse",
                 fix="leave it out; for values of a wrong type add ELSE after the column's type",
             )

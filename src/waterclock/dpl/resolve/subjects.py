@@ -45,7 +45,7 @@ def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockErro
             if named != subject:
                 yield span.refuse(
                     "E340",
-                    f"subject {subject} is {named} on {at}",
+                    f"subject {subject} is spelled {named} in {at}",
                     why="names of subjects that differ by case only would be one person with two names",
                     fix=f"write SUBJECT {named}",
                 )
@@ -60,8 +60,8 @@ def _check_type(
     if kind is None:
         yield span.refuse(
             "E340",
-            f"{column} is {declared}, which cannot be a SUBJECT",
-            why="a person is found by a value that is equal in all tables, which texts and integers are",
+            f"{column} has the type {declared}, which cannot be a SUBJECT",
+            why="a person is looked up by this value in all tables; only STRING and integer types compare exactly",
             fix="declare STRING or BIGINT, or put SUBJECT on another column",
         )
         return
@@ -69,7 +69,7 @@ def _check_type(
     if known is not kind:
         yield span.refuse(
             "E340",
-            f"{column} is {declared}, and {at} has the type {known} for the same subject",
+            f"{column} has the type {declared}, but {at} of the same subject has the type {known}",
             why="the text '042' and the number 42 would be two persons, and one of them would be missed",
             fix=f"declare both as text or both as integers, or name another subject than {subject}",
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
-from waterclock.dpl.syntax.column_clause import take_column_entries
+from waterclock.dpl.syntax.column_clause import parse_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -66,7 +66,7 @@ def parse_clause(
             "E204", f"the value for {word} is empty", fix=f"write a value for {word}, or leave the argument out"
         )
     if word == "COLUMNS" and kind not in clause.reads and not cursor.at("("):
-        value: Any = take_column_entries(cursor)
+        value: Any = parse_column_entries(cursor)
     else:
         value = read_clause(word, cursor, kind)
     if not cursor.is_done:

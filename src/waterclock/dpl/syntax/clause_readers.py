@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
-from waterclock.dpl.syntax.expressions import take_expression
+from waterclock.dpl.syntax.expressions import parse_expression
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
@@ -22,13 +22,13 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret, Value
-from waterclock.flow.enums import Batching, OnRestate, Sign
+from waterclock.flow.enums import Batching, OnRestate, WindowSignal
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, parse_period
 from waterclock.timelabel.zone import nominal_zone
 
 
-def take_unit(cursor: Cursor) -> ParsedUnit:
+def parse_unit(cursor: Cursor) -> ParsedUnit:
     """Parse a unit, which is a source or destination: `connection.path` or `connection QUERY 'text'`."""
     start = cursor.index
     parts, span = cursor.path("a connection and a unit in it, as in shop.public.orders")
@@ -43,7 +43,7 @@ def take_unit(cursor: Cursor) -> ParsedUnit:
     return ParsedUnit(parts[0], ".".join(parts[1:]), None, span)
 
 
-def take_options(cursor: Cursor) -> ParsedOptions:
+def parse_options(cursor: Cursor) -> ParsedOptions:
     """Parse the list of OPTIONS: `(name value, ...)`."""
     values: dict[str, Value | Secret] = {}
     spans: dict[str, Span] = {}
@@ -63,7 +63,7 @@ def take_options(cursor: Cursor) -> ParsedOptions:
     return ParsedOptions(values, spans)
 
 
-def take_every(cursor: Cursor) -> Period:
+def parse_every(cursor: Cursor) -> Period:
     """Parse the period of EVERY, such as `15 MINUTES` or `:name`."""
     if cursor.at(":"):
         value, span = cursor.variable()
@@ -93,7 +93,7 @@ def _suggest_period(text: str) -> str:
         return "15 MINUTES, EVERY HOUR or EVERY DAY"
 
 
-def take_text(what: str) -> Callable[[Cursor], str]:
+def text_parser(what: str) -> Callable[[Cursor], str]:
     """Return a function that parses a string; `what` names the string in errors."""
 
     def read(cursor: Cursor) -> str:
@@ -102,7 +102,7 @@ def take_text(what: str) -> Callable[[Cursor], str]:
     return read
 
 
-def take_zone(cursor: Cursor) -> str:
+def parse_zone(cursor: Cursor) -> str:
     """Parse the name of a time zone, a string. Raises E105 for an unknown zone."""
     start = cursor.index
     text = cursor.text("a zone")
@@ -115,12 +115,12 @@ def check_zone(text: str, span: Span) -> None:
     parse_at(span, lambda: nominal_zone(text))
 
 
-def take_duration(cursor: Cursor) -> Duration:
+def parse_duration_clause(cursor: Cursor) -> Duration:
     """Parse a duration, such as `7 DAYS`."""
     return cursor.duration()
 
 
-def take_elapsed_time(cursor: Cursor) -> Duration:
+def parse_elapsed_time(cursor: Cursor) -> Duration:
     """Parse a duration with a fixed length. Raises E107 for months and longer units."""
     start = cursor.index
     duration = cursor.duration()
@@ -128,7 +128,7 @@ def take_elapsed_time(cursor: Cursor) -> Duration:
     return duration
 
 
-def take_by(cursor: Cursor) -> ParsedBatching:
+def parse_by(cursor: Cursor) -> ParsedBatching:
     """Parse a BY clause: `DATA TIME t LOOKBACK d CHANGED`, `ARRIVAL TIME` or `CHANGES`. The word BY is optional."""
     if cursor.accept("BY"):  # the cursor is before BY in a header, after it in Python
         pass
@@ -146,10 +146,10 @@ def take_by(cursor: Cursor) -> ParsedBatching:
     if not cursor.accept("LOOKBACK"):
         return ParsedBatching(Batching.DATA_TIME, column)
     lookback = cursor.duration()
-    return ParsedBatching(Batching.DATA_TIME, column, lookback, _take_changed(cursor))
+    return ParsedBatching(Batching.DATA_TIME, column, lookback, _parse_changed(cursor))
 
 
-def _take_changed(cursor: Cursor) -> ParsedChanged | None:
+def _parse_changed(cursor: Cursor) -> ParsedChanged | None:
     start = cursor.index
     if not cursor.accept("CHANGED"):
         return None
@@ -159,30 +159,30 @@ def _take_changed(cursor: Cursor) -> ParsedChanged | None:
     return ParsedChanged(column, cursor.span_since(start))
 
 
-def take_for_each(cursor: Cursor) -> ParsedForEach:
+def parse_for_each(cursor: Cursor) -> ParsedForEach:
     """Parse the table of FOR EACH."""
     return ParsedForEach(*cursor.table())
 
 
-def take_was(cursor: Cursor) -> ParsedWas:
+def parse_was(cursor: Cursor) -> ParsedWas:
     """Parse the former name of a table, after WAS."""
     return ParsedWas(*cursor.table())
 
 
-def take_await(cursor: Cursor) -> ParsedAwait:
+def parse_await(cursor: Cursor) -> ParsedAwait:
     """Parse the value of AWAIT: `NEXT`, `QUERY 'text'` or the name of a marker file, and an optional `FOR duration`."""
     start = cursor.index
     if cursor.accept("NEXT"):
-        sign, text = Sign.NEXT, ""
+        sign, text = WindowSignal.NEXT, ""
     elif cursor.accept("QUERY"):
-        sign, text = Sign.QUERY, cursor.text("a query that returns TRUE once the data is complete")
+        sign, text = WindowSignal.QUERY, cursor.text("a query that returns TRUE once the data is complete")
     else:
-        sign, text = Sign.MARKER, cursor.text("the name of a marker, NEXT or QUERY")
+        sign, text = WindowSignal.MARKER, cursor.text("the name of a marker, NEXT or QUERY")
     span = cursor.span_since(start)
     return ParsedAwait(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
 
 
-def take_watermark(cursor: Cursor) -> ParsedWatermark:
+def parse_watermark(cursor: Cursor) -> ParsedWatermark:
     """Parse the value of WATERMARK: a time column, the lateness, and an optional `PER (columns)`."""
     column = cursor.name("the time column of the rows", fix="write it as in WATERMARK at 10 MINUTES").text
     start = cursor.index
@@ -191,7 +191,7 @@ def take_watermark(cursor: Cursor) -> ParsedWatermark:
     return ParsedWatermark(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
 
 
-def take_deadline(cursor: Cursor) -> ParsedDeadline:
+def parse_deadline(cursor: Cursor) -> ParsedDeadline:
     """Parse the value of DEADLINE: a duration, and an optional BY WATERMARK."""
     after = cursor.duration()
     is_by_watermark = cursor.at("BY") and cursor.clause_at() is None  # BY DATA TIME is a clause of its own
@@ -201,12 +201,12 @@ def take_deadline(cursor: Cursor) -> ParsedDeadline:
     return ParsedDeadline(after, is_by_watermark)
 
 
-def take_pool(cursor: Cursor) -> str:
+def parse_pool(cursor: Cursor) -> str:
     """Parse the name of a pool."""
     return cursor.plain_name("a pool").text
 
 
-def take_on_restate(cursor: Cursor) -> OnRestate:
+def parse_on_restate(cursor: Cursor) -> OnRestate:
     """Parse the value of ON RESTATE: RECOMPUTE or REPORT."""
     if cursor.at("RESEND"):
         raise planned_feature_error(
@@ -220,26 +220,28 @@ def take_on_restate(cursor: Cursor) -> OnRestate:
     return choice
 
 
-def take_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
+def parse_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
     """Return True: a flag has no value."""
     return True
 
 
-def take_tags(cursor: Cursor) -> tuple[str, ...]:
+def parse_tags(cursor: Cursor) -> tuple[str, ...]:
     """Parse a list of tags in brackets."""
     return cursor.names("tags")
 
 
-def take_connection_type(cursor: Cursor) -> str:
+def parse_connection_type(cursor: Cursor) -> str:
     """Parse the type of a connection; return it in lower case."""
     return cursor.plain_name("a connection type").text.lower()
 
 
-def take_when(cursor: Cursor) -> Expression:
+def parse_when(cursor: Cursor) -> Expression:
     """Parse the condition of WHEN."""
-    return take_expression(cursor, "a condition", fix="write it as in WHEN WINDOW_START() < '2024-01-01'")
+    return parse_expression(cursor, "a condition", fix="write it as in WHEN WINDOW_START() < '2024-01-01'")
 
 
-def take_close_when(cursor: Cursor) -> Expression:
+def parse_close_when(cursor: Cursor) -> Expression:
     """Parse the condition of CLOSE WHEN."""
-    return take_expression(cursor, "a condition", fix="write it as in CLOSE WHEN watermark(at, device) >= WINDOW_END()")
+    return parse_expression(
+        cursor, "a condition", fix="write it as in CLOSE WHEN watermark(at, device) >= WINDOW_END()"
+    )

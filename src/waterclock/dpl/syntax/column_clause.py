@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
-from waterclock.dpl.syntax.key_clause import take_stays
+from waterclock.dpl.syntax.key_clause import parse_stays
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.row_metadata import parse_row_metadata
-from waterclock.dpl.syntax.rule_action_clause import take_otherwise
+from waterclock.dpl.syntax.rule_action_clause import parse_otherwise
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     Expression,
@@ -21,7 +21,7 @@ from waterclock.dpl.syntax.statements import (
     ParsedRule,
 )
 from waterclock.dpl.syntax.tokens import Word
-from waterclock.dpl.syntax.type_names import skip_brackets, take_type
+from waterclock.dpl.syntax.type_names import parse_type, skip_brackets
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column
 from waterclock.flow.references import Reference
@@ -33,15 +33,15 @@ RULE_WORDS = frozenset(
 _LATER = {"DEFAULT": "DEFAULT"}
 
 
-def take_columns(cursor: Cursor) -> ParsedColumnList:
+def parse_columns(cursor: Cursor) -> ParsedColumnList:
     """Parse a column list in brackets."""
     cursor.need("(", fix="write columns in brackets, as in (id KEY, *)")
-    column_list = take_column_entries(cursor)
+    column_list = parse_column_entries(cursor)
     cursor.need(")", fix="separate columns by commas: (id KEY, name STRING, *)")
     return column_list
 
 
-def take_column_entries(cursor: Cursor) -> ParsedColumnList:
+def parse_column_entries(cursor: Cursor) -> ParsedColumnList:
     """Parse the entries of a column list, without brackets."""
     found: list[ParsedColumn] = []
     while True:
@@ -62,8 +62,8 @@ def _parse_column(cursor: Cursor) -> ParsedColumn:
     parsed = ParsedColumn(span, Column(word.text, span.place))
     _refuse_unclosed_list(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
-        column_type = take_type(cursor, is_stored=True)
-        declared = replace(parsed.declared, type=column_type, else_of_type=take_otherwise(cursor))
+        column_type = parse_type(cursor, is_stored=True)
+        declared = replace(parsed.declared, type=column_type, else_of_type=parse_otherwise(cursor))
         parsed = replace(parsed, declared=declared)
     while cursor.peek().kind == "word" and not cursor.is_done:
         parsed = _parse_property(cursor, parsed)
@@ -94,15 +94,15 @@ def _parse_property(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
 
 def _with_key(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    stays = take_stays(cursor)
-    key = replace(column.declared, is_key=True, else_of_key=take_otherwise(cursor))
+    stays = parse_stays(cursor)
+    key = replace(column.declared, is_key=True, else_of_key=parse_otherwise(cursor))
     return replace(column, stays=stays, declared=key)
 
 
 def _with_not_null(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     cursor.need("NULL")
-    return replace(column, declared=replace(column.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
+    return replace(column, declared=replace(column.declared, is_not_null=True, else_of_null=parse_otherwise(cursor)))
 
 
 def _with_expect(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
@@ -116,7 +116,7 @@ def _with_references(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     columns = cursor.names("columns") if cursor.at("(") else ()
     role = cursor.name("a role").text if cursor.accept("ROLE") else None
     at = cursor.name("a column of time").text if cursor.accept("AT") else None
-    references = Reference(table, columns, role, at, take_otherwise(cursor))
+    references = Reference(table, columns, role, at, parse_otherwise(cursor))
     return replace(column, references_span=span, declared=replace(column.declared, references=references))
 
 
@@ -151,7 +151,7 @@ def _with_value(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
     if not cursor.at("("):
         cursor.raise_unexpected("( after AS", fix="write the expression in brackets: AS (name)")
-    return replace(column, made_as_span=span, made_as=take_bracketed(cursor))
+    return replace(column, made_as_span=span, made_as=parse_bracketed(cursor))
 
 
 def _with_retire(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
@@ -222,12 +222,12 @@ def _unknown_word_error(cursor: Cursor) -> WaterclockError:
 def _parse_rule(cursor: Cursor) -> ParsedRule:
     if not cursor.at("("):
         cursor.raise_unexpected("( after EXPECT", fix="write a column's rule in brackets: EXPECT (a > 0)")
-    expression = take_bracketed(cursor)
+    expression = parse_bracketed(cursor)
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
-    return ParsedRule(expression, name, is_over_batch=False, otherwise=take_otherwise(cursor))
+    return ParsedRule(expression, name, is_over_batch=False, otherwise=parse_otherwise(cursor))
 
 
-def take_bracketed(cursor: Cursor) -> Expression:
+def parse_bracketed(cursor: Cursor) -> Expression:
     """Parse an expression in brackets."""
     start = cursor.index
     skip_brackets(cursor)

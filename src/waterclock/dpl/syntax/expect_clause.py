@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.rule_action_clause import take_otherwise
+from waterclock.dpl.syntax.expressions import parse_expression
+from waterclock.dpl.syntax.rule_action_clause import parse_otherwise
 from waterclock.dpl.syntax.statements import ParsedRule
 
 
-def take_rules(cursor: Cursor) -> tuple[ParsedRule, ...]:
+def parse_rules(cursor: Cursor) -> tuple[ParsedRule, ...]:
     """Parse the rules of EXPECT, separated by commas."""
     rules = [_parse_rule(cursor)]
     while cursor.accept(","):
@@ -17,7 +17,7 @@ def take_rules(cursor: Cursor) -> tuple[ParsedRule, ...]:
 
 
 def _parse_rule(cursor: Cursor) -> ParsedRule:
-    expression = take_expression(cursor, "a rule", fix="write it as in EXPECT amount > 0")
+    expression = parse_expression(cursor, "a rule", fix="write it as in EXPECT amount > 0")
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     is_over_table = cursor.accept("OVER", "TABLE")
     is_over_batch = False
@@ -36,4 +36,4 @@ def _parse_rule(cursor: Cursor) -> ParsedRule:
             )
         cursor.take()
         of, of_span = cursor.table()
-    return ParsedRule(expression, name, is_over_batch, take_otherwise(cursor), is_over_table, of, of_span)
+    return ParsedRule(expression, name, is_over_batch, parse_otherwise(cursor), is_over_table, of, of_span)

@@ -36,7 +36,7 @@ _WANTS_MORE = frozenset(
 _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! , ( [ : :: . ->".split())
 
 
-def take_expression(
+def parse_expression(
     cursor: Cursor, what: str, *, fix: str, is_end: Callable[[Cursor, int], bool] = Cursor.begins_clause
 ) -> Expression:
     """Parse an expression, up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.

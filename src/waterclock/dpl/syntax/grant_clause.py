@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from waterclock.dpl.syntax.column_clause import take_bracketed
+from waterclock.dpl.syntax.column_clause import parse_bracketed
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.expressions import take_expression
+from waterclock.dpl.syntax.expressions import parse_expression
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import (
     Expression,
@@ -19,7 +19,7 @@ RIGHTS = ("SELECT",)
 _LATER = ("EDIT", "APPROVE", "RUN")
 
 
-def take_rights(cursor: Cursor) -> str:
+def parse_rights(cursor: Cursor) -> str:
     """Parse the right of a GRANT. Raises E208 for a right of a later release."""
     word = cursor.peek()
     if word.upper in _LATER:
@@ -32,7 +32,7 @@ def take_rights(cursor: Cursor) -> str:
     return word.upper
 
 
-def take_grant_columns(cursor: Cursor) -> ParsedGrantColumns:
+def parse_grant_columns(cursor: Cursor) -> ParsedGrantColumns:
     """Parse the columns of a GRANT, with or without brackets: `id, email AS (mask_text(email)), * EXCEPT (phone)`."""
     has_brackets = cursor.accept("(")
     columns: list[ParsedGrantColumn] = []
@@ -54,7 +54,7 @@ def take_grant_columns(cursor: Cursor) -> ParsedGrantColumns:
     return ParsedGrantColumns(tuple(columns), is_open, tuple(excepted))
 
 
-def take_grant_target(cursor: Cursor) -> ParsedGrantTarget:
+def parse_grant_target(cursor: Cursor) -> ParsedGrantTarget:
     """Parse the tables of a GRANT: `schema.name`, `schema.*` or `*`."""
     start = cursor.index
     if cursor.accept("*"):
@@ -70,7 +70,7 @@ def take_grant_target(cursor: Cursor) -> ParsedGrantTarget:
     return ParsedGrantTarget(f"{schema}.{table}", cursor.span_since(start))
 
 
-def take_grantees(cursor: Cursor) -> tuple[ParsedName, ...]:
+def parse_grantees(cursor: Cursor) -> tuple[ParsedName, ...]:
     """Parse the roles or users of a GRANT: one name, or several in brackets."""
     if cursor.at("("):
         return tuple(_parse_names(cursor, "roles or users", "a role or user"))
@@ -78,9 +78,9 @@ def take_grantees(cursor: Cursor) -> tuple[ParsedName, ...]:
     return (ParsedName(word.text, cursor.span(word)),)
 
 
-def take_row_condition(cursor: Cursor) -> Expression:
+def parse_row_condition(cursor: Cursor) -> Expression:
     """Parse the WHERE of a GRANT, up to the end of the statement."""
-    return take_expression(
+    return parse_expression(
         cursor, "a condition after WHERE", fix="write it, as in WHERE land = USER('land')", is_end=lambda *_: False
     )
 
@@ -91,7 +91,7 @@ def _parse_column(cursor: Cursor) -> ParsedGrantColumn:
     if cursor.accept("AS"):
         if not cursor.at("("):
             cursor.raise_unexpected("( after AS", fix=f"write the mask in brackets: {word.text} AS (mask_text(...))")
-        mask = take_bracketed(cursor)
+        mask = parse_bracketed(cursor)
     return ParsedGrantColumn(ParsedName(word.text, cursor.span(word)), mask)
 
 

@@ -8,7 +8,7 @@ from waterclock.flow.key_options import KeyOptions, KeyOrder
 from waterclock.timelabel.duration import Duration
 
 
-def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
+def parse_stays(cursor: Cursor) -> ParsedKeyStays | None:
     """Parse PAST and ORDER BY between KEY and ELSE; return None if there is neither. Raises E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()

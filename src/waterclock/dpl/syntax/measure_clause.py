@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
-from waterclock.dpl.syntax.expressions import take_expression
+from waterclock.dpl.syntax.expressions import parse_expression
 from waterclock.dpl.syntax.statements import ParsedMeasure
 from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.period import parse_period
 
 
-def take_measures(cursor: Cursor) -> tuple[ParsedMeasure, ...]:
+def parse_measures(cursor: Cursor) -> tuple[ParsedMeasure, ...]:
     """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises E102 for an invalid period."""
     measures = [_parse_measure(cursor)]
     while cursor.accept(","):
@@ -30,7 +30,7 @@ def _parse_measure(cursor: Cursor) -> ParsedMeasure:
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()
         return ParsedMeasure(None, None, cursor.span_since(start))
-    expression = take_expression(
+    expression = parse_expression(
         cursor, "an aggregate, or PROFILE", fix="write it as in MEASURE sum(amount) AS revenue"
     )
     near = did_you_mean(expression.text.upper(), ("PROFILE",))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.expressions import take_expression
+from waterclock.dpl.syntax.expressions import parse_expression
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedTemporal
 from waterclock.flow.enums import Mode
@@ -23,8 +23,8 @@ _DELETE_FIX = "write it as in DELETE WHEN is_deleted"
 _ARTICLES = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
-def take_mode(cursor: Cursor) -> ParsedMode:
-    """Parse a mode, beginning with its word."""
+def parse_mode(cursor: Cursor) -> ParsedMode:
+    """Parse APPEND, REPLACE, MERGE or TEMPORAL with its options."""
     start = cursor.index
     word = cursor.take()
     if word.upper == "APPEND":
@@ -35,7 +35,7 @@ def take_mode(cursor: Cursor) -> ParsedMode:
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):
-            where = take_expression(cursor, "a condition", fix="write it as in REPLACE WHERE country = 'EU'")
+            where = parse_expression(cursor, "a condition", fix="write it as in REPLACE WHERE country = 'EU'")
         return ParsedMode(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
         return _parse_temporal(cursor)
@@ -59,7 +59,7 @@ def _parse_merge(cursor: Cursor) -> ParsedMode:
     delete_when = None
     if cursor.accept("DELETE"):
         cursor.need("WHEN")
-        delete_when = take_expression(cursor, "an expression", fix=_DELETE_FIX)
+        delete_when = parse_expression(cursor, "an expression", fix=_DELETE_FIX)
     return ParsedMode(Mode.MERGE, keys, order, delete_when)
 
 
@@ -100,11 +100,11 @@ def _find_subclause(cursor: Cursor, ahead: int) -> str | None:
     return "NULLS MISSING" if found == "NULLS VALUE" and following == "MISSING" else found
 
 
-def _take_delete_when(cursor: Cursor) -> Expression:
-    return take_expression(cursor, "an expression", fix=_DELETE_FIX, is_end=_begins_subclause)
+def _parse_delete_when(cursor: Cursor) -> Expression:
+    return parse_expression(cursor, "an expression", fix=_DELETE_FIX, is_end=_begins_subclause)
 
 
-def _take_nulls_missing(cursor: Cursor) -> bool:
+def _parse_nulls_missing(cursor: Cursor) -> bool:
     if cursor.at("("):
         raise cursor.here().refuse(
             "E204",
@@ -123,9 +123,9 @@ _SUBCLAUSE_PARSERS: dict[str, Callable[[Cursor], Any]] = {
     "ON": lambda cursor: cursor.names("keys"),
     "AT": lambda cursor: cursor.name("the time column").text,
     "ORDER BY": lambda cursor: _parse_order(cursor, Mode.TEMPORAL),
-    "DELETE WHEN": _take_delete_when,
+    "DELETE WHEN": _parse_delete_when,
     "TRACK": lambda cursor: cursor.names("attributes"),
-    "NULLS MISSING": _take_nulls_missing,
+    "NULLS MISSING": _parse_nulls_missing,
     "NULLS VALUE": lambda cursor: cursor.names("attributes") if cursor.at("(") else (),
     "FILL FORWARD": lambda _: True,
 }

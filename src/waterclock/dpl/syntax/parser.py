@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.column_clause import list_column_names
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import foreign_clause_error, foreign_statement_error
-from waterclock.dpl.syntax.grant_clause import take_rights
+from waterclock.dpl.syntax.grant_clause import parse_rights
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.query_errors import find_similar_beginning, misspelt_word_error
 from waterclock.dpl.syntax.source_text import SourceText, Span, span_between
@@ -34,8 +34,8 @@ from waterclock.dpl.syntax.tokens import (
     statements_of,
     words_of,
 )
-from waterclock.dpl.syntax.type_names import skip_brackets, take_type
-from waterclock.dpl.syntax.when_clause import has_choice, take_choices
+from waterclock.dpl.syntax.type_names import parse_type, skip_brackets
+from waterclock.dpl.syntax.when_clause import has_choice, parse_choices
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
 from waterclock.flow.enums import TableType
@@ -138,7 +138,7 @@ class _StatementParser:
 
     def _parse_grant(self) -> Statement:
         cursor, kind = self.cursor, StatementKind.GRANT
-        name, span = take_rights(cursor), cursor.span(cursor.peek(-1))
+        name, span = parse_rights(cursor), cursor.span(cursor.peek(-1))
         if cursor.at("("):
             self._read_guarded("COLUMNS", lambda: read_clause("COLUMNS", cursor, kind), cursor.index, brackets=True)
         for word, is_needed in (("ON", True), ("TO", True), ("WHERE", False)):
@@ -348,7 +348,7 @@ class _StatementParser:
             )  # fmt: skip
             return
         condition = when_clause.value if when_clause is not None else None
-        whens, last, errors = take_choices(self.raw.source, tokens, condition, name=self.name)
+        whens, last, errors = parse_choices(self.raw.source, tokens, condition, name=self.name)
         self.errors.extend(errors)
         self.failed |= {"WHEN", "AS"} if errors else set()
         self.clauses = [clause for clause in self.clauses if clause.word != "WHEN"]
@@ -361,13 +361,13 @@ class _StatementParser:
         parameters: list[tuple[str, str]] = []
         cursor.need("(", fix="write parameters in brackets, as in (cents INT), or () without parameters")
         while not cursor.accept(")"):
-            parameters.append((cursor.plain_name("a parameter").text, take_type(cursor)))
+            parameters.append((cursor.plain_name("a parameter").text, parse_type(cursor)))
             if not cursor.accept(",") and not cursor.at(")"):
                 cursor.raise_unexpected(
                     "a comma or ) after the parameter", fix="put a comma before the next, or close the list with )"
                 )
         cursor.need("RETURNS")
-        returns = take_type(cursor)
+        returns = parse_type(cursor)
         cursor.need("RETURN", fix="add the result: RETURN expression")
         if cursor.is_done:
             cursor.raise_unexpected("an expression after RETURN", fix="write the result, as in RETURN cents / 100")

@@ -28,7 +28,7 @@ _EFFECTS = {
 }
 
 
-def take_otherwise(cursor: Cursor) -> RuleActions:
+def parse_otherwise(cursor: Cursor) -> RuleActions:
     """Parse the ELSE actions after a rule; empty if there are none.
 
     Raises E204 for an unknown action, E209 for INTO, E270 and E271 for a wrong order, E273 for an invalid limit.

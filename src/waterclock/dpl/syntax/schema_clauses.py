@@ -11,7 +11,7 @@ from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.similar_names import did_you_mean
 
 
-def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
+def parse_on_schema_change(cursor: Cursor) -> OnSchemaChange:
     """Parse the action of ON SCHEMA CHANGE. Raises E290 for an unknown action."""
     action = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
     if action is None:
@@ -19,7 +19,7 @@ def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
     return action
 
 
-def take_compatible(cursor: Cursor) -> Compatibility:
+def parse_compatible(cursor: Cursor) -> Compatibility:
     """Parse the value of COMPATIBLE: a direction, and an optional TRANSITIVE. Raises E290 for unknown words."""
     mode = next((each for each in Compatible if cursor.accept(each.value)), None)
     if mode is None:

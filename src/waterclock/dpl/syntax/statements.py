@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.flow.declarations import Column, Options, PythonFunction
-from waterclock.flow.enums import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, WindowSignal
 from waterclock.flow.key_options import KeyOptions
 from waterclock.flow.rule_actions import RuleActions
 from waterclock.timelabel.duration import Duration
@@ -260,7 +260,7 @@ class ParsedWas:
 class ParsedAwait:
     """A parsed AWAIT: its kind, the marker's name or the query, and the longest wait (None: no limit)."""
 
-    sign: Sign
+    sign: WindowSignal
     text: str
     within: Duration | None
     span: Span

@@ -35,7 +35,7 @@ _CASTS = frozenset({"CAST", "TRY_CAST"})
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
-def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
+def parse_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     """Parse a Spark SQL type; return its text. `is_stored`: also refuse types that tables cannot store. Raises E219.
 
     With `is_stored`, also raises E212 for two fields of a STRUCT whose names are equal regardless of case.
@@ -112,7 +112,7 @@ def _parse_inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
             if is_stored and fields.setdefault(name.lower(), name) is not name:
                 raise equal_fields_error(span, fields[name.lower()], name)
             cursor.accept(":")
-        take_type(cursor, is_stored=is_stored)
+        parse_type(cursor, is_stored=is_stored)
         while cursor.accept("NOT", "NULL") or cursor.at("COMMENT"):
             if cursor.accept("COMMENT"):
                 cursor.text("a comment")
@@ -155,7 +155,7 @@ def unknown_cast_types(source: SourceText, tokens: Sequence[Token]) -> Iterator[
         end = next((at for at in range(begin, len(tokens)) if tokens[at].token_type in _TEXTS), len(tokens))
         inner = tokens[begin:end]
         try:
-            take_type(Cursor(source, words_of(source, inner), inner, {}, first_words={}))
+            parse_type(Cursor(source, words_of(source, inner), inner, {}, first_words={}))
         except WaterclockError as error:
             if error.code == "E219":  # other errors are reported as errors of the query's syntax
                 yield error

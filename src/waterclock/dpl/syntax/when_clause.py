@@ -32,7 +32,7 @@ def has_choice(tokens: Sequence[Token]) -> bool:
     return any(True for _ in _find_when_and_else(tokens))
 
 
-def take_choices(
+def parse_choices(
     source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
 ) -> tuple[list[ParsedWhen], ParsedQuery | None, list[WaterclockError]]:
     """Parse the queries after a statement's header; return those with a WHEN, the query of the ELSE, and all errors.

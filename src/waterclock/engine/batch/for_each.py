@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def gather_each(
+def collect_for_each(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.engine.batch.bound_inputs import BoundInputs
-from waterclock.engine.batch.for_each import gather_each
+from waterclock.engine.batch.for_each import collect_for_each
 from waterclock.engine.batch.given_up_batches import build_stand_in_rows
 from waterclock.engine.batch.late_rows import reopen_windows
 from waterclock.engine.batch.publish import publish_frame
@@ -20,7 +20,7 @@ from waterclock.engine.batch.table_schema_changes import find_new_schema
 from waterclock.engine.batch.transform_slices import transform_slices
 from waterclock.engine.collect.collect import read_source_windows
 from waterclock.engine.collect.collect_result import CollectResult
-from waterclock.engine.collect.linked_projects import gather_linked
+from waterclock.engine.collect.linked_projects import collect_linked_table
 from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.collect.source_schema_changes import add_columns_to_notes, find_source_changes, fit_columns
 from waterclock.engine.run_context import RunContext
@@ -125,9 +125,9 @@ def _gather_rows(
     work: RunContext, spark: SparkSession, table: Table, group: Group, bound: BoundInputs, now: datetime
 ) -> CollectResult:
     if bound.linked:
-        return gather_linked(work, spark, table, bound.linked)
+        return collect_linked_table(work, spark, table, bound.linked)
     if table.each is not None:
-        return gather_each(work, spark, table, group, bound.pins)
+        return collect_for_each(work, spark, table, group, bound.pins)
     return read_source_windows(work, spark, table, group, bound.again, now, bound.owned)
 
 

@@ -186,10 +186,10 @@ def _windows_frame(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
 
 
 def read_for_all_windows(work: RunContext, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
-    """Return the rows that windows read of one table, with the window's number unless all windows read the same.
+    """Return the rows of one input for all windows of a group in one DataFrame.
 
-    Cost: no job here, and one scan however many windows there are. None if a window reads anything but sealed slices,
-    such as the state of a MERGE table.
+    A column has the window's number, unless all windows read the same rows. None if a window reads anything but sealed
+    slices, such as the state of a MERGE table. Cost: no job here, and one scan for any number of windows.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
     if read_same_rows(shown):

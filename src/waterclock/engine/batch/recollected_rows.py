@@ -25,7 +25,7 @@ from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.column_casts import ConformedRows, conform
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.quarantined_rows import read_original_rows
+from waterclock.storage.slices.quarantine_reading import read_original_rows
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.rule_marks import ROW_TEXT
 from waterclock.timelabel.label import TIMELABEL, label_of

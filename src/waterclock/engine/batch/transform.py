@@ -19,7 +19,7 @@ from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.missing_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.checks import is_of_key
+from waterclock.flow.checks import is_key_past_read
 from waterclock.flow.declarations import Flat, Table, TableReference
 from waterclock.flow.flats import flats_of
 from waterclock.flow.shared_views import table_with_rows
@@ -115,7 +115,7 @@ def _window_rows(
     absent: AbsentParents | None = None,
 ) -> DataFrame:
     frames: _Frames = {}
-    for pinned in (each for each in reads if not is_of_key(each.read)):
+    for pinned in (each for each in reads if not is_key_past_read(each.read)):
         frame = frame_of(spark, work.lake, work.flow, pinned)
         # a partial batch reads several spans of one table
         frames[pinned.read] = frames[pinned.read].unionByName(frame) if pinned.read in frames else frame

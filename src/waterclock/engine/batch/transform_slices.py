@@ -19,7 +19,7 @@ from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.reads.missing_parents import AbsentParents
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.checks import is_of_key
+from waterclock.flow.checks import is_key_past_read
 from waterclock.flow.declarations import Column, Table
 from waterclock.planner.plan import Batch, Group
 from waterclock.spark_sql import is_internal
@@ -54,7 +54,7 @@ def transform_slices(
         shaped = _conform_rows(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
-        pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_of_key(each.read)]
+        pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_key_past_read(each.read)]
         of_nothing = all(_has_no_rows(work, each) for each in pinned)
         own = tuple(batch.label for batch in batches)
         marked = mark_orphans(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
@@ -75,7 +75,7 @@ def _read_own_past(
     work: RunContext, spark: SparkSession, table: Table, bound: BoundInputs, batches: Sequence[Batch]
 ) -> DataFrame | None:
     """Return the table's own rows of earlier labels in which its KEY must not repeat, or None if there are none."""
-    found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
+    found = [each for batch in batches for each in bound.pins[batch.label] if is_key_past_read(each.read)]
     if not found or not any(each.rows for each in found[0].slices):
         return None
     if len(found) > 1:

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.interface import CompletenessCollector
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
 
-_WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "the next item", Sign.QUERY: "the sign of the query"}
+_WORDS = {
+    WindowSignal.MARKER: "the marker",
+    WindowSignal.NEXT: "the next item",
+    WindowSignal.QUERY: "the sign of the query",
+}
 
 
 def has_sign(work: RunContext, table: Table, window: Window) -> bool:

@@ -42,7 +42,7 @@ READ_AT = "read_at"
 _OWN, _CARRIED = "_waterclock_own", "_waterclock_carried"
 
 
-def gather_changes(
+def collect_changes(
     work: RunContext, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: ChangeCollector
 ) -> CollectResult:
     """Read the changes of a source's rows since the previous batch, up to the end of the group's only window."""

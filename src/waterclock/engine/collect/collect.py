@@ -23,7 +23,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.engine.collect.arrivals import assign_items
 from waterclock.engine.collect.await_signals import require_signs
-from waterclock.engine.collect.changes import gather_changes
+from waterclock.engine.collect.changes import collect_changes
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.collect.lookback import find_arrival_slack, windows_read
 from waterclock.engine.collect.positions import Owned, range_to_dict
@@ -100,7 +100,7 @@ def _gather_rows(
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
         return _read_windows(work, spark, table, group, again, unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
-        return gather_changes(work, spark, table, group, unit, collector)
+        return collect_changes(work, spark, table, group, unit, collector)
     if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
         return _read_snapshot(spark, table, group, now, unit, collector)
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")

@@ -32,8 +32,10 @@ def pin_link(work: RunContext, table: Table, group: Group) -> tuple[LinkedPin, .
     return tuple(work.links.pins(table, [batch.window for batch in group.batches]))
 
 
-def gather_linked(work: RunContext, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]) -> CollectResult:
-    """Build the rows of the pinned versions. Nothing is evaluated yet."""
+def collect_linked_table(
+    work: RunContext, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]
+) -> CollectResult:
+    """Build a lazy DataFrame of the pinned versions of another project's table."""
     if table.source is None:
         raise AssertionError(f"{table.name} collects from nowhere")
     unit = work.connections.resolve_unit(table.source.unit)

@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Group
 from waterclock.storage.slices.manifest import read_manifest
-from waterclock.storage.slices.quarantined_rows import read_original_rows
+from waterclock.storage.slices.quarantine_reading import read_original_rows
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -90,7 +90,10 @@ def _refuse_lines(table: Table, aside: DataFrame) -> None:
 
 
 def source_notes_of(work: RunContext, table: Table, piece: Slice) -> Mapping[str, Any]:
-    """Return the source notes of a label, from the ledger if its manifest is damaged."""
+    """Return what the connector recorded about a label's source, such as a scan position or file names.
+
+    It is read from the manifest, or from the ledger if the manifest is damaged.
+    """
     try:
         return read_manifest(work.folder(table), piece.slice_path).source
     except WaterclockError:

@@ -13,7 +13,7 @@ from waterclock.engine.collect.arrivals import complete_until
 from waterclock.engine.collect.await_signals import has_sign, is_wait_over
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.declarations import Table, Unit
-from waterclock.flow.enums import Batching, Sign
+from waterclock.flow.enums import Batching, WindowSignal
 from waterclock.planner.plan import Batch, Group
 from waterclock.timelabel.window import Window
 
@@ -61,7 +61,7 @@ class SourceClocks:
         """
         table = self._work.flow.tables[group.table]
         awaits = None if group.is_made_of_kept or table.source is None else table.source.awaits
-        if awaits is None or awaits.sign is Sign.NEXT:
+        if awaits is None or awaits.sign is WindowSignal.NEXT:
             group = self._keep_passed(table, group)
         return group if awaits is None or not group.batches else self._keep_signed(table, awaits, group)
 

@@ -105,7 +105,7 @@ def _find_renamed(work: RunContext) -> None:
         if table.was is None or name in known or table_exists(work.lake.folder(name)):
             continue
         if table_exists(work.lake.folder(table.was)):
-            work.ledger.maintenance.take_folder(name, table.was, work.lake.location(table.was))
+            work.ledger.maintenance.record_former_name_and_folder(name, table.was, work.lake.location(table.was))
     work.former = work.ledger.declared.former()
     work.lake = replace(work.lake, folders=work.former.folders)
 

@@ -37,7 +37,7 @@ from waterclock.errors import WaterclockError, raise_all
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference, signature_of
-from waterclock.ledger.rebuild_errors import cannot_recut
+from waterclock.ledger.rebuild_errors import changed_windows_error
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
 from waterclock.storage.folds.older_states import state_from
@@ -171,7 +171,7 @@ def _find_resolvable_claims(work: RunContext, table: Table) -> frozenset[int]:
 def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:
     cut = [difference for difference in differs if difference[0] not in _CHANGEABLE_PARTS]
     if cut:
-        return cannot_recut(table.name, cut, str(table.place))
+        return changed_windows_error(table.name, cut, str(table.place))
     return missing_column_error(work, table, _current_slices(work, table), differs)
 
 

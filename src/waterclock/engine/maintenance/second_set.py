@@ -39,8 +39,11 @@ _LATEST = "LATEST("
 
 
 @dataclass(frozen=True, slots=True)
-class SetLake(Lake):
-    """The storage of a second set of tables. Tables in `live_tables` are read from the live storage."""
+class RebuildLake(Lake):
+    """Storage of `rebuild --all`: rebuilt tables are in a folder of their own.
+
+    The tables in `live_tables` are read in place.
+    """
 
     live: Lake
     live_tables: frozenset[str]
@@ -157,7 +160,7 @@ def _find_removed_end(
 def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
     """Build the run context of the second set. Its ledger has the collected slices, and none made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
-    lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
+    lake = RebuildLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
         replace(live.project, flow=cut.flow),
         ledger,

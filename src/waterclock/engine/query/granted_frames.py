@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Flow, Query
 from waterclock.flow.grants import Grant
 from waterclock.flow.table_visibility import TableVisibility, form_of
 from waterclock.permissions.users_and_roles import Person
-from waterclock.planner.ticks import read_tick
+from waterclock.planner.query_ticks import read_tick
 from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:

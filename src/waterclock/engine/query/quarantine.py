@@ -19,7 +19,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Mode
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.quarantined_rows import quarantined_frame
+from waterclock.storage.slices.quarantine_reading import quarantined_frame
 from waterclock.storage.slices.row_filter import FILE, FILE_ROW, INPUT, MASK, ROW
 from waterclock.timelabel.label import TIMELABEL, label_of
 

@@ -20,7 +20,7 @@ from waterclock.planner.as_of_errors import (
 from waterclock.planner.known_states import Conflict, KnownStates, current_history
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
-from waterclock.planner.ticks import LATEST, Ticks, read_tick
+from waterclock.planner.query_ticks import LATEST, Ticks, read_tick
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
@@ -94,7 +94,7 @@ def require_tick(flow: Flow, asked: RequestedTick) -> None:
 
 
 def resolve_tick(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
-    """Resolve the tick as of which a query reads several tables and views (see `MomentFinder.moment`)."""
+    """Resolve the tick and the ledger instant at which a query reads its tables. See `MomentFinder.moment`."""
     return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
@@ -137,7 +137,7 @@ class MomentFinder:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the tick, and the instant of knowledge, that answer one request."""
+    """The search for the tick, and the known-at instant, that answer one request."""
 
     questions: MomentFinder
     ticks: Ticks

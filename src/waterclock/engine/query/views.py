@@ -13,7 +13,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.open_windows import open_windows_table, tables_by_view
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.open_windows import ClosingTicks
-from waterclock.planner.ticks import Ticks
+from waterclock.planner.query_ticks import Ticks
 
 
 def find_viewed_table(flow: Flow, name: str) -> str | None:

@@ -80,10 +80,9 @@ def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
 
 
 def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
-    """Return the claims that emptied a table, by a reset or a change of its windows, each with its instant.
+    """Return the claims that emptied a table (reset or changed windows) and their instants, oldest first.
 
-    The claims are in order. They ended all revisions of earlier claims. A publish that was only declared again has the
-    claim 0.
+    Revisions of earlier claims are not current any more. Claim 0: a publish was declared again, without a claim.
     """
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})

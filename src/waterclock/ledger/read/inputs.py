@@ -90,7 +90,10 @@ def any_readers() -> sa.ColumnElement[bool]:
 
 
 def build_overlap_values(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
-    """Return the parameters of `extend_to_readers` and `any_readers`, for an interval of some tables."""
+    """Build the bind parameters of `extend_to_readers` and `any_readers`.
+
+    They select batches that read any of these tables in [low, high).
+    """
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER
     return {"names": tables, "low": low, "high": high, "reach": reach}

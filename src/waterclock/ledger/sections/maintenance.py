@@ -53,7 +53,7 @@ class MaintenanceSection(Section):
     recuts_of = DatabaseMethod(current_set.recuts_of)
     list_emptying_claims = DatabaseMethod(current_set.list_emptying_claims)
     record_set = DatabaseMethod(rebuilt_tables.record_set)
-    take_folder = DatabaseMethod(renaming.take_folder)
+    record_former_name_and_folder = DatabaseMethod(renaming.record_former_name_and_folder)
     seed = DatabaseMethod(rebuilt_tables.seed)
     seed_dropped_windows = DatabaseMethod(rebuilt_tables.seed_dropped_windows)
 

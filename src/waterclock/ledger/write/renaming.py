@@ -193,8 +193,8 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     return renames
 
 
-def take_folder(database: LedgerDatabase, table: str, was: str, location: str) -> None:
-    """Record a former name of a table and its folder, while a ledger is rebuilt."""
+def record_former_name_and_folder(database: LedgerDatabase, table: str, was: str, location: str) -> None:
+    """During a ledger rebuild, record the former name `was` of a table, and the folder that the table keeps."""
     with database.write() as write:
         write.execute(_SET_FOLDER, {"of": table, "to": location})
         _record_former_name(write, was, table, is_code=False)

@@ -101,8 +101,8 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
     """Recreate a table whose log was lost. Its versions continue after `above`, the last known one.
 
-    So a record of an older version never refers to a new version with the same number. Cost: 10 ms for each version
-    there was.
+    So a record of an older version never refers to a new version with the same number. Cost: 10 ms per recorded
+    version.
     """
     forget_open_table(folder)
     create_table(folder, schema, is_partitioned=is_partitioned, project=project)

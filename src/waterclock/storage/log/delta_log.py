@@ -121,7 +121,10 @@ def read_claims(folder: str, version: int, *, project: str) -> frozenset[int]:
 
 
 def last_version_with_same_rows(folder: str, version: int) -> int:
-    """Return the newest version up to which no commit after `version` changed data; OPTIMIZE may have moved rows."""
+    """Return the newest version that has the same rows as `version`.
+
+    Later commits may only have moved rows, as OPTIMIZE does.
+    """
     try:
         for number, text in _commits(folder, version, None):
             if any(map(_changes_data, _actions(folder, number, text))):

@@ -1,6 +1,10 @@
 """Writes, describes, checks and reads sealed slices, which are written once, each with a manifest.
 
-`writer` writes and seals slices, `manifest` describes them, and `read` reads them. `row_filter` and `rule_marks`
-separate rows that break rules, and `quarantined_rows` reads these. `damage`, `digest` and `reseal` check and repair
-slices.
+Start here for:
+
+- writing and sealing a slice: `writer`; without writing rows: `hard_links`; its description: `manifest`
+- reading its rows: `read`; its quarantined rows: `quarantine_reading`
+- rules that remove rows: `row_filter`, applied by `rule_marks`; rules on inputs: `input_filter`
+- checks and repairs: `damage`, `digest`, `reseal`
+- the slices of a table's folder: `inventory`
 """

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
-from waterclock.http.client import HttpResponse, NoResponse, TooBig, send_once
+from waterclock.http.client import HttpResponse, NoResponse, ResponseTooLargeError, send_once
 from waterclock.permissions.users_and_roles import OidcSettings
 from waterclock.ui.oidc.id_tokens import Identity, RejectedToken, UnknownKey, identity_of, keys_of, verify_id_token
 
@@ -197,7 +197,7 @@ class Provider:
                 method, address, most=_MOST_BYTES, timeout=min(_TIMEOUT, self.seconds), seconds=self.seconds,
                 headers=headers, content=content,
             )  # fmt: skip
-        except TooBig:
+        except ResponseTooLargeError:
             self._refuse(f"the answer of {address} is larger than {_MOST_BYTES} bytes", "ask the provider's operator")
         except NoResponse as error:
             why = f"{error.why}: {error.certificate}" if error.certificate else error.why

@@ -21,7 +21,7 @@ from waterclock.connectors.postgres.database import database_of
 from waterclock.connectors.spark_frames import DIRECT_ROWS
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 
@@ -422,7 +422,7 @@ def test_a_query_says_whether_all_of_a_window_is_there(
 ) -> None:
     database.run("CREATE TABLE loads AS SELECT '2013-01-01 12:00Z'::timestamptz AS upto, '20130101000000' AS label")
     window = Window(DAY, DAY + ONE_DAY)
-    awaits = Awaits(Sign.QUERY, query)
+    awaits = Awaits(WindowSignal.QUERY, query)
     assert collector(database).has_sign(database.unit, awaits, window, "Europe/Berlin") is bool(is_there)
 
 
@@ -430,5 +430,8 @@ def test_a_query_for_a_sign_changes_nothing(database: PostgresDatabase) -> None:
     database.run("CREATE TABLE loads (upto timestamptz)")
     with pytest.raises(WaterclockError, match="read-only"):
         collector(database).has_sign(
-            database.unit, Awaits(Sign.QUERY, "DELETE FROM loads RETURNING 1"), Window(DAY, DAY + ONE_DAY), "UTC"
+            database.unit,
+            Awaits(WindowSignal.QUERY, "DELETE FROM loads RETURNING 1"),
+            Window(DAY, DAY + ONE_DAY),
+            "UTC",
         )

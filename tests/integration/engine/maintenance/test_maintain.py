@@ -16,9 +16,9 @@ from tests.integration.engine.maintenance.test_ledger_rebuild import lose, rebui
 from tests.tiny import Heard, Tiny, day, described
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.maintenance.dropping import drop
-from waterclock.engine.maintenance.dropping import find_droppable_windows as droppable
 from waterclock.engine.maintenance.maintain import TableMaintenance, find_maintenance, maintain_table
+from waterclock.engine.maintenance.user_drop import drop
+from waterclock.engine.maintenance.user_drop import find_droppable_windows as droppable
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults

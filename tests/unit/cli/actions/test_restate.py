@@ -108,7 +108,7 @@ def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> N
         (("shop.orders", "2019-01"), "E513"),
         (("shop.orders", "2031-01-01"), "E513"),
         (("sales.by_country", "2024-11-18"), "E519 sales.by_country contains no COLLECT"),
-        (("web.visits", "2024-11-18"), "an item does not arrive again"),
+        (("web.visits", "2024-11-18"), "sources do not send them again"),
         (("shop.customers", "2024-11-18..2024-11-19"), None),
     ],
 )

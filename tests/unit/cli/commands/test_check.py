@@ -68,7 +68,7 @@ def test_files_with_a_date_in_their_names_that_nothing_declares_are_warned_of(fr
         collect.write_text(told + more.format(f" OPTIONS (stamp '{stamp}')"))
         assert "W203" not in ask("check", "--project", str(fresh)).stdout
     collect.write_text(told + more.format(" OPTIONS (stamp 'yyyyMMdd')"))
-    assert "E335 stamp is 'yyyyMMdd'" in ask("check", "--project", str(fresh)).stdout
+    assert "E335 invalid stamp 'yyyyMMdd'" in ask("check", "--project", str(fresh)).stdout
 
 
 def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_place(fresh: Path) -> None:

@@ -32,7 +32,7 @@ from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 
@@ -285,7 +285,7 @@ def test_a_sign_is_what_is_true_to_the_server(database: MysqlDatabase, value: st
     database.run(f"CREATE TABLE loads (done {kind})")
     database.run(f"INSERT INTO loads VALUES ({value})")
     collector = CONNECTOR.collector(database.setting)
-    awaits = Awaits(Sign.QUERY, "SELECT done FROM loads")
+    awaits = Awaits(WindowSignal.QUERY, "SELECT done FROM loads")
     assert collector.has_sign(database.unit, awaits, Window(DAY, DAY + ONE_DAY), "UTC") is is_there
 
 

@@ -20,7 +20,7 @@ import pytest
 from tests.postgres import KEEPER, wait_until
 from tests.systems import PostgresDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
-from waterclock.connectors.postgres import staging
+from waterclock.connectors.postgres import row_merging
 from waterclock.connectors.postgres.connector import CONNECTOR
 from waterclock.connectors.postgres.dialect import DIALECT
 from waterclock.errors import WaterclockError
@@ -325,14 +325,14 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: PostgresDa
 
 
 def _sleep_in_the_middle(database: PostgresDatabase, made: Delivery) -> None:
-    original = staging._copy
+    original = row_merging._copy
 
     def copy_and_sleep(*arguments: Any) -> tuple[int, int]:
         rows = original(*arguments)
         os.kill(os.getpid(), signal.SIGSTOP)
         return rows
 
-    staging._copy = copy_and_sleep  # type: ignore[assignment]
+    row_merging._copy = copy_and_sleep  # type: ignore[assignment]
     deliver(database, made)
 
 

@@ -12,7 +12,7 @@ from waterclock.connectors.sqlite.collection import SqliteCollector
 from waterclock.connectors.sqlite.database import database_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.enums import Sign
+from waterclock.flow.enums import WindowSignal
 from waterclock.timelabel.window import Window
 
 HOUR = Window(datetime(2024, 3, 31, 0, 30, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, tzinfo=UTC))
@@ -26,7 +26,7 @@ def database(tmp_path: Path) -> SqliteDatabase:
 
 
 def says(database: SqliteDatabase, query: str, zone: str = "UTC") -> bool:
-    awaits = Awaits(Sign.QUERY, query)
+    awaits = Awaits(WindowSignal.QUERY, query)
     return SqliteCollector(database_of(database.setting)).has_sign(unit_of("ops", "a"), awaits, HOUR, zone)
 
 

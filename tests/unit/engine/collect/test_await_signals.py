@@ -14,12 +14,12 @@ from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.declarations import Table, Unit
-from waterclock.flow.enums import Batching, Mode, Sign
+from waterclock.flow.enums import Batching, Mode, WindowSignal
 from waterclock.planner.plan import Group
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.window import Window
 
-MARKER = Awaits(Sign.MARKER, "_SUCCESS")
+MARKER = Awaits(WindowSignal.MARKER, "_SUCCESS")
 
 
 @dataclass
@@ -77,7 +77,7 @@ def test_a_table_that_goes_in_order_stops_at_the_first_that_waits() -> None:
 
 
 def test_what_is_next_waits_for_the_clock_too() -> None:
-    awaits = Awaits(Sign.NEXT)
+    awaits = Awaits(WindowSignal.NEXT)
     assert passed(
         awaiting(awaits), Signed(day(3), signs=frozenset({1, 2})), group("shop.orders", 1, 2, 3), now=day(10)
     )[0] == [[1, 2]]

@@ -15,7 +15,7 @@ from tests.unit.engine.maintenance.test_reset import APPENDED, CLICKS, NOW, decl
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.maintenance import dropping, maintain, rebuild
+from waterclock.engine.maintenance import maintain, rebuild, user_drop
 from waterclock.engine.maintenance.repair import find_slices
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
@@ -169,12 +169,12 @@ def test_a_rebuild_of_all_tables_is_refused_beside_that_of_one(
 
 def test_no_window_is_dropped_beside_a_rebuild(work: RunContext, meanwhile: Meanwhile) -> None:
     """The rebuild has read its slices, and would show it again."""
-    found = dropping.WindowsToDrop(work.flow.tables[CLICKS], day(2), (day(1),), 2, NOW)
+    found = user_drop.WindowsToDrop(work.flow.tables[CLICKS], day(2), (day(1),), 2, NOW)
     refused: list[str] = []
 
     def drop() -> None:
         try:
-            dropping.drop(work, found, why="old")
+            user_drop.drop(work, found, why="old")
         except WaterclockError as error:
             refused.append(f"{error.code} {error.what}")
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from tests import stocks
 from tests.pages import TOKEN
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.ui.guard import Guard
+from waterclock.ui.request_guard import Guard
 
 PATHS = (
     "/", "/today", "/catalog", "/tables/marts.revenue", "/lineage", "/lineage/marts.revenue",

@@ -81,7 +81,7 @@ class Ticks:
         name, (first, _) = next(iter(self.find_awaited_windows(tables).items()), (None, (self.now, self.now)))
         raise WaterclockError(
             "E523",
-            "there is no tick at which all of it is settled",
+            "no tick was found at which all of the queried tables are settled",
             where=f"{name}@{label_of(self.graph.nodes[name].table.cadence.floor(first))}" if name else None,
             why=f"queried: {', '.join(sorted(tables))}",
             fix="`waterclock status` shows the missing batches; --as-of TICK chooses another tick",

@@ -14,7 +14,7 @@ from waterclock.flow.enums import Mode
 from waterclock.flow.merge_settings import Temporal
 from waterclock.planner.as_of_errors import unmade_windows_error
 from waterclock.planner.planning import Planner
-from waterclock.planner.ticks import Ticks, read_tick
+from waterclock.planner.query_ticks import Ticks, read_tick
 
 NOW = at("2013-01-05 03:00")
 A = collect("a")

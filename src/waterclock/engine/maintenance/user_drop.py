@@ -44,8 +44,9 @@ def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels,
     """
     refuse_during_rebuild(work, is_read_only=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
-        kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
-        why = f"it is {kind}, which has no windows of its own"
+        is_publish = table.kind is Kind.PUBLISH
+        why = "it is a destination" if is_publish else f"its mode is {table.mode.name}"
+        why = f"{why}: its rows do not belong to single windows"
         raise _drop_error(
             table,
             "has no windows to drop",

@@ -4,7 +4,7 @@ import pytest
 
 from tests.specifying import feature
 from waterclock.flow.declarations import Place
-from waterclock.specs.parsing import read_feature
+from waterclock.specs.feature_files import read_feature
 
 TEXT = """
 @money

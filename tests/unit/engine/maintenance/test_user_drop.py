@@ -17,9 +17,9 @@ from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.maintenance import dropping, maintain
-from waterclock.engine.maintenance.dropping import WindowsToDrop, drop, find_droppable_windows
+from waterclock.engine.maintenance import maintain, user_drop
 from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.user_drop import WindowsToDrop, drop, find_droppable_windows
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
@@ -59,7 +59,7 @@ def test_nothing_is_dropped_that_a_batch_reads_since_the_user_was_asked(
         found = find_droppable_windows(work, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
         assert found.labels == (day(1),)
         if what == "is still read":
-            monkeypatch.setattr(dropping, "_find_oldest_needed", lambda *_: day(1))
+            monkeypatch.setattr(user_drop, "_find_oldest_needed", lambda *_: day(1))
         else:
             request = ClaimRequest(
                 table.name, (day(3),), "c", work.flow.fingerprint, "desk:2", "bob", day(4), 60, target_version=3
@@ -124,7 +124,7 @@ def test_nothing_is_dropped_where_something_began_since_the_last_check(
             flow = clicks.flow.fingerprint
             clicks.ledger.claims.take(ClaimRequest(table.name, (day(3),), "c", flow, "desk:2", "bob", day(4), 60, 3))
 
-    monkeypatch.setattr(dropping, "require_log", begin)
+    monkeypatch.setattr(user_drop, "require_log", begin)
     with pytest.raises(WaterclockError) as refused:
         drop(clicks, found, why="old")
     assert refused.value.code == ("E644" if beside == "a rebuild" else "E407")
