@@ -116,7 +116,8 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | declared}
     _refuse_missing_columns(table, gone.keys())
-    left_out = _find_ignored_columns(frame, columns, (stored.keys() or _initial_columns(collected)) | declared)
+    before = stored.keys() or _initial_columns(collected)
+    left_out = _find_ignored_columns(frame, columns, before | declared) if before else ()
     if left_out:
         frame = frame.drop(*left_out)
     if table.is_fold:
@@ -142,7 +143,7 @@ def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType |
 
 def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
     """Return the new columns to remove under IGNORE, which an open list would otherwise add to the table."""
-    if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
+    if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open:
         return ()
     return tuple(
         name for name in frame.columns if name.lower() not in known and name != TIMELABEL and not is_hidden(name)
@@ -152,7 +153,7 @@ def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet
 def _initial_columns(collected: Collected) -> frozenset[str]:
     """Return the columns of the oldest label in a table's first batches: they become the table's columns."""
     by_label = collected.seen_by_label
-    return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))
+    return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else collected.seen))
 
 
 def _refuse_missing_columns(table: Table, gone: AbstractSet[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from tests.ledgers import SOMEWHERE
 from tests.tiny import CONNECTIONS, day
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.connectors.interface import Collected
@@ -22,6 +23,7 @@ from waterclock.engine.collect.source_schema_changes import SourceChanges, find_
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import open_workplace
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Column
 from waterclock.flow.enums import Mode
 from waterclock.flow.merge_settings import Merge
 
@@ -128,3 +130,17 @@ def test_a_column_by_which_rows_are_deleted_must_be_there(
         assert refused.value.code == "E771"
     else:
         assert fit_columns(table, Collected(frame), stored).frame is frame
+
+
+@pytest.mark.parametrize("seen", [{"id": "BIGINT", "city": "STRING"}, {}])
+def test_the_columns_of_the_first_batch_are_not_new_beside_declared_ones(
+    make_work: Callable[[str], RunContext], seen: dict[str, str]
+) -> None:
+    table = make_work("IGNORE").flow.tables["web.clicks"]
+    table = replace(table, columns=replace(table.columns, named=(Column("id", SOMEWHERE),)))
+    frame: Any = SimpleNamespace(columns=["id", "city"])
+    found = fit_columns(table, Collected(frame, seen=seen), None)
+    assert (found.frame is frame, found.left_out) == (True, ())
+    stored = StructType([StructField("id", LongType())])
+    smaller: Any = SimpleNamespace(columns=["id", "city"], drop=lambda *names: names)
+    assert fit_columns(table, Collected(smaller, seen=seen), stored).left_out == ("city",)
