@@ -48,8 +48,9 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 def _batch_rows(metadata: FileMetaData) -> int:
     """Return the number of rows for a batch of some `_BATCH_BYTES`, if rows are as wide as the file's average."""
-    size = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
-    return max(1, min(BATCH_ROWS, _BATCH_BYTES * metadata.num_rows // max(1, size)))
+    rows: int = metadata.num_rows
+    size: int = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
+    return max(1, min(BATCH_ROWS, _BATCH_BYTES * rows // max(1, size)))
 
 
 def deliverable_batches_of(
