@@ -79,9 +79,7 @@ class Transforms(Collects, Closing):
         if is_left or settled == GONE:  # what would need what was dropped keeps its rows
             return [before]
         if before.asked == "release":
-            assert before.held is not None
-            shown = Option(DONE, before.held)
-            return [shown] if inputs == before.held.inputs else [Option(HELD, before.shown, before.held)]
+            return self._released(table, label, before, inputs, settled)
         is_new = before.status is None or before.asked == "retry"
         if table.has(Partial) and not table.has(Closes):
             found = self._partial(table, label, before, settled, is_behind=is_behind)
@@ -90,13 +88,13 @@ class Transforms(Collects, Closing):
         if settled == NO:
             # what is made of what is not there is not made; made before, it may follow what else has changed, or wait
             waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
-            return [waits] if is_new else [waits, *self._made_again(table, label, before, rows, inputs)]
+            return [waits] if is_new else [waits, *self._made_again(table, label, before, rows, inputs, settled)]
         if is_new:
             made = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
             waits = Option(None, before.shown, None, before.asked)
-            early = self._early(table, label, before)
+            early = self._early(table, label, before, settled)
             return [made, *early, waits] if settled == MAYBE or is_behind else [made, *early]
-        again = self._made_again(table, label, before, rows, inputs)
+        again = self._made_again(table, label, before, rows, inputs, settled)
         return again if settled == YES and not is_behind else [*again, before]
 
     def remakable(self, table: Declared) -> list[int]:
@@ -150,23 +148,49 @@ class Transforms(Collects, Closing):
         inputs, _, rows = self._inputs(table, label)
         return [self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)]
 
-    def _early(self, table: Declared, label: int, before: Option) -> list[Option]:
+    def _released(self, table: Declared, label: int, before: Option, inputs: Inputs, settled: int) -> list[Option]:
+        """Return what a label to be released comes to: with other inputs it stays held.
+
+        It may have been released before they were restated in the same run; then it follows them.
+        """
+        held, stays = before.held, Option(HELD, before.shown, before.held)
+        assert held is not None
+        if inputs == held.inputs:
+            return [Option(DONE, held)]
+        now, own = self.books, self.books[table.name]
+        self.books = self.before | {table.name: own}
+        try:
+            is_as_held = self._inputs(table, label)[0] == held.inputs
+        finally:
+            self.books = now
+        released = Option(DONE, held)
+        if not is_as_held:
+            return [stays]
+        if table.has(Report):
+            return [stays, released]
+        again = self._made_again(table, label, released, self._inputs(table, label)[2], inputs, settled)
+        return [stays, *again] if settled == YES else [stays, *again, released]
+
+    def _early(self, table: Declared, label: int, before: Option, settled: int) -> list[Option]:
         """Return what a label came to that was made before what it reads was restated, and stays so.
 
-        That is where restatements are only reported, and where what was made then is refused.
+        That is where restatements are only reported, where what was made then is refused, and where what it reads is
+        not settled (`settled`), so that it is not made again yet.
         """
         now, own = self.books, self.books[table.name]
         self.books = self.before | {table.name: own}
         try:
-            inputs, settled, rows = self._inputs(table, label)
-            if settled in {NO, GONE}:
+            inputs, was_settled, rows = self._inputs(table, label)
+            if was_settled in {NO, GONE}:
                 return []
             early = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
         finally:
             self.books = now
-        return [early] if table.has(Report) or early.status != DONE else []
+        return [early] if table.has(Report) or early.status != DONE or settled != YES else []
 
-    def _made_again(self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs) -> list[Option]:
+    def _made_again(
+        self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs, settled: int
+    ) -> list[Option]:
         assert before.shown is not None
         judged = self._judged(table, label, rows, self._past(table, label), inputs)
         again = self._outcome(*judged, before)
@@ -175,7 +199,7 @@ class Transforms(Collects, Closing):
         if inputs == before.shown.inputs and not before.shown.is_partial:
             # the code may have changed: then slices that make no difference are seen in what it makes
             return [before] if table.code == before.shown.code else [before, again]
-        return [before] if table.has(Report) else [again, *self._early(table, label, before)]
+        return [before] if table.has(Report) else [again, *self._early(table, label, before, settled)]
 
     def _partial_state(self, table: Declared, label: int, before: Option, settled: int) -> list[Option]:
         """Return what the newest state comes to that may go without some of what it reads; nothing if it waits.

@@ -31,7 +31,7 @@ _LEAST = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class RequestedTick:
-    """The instant that a user asks for: `tick` as text (see `planner.query_ticks.read_tick`), and `known_at` (None: now).
+    """The instant that a user asks for: `tick` as text (see `query_ticks.read_tick`), and `known_at` (None: now).
 
     Only rows that were committed by `known_at` count. With `is_partial`, missing windows are left out, and reported.
     """

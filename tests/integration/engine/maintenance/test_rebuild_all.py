@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 from deltalake import DeltaTable
-from waterclock.engine.maintenance.dropping import drop, find_droppable_windows
 
 from tests.integration.engine.maintenance.test_ledger_rebuild import lose
 from tests.integration.engine.maintenance.test_ledger_rebuild import rebuilt as ledger_rebuilt
 from tests.tiny import Tiny, day, described, evening
 from waterclock.engine.maintenance.rebuild_all import RebuildAllResult, forecast_rebuild, rebuild_all
+from waterclock.engine.maintenance.user_drop import drop, find_droppable_windows
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.runner_name import runner_name

@@ -49,5 +49,5 @@ def test_a_renamed_table_keeps_its_answers(
     work = work_of([table], connections=api, lake=Lake("/nowhere", folders=folders))
     monkeypatch.setattr(for_each, "_read_table_rows", lambda *_: None)
     spark: Any = None
-    for_each.gather_each(work, spark, replace(table, source=source), group("crm.people", 1), {day(1): ()})
+    for_each.collect_for_each(work, spark, replace(table, source=source), group("crm.people", 1), {day(1): ()})
     assert (api.request.table, api.request.stored_as) == ("crm.people", stored_as)
