@@ -15,6 +15,10 @@ _INVALID_CHARACTERS = re.compile(rf"[{re.escape(_ILLEGAL_CHARACTERS)}\r]+")
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
 _DECIMAL = re.compile(r"\s*(?:decimal|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*", re.IGNORECASE)
 
+_DATED = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
+_UNDATED = r"^[\x00-\x20\x7f]*(T?[0-9]{1,2}:|[+-]?[0-9]{5}|-)"
+"""Matches texts that Spark reads as times, although they begin with a time of day or a year beyond 1 to 9999."""
+
 
 def is_internal(name: str) -> bool:
     """Return whether a name is reserved for columns that computations add to rows."""
@@ -72,10 +76,13 @@ def decimal_of(type_text: str) -> tuple[int, int] | None:
 def cast_text(text: str, type_text: str) -> str:
     """Build SQL that casts the text expression `text` to a type. It returns NULL for invalid text.
 
-    Text with more decimal places than a DECIMAL allows is invalid too, unless they are zeros; Spark would round it.
-    Cost: for a DECIMAL, the text is scanned once more.
+    Text with more decimal places than a DECIMAL allows is invalid too, unless they are zeros; Spark would round it. So
+    is a time of day, to which Spark would add today's date, and a year of other than four digits, such as 202311.
+    Cost: for a DECIMAL, a date or a time, the text is scanned once more.
     """
     cast, decimal = f"try_cast({text} AS {type_text})", decimal_of(type_text)
+    if type_text.lower() in _DATED:
+        return f"CASE WHEN NOT {text} RLIKE {sql_text(_UNDATED)} THEN {cast} END"
     if decimal is None:
         return cast
     digit, places = r"\p{Nd}", decimal[1]

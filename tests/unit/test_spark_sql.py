@@ -33,6 +33,7 @@ def test_a_decimal_says_its_digits(type_text: str, told: tuple[int, int] | None)
 
 def test_other_types_are_cast_alone() -> None:
     assert cast_text("`a`", "INT") == "try_cast(`a` AS INT)"
+    assert cast_text("`a`", "DATE").endswith(" THEN try_cast(`a` AS DATE) END")
 
 
 def test_signs_that_no_column_has_are_told_each_once() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
-from waterclock.spark_sql import quote_name, sql_text
+from waterclock.spark_sql import cast_text, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
@@ -105,7 +105,7 @@ def instant_sql(value: str, type_name: str, zone: str) -> str:
     if kind in ("timestamp_ntz", "date"):
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     if kind == "string":
-        parsed = f"try_cast({value} AS TIMESTAMP)"
+        parsed = cast_text(value, "TIMESTAMP")
         has_offset = f"{value} RLIKE {sql_text(_OFFSET)}"
         return f"CASE WHEN {has_offset} THEN {parsed} ELSE to_utc_timestamp({parsed}, {sql_text(zone)}) END"
     raise WaterclockError(
