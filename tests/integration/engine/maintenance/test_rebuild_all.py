@@ -108,6 +108,26 @@ def test_changed_code_holds_for_all_labels_at_once_and_publishes_follow(tiny: Ti
     assert tiny.delivered("SELECT qty FROM total") == [(60,)]
 
 
+@pytest.mark.soak
+def test_a_renamed_column_stops_the_next_batch_and_a_rebuild_renames_it_in_all_labels(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    sales = [(1, "2020-01-01 10:00:00"), (2, "2020-01-02 10:00:00")]
+    tiny.source("sales", "id INT, at TEXT", sales)
+    flow = """
+    COLLECT shop.sales PARTITIONED (id INT, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at;
+    TRANSFORM marts.days PARTITIONED AS SELECT count(*) AS n, max(id) AS newest FROM shop.sales;
+    """
+    tiny.declare(flow)
+    assert not tiny.run(day(2)).failed
+    tiny.declare(flow.replace("AS n, max(id)", "AS orders, CAST(max(id) AS STRING)"))  # of another type, too
+    outcome = tiny.run(day(3))
+    assert [report.error.code for report in outcome.failed if report.error] == ["E610"], described(outcome)
+    rebuilt(tiny, 3)
+    assert tiny.rows("SELECT * EXCEPT (timelabel) FROM marts.days ORDER BY newest") == [(1, "1"), (1, "2")]
+
+
 def forget_runner(tiny: Tiny) -> None:
     """Have the hold's runner be one that has ended: this process plays the one that was killed."""
     with tiny.ledger() as ledger, ledger.maintenance.database.write() as write:
