@@ -162,6 +162,7 @@ def _find_needed_windows(
 def _find_ripe_end(work_facts: _WorkFacts, name: str) -> datetime:
     """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due.
 
+    A window that is done counts, too: with PARTIAL AFTER it may have been made without inputs that are not.
     The newest due window alone would not do: if an input has a longer DELAY, that window would never be ready in time,
     and the next one would always replace it.
     """
@@ -204,7 +205,10 @@ def _lower_ripe_end(work_facts: _WorkFacts, node: Node) -> bool:
     whichever query makes each.
     """
     name = node.table.name
-    end = _find_newest_due_end(work_facts, node, node.table.reads, work_facts.ripe[name])
+    ripe = work_facts.ripe[name]
+    end = _find_newest_due_end(work_facts, node, node.table.reads, ripe)
+    if node.table.partial_after is not None and (done := list(work_facts.snapshot.of(name).covered)):
+        end = max(end, min(ripe, done[-1][1]))
     is_lower = end < work_facts.ripe[name]
     work_facts.ripe[name] = end
     return is_lower

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform
+from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform, until
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
 from waterclock.batches.ledger_snapshot import BatchStatus, InputFact, LedgerSnapshot, Missing, Pause, TableFacts
+from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Mode
 from waterclock.planner.plan import Batch, Plan
@@ -116,6 +117,17 @@ def test_a_partial_batch_is_settled_until_the_rest_is_and_is_made_whole_then() -
     assert (states(whole, "t"), states(whole, "r")) == ({"01-01": "ready"}, {"01-01": "waiting"})
     said = "made without hourly 20130101180000..20130102000000, which has arrived"
     assert (reason(whole, "t", "2013-01-01"), batch(whole).missing) == (said, ())
+
+
+def test_a_state_follows_a_partial_batch_whose_missing_window_is_still_open() -> None:
+    """CLOSE WHEN may leave the books of a window open for a long time."""
+    by_hand = Closes("closed_by_hand()", "FALSE", is_by_hand=True, is_asked=False)
+    books = replace(transform("books", [until("hourly", "6 HOURS")]), start=at("2013-01-01"), closes=by_hand)
+    state = replace(transform("state", ["t"], mode=Mode.REPLACE, is_partitioned=False), start=at("2013-01-01"))
+    tables = flow(HOURLY, books, impatient("books"), state)
+    lacks = {at("2013-01-01"): (Missing("books", at("2013-01-01"), at("2013-01-02")),)}
+    ledger = past(hourly=done(("2013-01-01", "2013-01-02")), t=done(("2013-01-01", "2013-01-02"), partial=lacks))
+    assert states(planned(tables, ledger), "state") == {"01-01": "ready"}
 
 
 def test_a_partial_batch_can_be_asked_for_again_and_lacks_what_is_still_missing() -> None:
