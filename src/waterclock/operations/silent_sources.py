@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.progress_records import LabelRows
+from waterclock.flow.checks import has_row_actions
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.seasonal_baseline import LEAST_SEASONS, SATURDAY, slot_clock
@@ -81,7 +82,7 @@ def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Sil
     Only collects are checked, because the rows of other tables depend on them. Labels whose rows were all dropped by
     rules are no silence.
     Cost: one query of the ledger, a second one for the history of those whose newest label is empty, and one for each
-    that would be returned.
+    that would be returned and has a rule that removes rows.
     """
     collects = [name for name in names if flow.tables[name].kind is Kind.COLLECT]
     empty = past.empty_at_last(collects) if collects else frozenset()
@@ -89,10 +90,12 @@ def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Sil
         return ()
     history = past.newest_rows(sorted(empty), MOST)
     found = (silence_of(flow.tables[name], history.get(name, ())) for name in collects if name in empty)
-    return tuple(each for each in found if each is not None and not _has_dropped_rows(past, each))
+    return tuple(each for each in found if each is not None and not _has_dropped_rows(flow, past, each))
 
 
-def _has_dropped_rows(past: PastSection, silence: Silence) -> bool:
+def _has_dropped_rows(flow: Flow, past: PastSection, silence: Silence) -> bool:
+    if not has_row_actions(flow.tables[silence.table]):
+        return False
     counted = past.newest_counted(silence.table, silence.labels)
     return any(each.measures.get("dropped") for each in counted)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ledgers import flow, table
+from tests.ledgers import SOMEWHERE, flow, table
 from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.batches.progress_records import LabelRows
-from waterclock.flow.enums import Kind
+from waterclock.flow.declarations import Rule
+from waterclock.flow.enums import Action, Kind, Scope
 from waterclock.operations.silent_sources import LEAST, silence_of, silence_words, silences
 
 ZONE = "Europe/Berlin"  # whose clock is put back on 25 October 2026
@@ -124,7 +126,8 @@ def test_a_silence_says_since_when_and_from_where() -> None:
 
 
 def test_a_source_whose_rows_are_all_dropped_is_not_silent() -> None:
-    collected = table("raw.a", partitioned=True, kind=Kind.COLLECT)
+    rule = Rule("v < 9", "small", Scope.ROW, Action.DROP, SOMEWHERE)
+    collected = replace(table("raw.a", partitioned=True, kind=Kind.COLLECT), rules=(rule,))
     rows = [LabelRows(BEGIN + timedelta(days=day), 5 if day < 50 else 0) for day in range(53)]
 
     def found(dropped: int) -> int:

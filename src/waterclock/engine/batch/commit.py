@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -142,21 +142,36 @@ def call_without_damaged_slices(
 
     A damaged slice is left out if its label is one of `labels`, which are replaced, or is requested to be made again:
     until then the table has no rows of it. `do` also gets whether a slice of `labels` was left out. Any other
-    damaged slice stops the batch. Damage is found when slices are read, so `do` is called again after each damaged one.
+    damaged slice stops the batch. Cost: see `call_without_damage`.
     """
-    lost: set[str] = set()
-    while True:
+
+    def call(lost: Mapping[str, datetime]) -> Result:
         steps = list_state_steps(work.ledger, table.name, FOREVER)
         is_whole = any(step.label in labels and step.slice_path in lost for step in steps)
+        return do(tuple(step for step in steps if step.slice_path not in lost), is_whole)
+
+    return call_without_damage(work, table, labels, call)
+
+
+def call_without_damage(
+    work: RunContext, table: Table, labels: Collection[datetime], do: Callable[[Mapping[str, datetime]], Result]
+) -> Result:
+    """Call `do` with the damaged slices that are to be left out, as paths with their labels; at first with none.
+
+    They are those of `call_without_damaged_slices`. Damage is found when slices are read, so `do` is called again after
+    each of them.
+    """
+    lost: dict[str, datetime] = {}
+    while True:
         try:
-            return do(tuple(step for step in steps if step.slice_path not in lost), is_whole)
+            return do(lost)
         except ClaimKilledError:
             raise
         except Exception as raised:
-            path = _replaceable_slice_path(work, table, labels, raised)
-            if path is None or path in lost:
+            found = _find_replaceable_slice(work, table, labels, raised)
+            if found is None or found[0] in lost:
                 raise
-            lost.add(path)
+            lost[found[0]] = found[1]
 
 
 def _fold(
@@ -187,12 +202,12 @@ def _fold(
     call_without_damaged_slices(work, table, {each.label for each in placed}, put)
 
 
-def _replaceable_slice_path(
+def _find_replaceable_slice(
     work: RunContext, table: Table, labels: Collection[datetime], error: Exception
-) -> str | None:
-    """Return the path of the damaged slice that raised an error, if its label is made again now or later."""
+) -> tuple[str, datetime] | None:
+    """Return the path and label of the damaged slice that raised an error, if its label is made again now or later."""
     place = damaged_file(work.lake, error)
-    if place is None or place.table != table.name or place.label is None:
+    if place is None or place.table != table.name or place.label is None or place.slice_path is None:
         return None
     asked = work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).requested
-    return place.slice_path if place.label in labels or place.label in asked else None
+    return (place.slice_path, place.label) if place.label in labels or place.label in asked else None

@@ -225,8 +225,9 @@ def _delivered_state(work: RunContext, spark: SparkSession, table: Table, read: 
     # in a log that was recreated, a version of the same number has other rows
     if not is_recreated(folder, read.version) and is_readable(folder, read.version):
         # a version of an APPEND table may have labels beyond the delivered tick
-        bounds = {"low": read.low, "high": read.high} if source.mode is Mode.APPEND else {}
-        return published_columns(table, frame_at(spark, folder, read.version, is_partitioned=False, **bounds))
+        low, high = (read.low, read.high) if source.mode is Mode.APPEND else (None, None)
+        rows = frame_at(spark, folder, read.version, low=low, high=high, is_partitioned=False)
+        return published_columns(table, rows)
     last = work.ledger.reads.newest(table.name)
     delivered = None if last is None else work.ledger.past.audit(table.name, last.label).current
     then = None if delivered is None else delivered.claimed_at

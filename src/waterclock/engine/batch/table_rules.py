@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
-
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.batch.commit import call_without_damaged_slices
+from waterclock.engine.batch.commit import call_without_damage, call_without_damaged_slices
 from waterclock.engine.batch.delivered_state import state_delivered
 from waterclock.engine.batch.expectations import evaluate_rules
 from waterclock.engine.reads.pin import PinnedRead
@@ -24,7 +22,7 @@ from waterclock.storage.log.content_as_of import LogStep, find_retained_start
 from waterclock.storage.log.delta_log import head, table_exists
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices
-from waterclock.timelabel.label import TIMELABEL, label_of
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,18 +101,27 @@ def _evaluate_table_rules(
 ) -> Mapping[str, Any]:
     if table.kind is Kind.PUBLISH:
         return evaluate_rules(state_delivered(work, spark, table, sealed, pinned), rules)
+    labels = {each.label for each in sealed}
     if not table.is_fold:
-        return evaluate_rules(_frame_with_slices(work, spark, table, sealed), rules)
+        return call_without_damage(
+            work,
+            table,
+            labels,
+            lambda lost: evaluate_rules(_frame_with_slices(work, spark, table, sealed, lost.values()), rules),
+        )
     asked = [rule.expression for rule in rules]
 
     def ask(steps: Sequence[LogStep], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `call_without_damaged_slices` alone
         rows = resulting_state(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
         return evaluate_rules(rows, rules)
 
-    return call_without_damaged_slices(work, table, {each.label for each in sealed}, ask)
+    return call_without_damaged_slices(work, table, labels, ask)
 
 
-def _frame_with_slices(work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
+def _frame_with_slices(
+    work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], lost: Iterable[datetime]
+) -> DataFrame:
+    """Return the table with sealed slices, without the rows of the labels that they replace and of `lost` ones."""
     folder = work.folder(table)
     if table.mode is not Mode.APPEND:
         return frame_of_slices(spark, folder, sealed[-1:])
@@ -122,9 +129,9 @@ def _frame_with_slices(work: RunContext, spark: SparkSession, table: Table, seal
     new = frame_of_slices(spark, folder, [each for each in sealed if each.label >= low], sealed[-1].schema)
     if not table_exists(folder):
         return new
-    kept = frame_at(spark, folder, head(folder), low=low, is_partitioned=table.is_partitioned)
-    replaced = [label_of(manifest.label) for manifest in sealed]
-    return kept.where(~F.col(TIMELABEL).isin(replaced)).unionByName(new, allowMissingColumns=True)
+    without = {label_of(label) for label in (*lost, *(manifest.label for manifest in sealed))}
+    kept = frame_at(spark, folder, head(folder), low=low, without=without, is_partitioned=table.is_partitioned)
+    return kept.unionByName(new, allowMissingColumns=True)
 
 
 def _find_kept_start(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> datetime:

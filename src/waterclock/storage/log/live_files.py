@@ -29,6 +29,11 @@ class LiveFile:
     low: str | None
     high: str | None
 
+    @property
+    def only_label(self) -> str | None:
+        """The label of all rows of the file, or None if it may have rows of several."""
+        return self.label or (self.low if self.low == self.high else None)
+
 
 def open_delta(folder: str, version: int | None = None) -> DeltaTable:
     """Open a version of a table with delta-rs, or the newest. Raises E643 for a commit that would crash the process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from stat import S_ISREG
 from typing import TYPE_CHECKING, cast
@@ -53,17 +53,20 @@ def frame_at(
     *,
     low: datetime | None = None,
     high: datetime | None = None,
+    without: Collection[str] = (),
     is_partitioned: bool,
 ) -> DataFrame:
-    """Return a table as of a Delta version, with only the rows whose labels are in `[low, high)`.
+    """Return a table as of a Delta version, with only the rows whose labels are in `[low, high)` and not in `without`.
 
+    Files that have rows of labels in `without` alone are not read, unless Delta must read an unpartitioned table.
     Cost: no job here. A small number of live files is listed by delta-rs in some milliseconds, and read as files. Many
     files, and layouts that need it, are read through Spark's Delta log. The first such read of a version costs three
     jobs. Raises E605 for an empty file on a disk.
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
-    direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
-    return _filter_labels(_frame(spark, folder, version, direct), bounds)
+    direct = _live_paths(folder, version, bounds, without, is_partitioned=is_partitioned)
+    rows = _filter_labels(_frame(spark, folder, version, direct), bounds)
+    return rows.where(~F.col(TIMELABEL).isin(sorted(without))) if without else rows
 
 
 def try_frame_at_version(
@@ -190,7 +193,12 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def _live_paths(
-    folder: str, version: int, bounds: tuple[str | None, str | None], *, is_partitioned: bool
+    folder: str,
+    version: int,
+    bounds: tuple[str | None, str | None],
+    without: Collection[str],
+    *,
+    is_partitioned: bool,
 ) -> tuple[list[str], str] | None:
     """List the live files that may have labels within the bounds, and the schema, or None if Delta must read them."""
     with open_table(folder) as kept:
@@ -202,6 +210,7 @@ def _live_paths(
             except DeltaError as error:  # Spark may read it, but its files could not be checked
                 raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
             files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
+    files = [file for file in files if file.only_label not in without]
     return _list_direct_paths(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 

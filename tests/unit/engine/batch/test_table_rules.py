@@ -15,6 +15,7 @@ from waterclock.engine.batch import table_rules
 from waterclock.flow.declarations import Rule
 from waterclock.flow.enums import Action, Scope
 from waterclock.timelabel.duration import parse_duration
+from waterclock.timelabel.label import label_of
 
 
 def day(number: int) -> datetime:
@@ -41,7 +42,7 @@ def test_windows_beyond_retain_are_left_out(
     first: datetime,
 ) -> None:
     asked: dict[str, Any] = {}
-    kept: Any = SimpleNamespace(where=lambda _: kept, unionByName=lambda *_, **__: kept)
+    kept: Any = SimpleNamespace(unionByName=lambda *_, **__: kept)
 
     def frame_at(*_: object, **how: object) -> Any:
         asked.update(how)
@@ -51,7 +52,6 @@ def test_windows_beyond_retain_are_left_out(
     monkeypatch.setattr(table_rules, "frame_of_slices", lambda *given: asked.update(new=given[2]))
     monkeypatch.setattr(table_rules, "head", lambda _: 1)
     monkeypatch.setattr(table_rules, "table_exists", lambda _: True)
-    monkeypatch.setattr(table_rules, "F", SimpleNamespace(col=lambda _: SimpleNamespace(isin=lambda _: 0)))
     newest = None if newest_end is None else SimpleNamespace(end=day(newest_end))
     work: Any = SimpleNamespace(
         folder=lambda _: "",
@@ -62,8 +62,9 @@ def test_windows_beyond_retain_are_left_out(
     )
     days = replace(table("a.days", partitioned=True), retain=parse_duration(retain) if retain else None)
     sealed: Any = [SimpleNamespace(label=day(label), schema="{}") for label in labels]
-    table_rules._frame_with_slices(work, None, days, sealed)  # type: ignore[arg-type]
+    table_rules._frame_with_slices(work, None, days, sealed, [day(31)])  # type: ignore[arg-type]
     assert asked["low"] == first
+    assert asked["without"] == {label_of(day(label)) for label in (*labels, 31)}
     assert [each.label for each in asked["new"]] == [day(label) for label in labels if day(label) >= first]
 
 
