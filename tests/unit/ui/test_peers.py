@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from typing import Any
 
 import pytest
 
+from tests.event_loops import run_in_new_loop
 from waterclock.ui import peers
 from waterclock.ui.peers import KEPT, PeerMiddleware, peer_of
 
@@ -35,7 +35,7 @@ def ask(state: dict[str, Any], times: int = 1, client: str = "127.0.0.1") -> lis
 
     for _ in range(times):
         ends = {"client": (client, 4711), "server": ("127.0.0.1", 8899)}
-        asyncio.run(PeerMiddleware(app)({"type": "http", **ends, "state": state.copy()}, None, None))  # type: ignore[arg-type]
+        run_in_new_loop(PeerMiddleware(app)({"type": "http", **ends, "state": state.copy()}, None, None))  # type: ignore[arg-type]
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from contextlib import ExitStack
 
+from tests.event_loops import run_in_new_loop
 from waterclock.http.listening import bind_port
 from waterclock.ui.slow_clients import build_limited_protocol
 
@@ -22,7 +22,7 @@ def test_the_oldest_handshake_of_the_address_with_most_makes_room() -> None:
                 stack.enter_context(listener.accept()[0])
             return [_has_ended(client) for client in clients]
 
-    assert asyncio.run(connect()) == [False, True, False, False]
+    assert run_in_new_loop(connect()) == [False, True, False, False]
 
 
 def _has_ended(client: socket.socket) -> bool:

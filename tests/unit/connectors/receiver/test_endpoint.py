@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.event_loops import run_in_new_loop
 from waterclock.connectors.receiver import endpoint
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, SendPermission, Stream
 from waterclock.connectors.receiver.segment_writing import SyncFailedError
@@ -89,9 +90,7 @@ def answers(disk: Disk, story: Callable[[Endpoint], Awaitable[Any]], max_waiting
                 stream.finish()
                 await asyncio.gather(writing, return_exceptions=True)
 
-    # in a thread: a test of pages before this one may have left a loop that runs in the worker's own
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, played()).result()
+    return run_in_new_loop(played())
 
 
 def one(disk: Disk | None = None, body: bytes | Sequence[bytes] = b'{"a":1}', **more: Any) -> Answer:
@@ -280,7 +279,7 @@ def test_wrong_tokens_are_counted_whether_or_not_their_answers_are_slowed() -> N
         await ask(door, path="/metrics", method="GET")
         return [await ask(door, path="/metrics", method="GET", headers={"authorization": f"Bearer {METRICS}"})]
 
-    assert asyncio.run(story())[0][1]["wrong_tokens"] == 3
+    assert run_in_new_loop(story())[0][1]["wrong_tokens"] == 3
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
@@ -340,5 +339,5 @@ def test_a_request_does_not_list_the_tokens_of_all_streams() -> None:
         sent = [("/door/nowhere", "t0ken-of-the-stream-7"), ("/door/nowhere", "wrong"), ("/door/7", "wrong")]
         return [(await ask(door, path=path, headers={"authorization": f"Bearer {token}"}))[0] for path, token in sent]
 
-    assert asyncio.run(story()) == [404, 403, 403]
+    assert run_in_new_loop(story()) == [404, 403, 403]
     assert streams.listed == listed
