@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.publish import deliver
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
-from waterclock.engine.damage import damaged_file, require_log
+from waterclock.engine.damage import current_slice, damaged_file, require_log
 from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -158,20 +158,31 @@ def call_without_damage(
 ) -> Result:
     """Call `do` with the damaged slices that are to be left out, as paths with their labels; at first with none.
 
-    They are those of `call_without_damaged_slices`. Damage is found when slices are read, so `do` is called again after
-    each of them.
+    They are those of `call_without_damaged_slices`. Damage is found when slices are read, so `do` is called again for
+    each of them, and if the slice is no longer current because another claim has just made its label again.
     """
     lost: dict[str, datetime] = {}
+    seen: set[str] = set()
     while True:
         try:
             return do(lost)
         except ClaimKilledError:
             raise
         except Exception as raised:
-            found = _find_replaceable_slice(work, table, labels, raised)
-            if found is None or found[0] in lost:
+            place = damaged_file(work.lake, raised)
+            if place is None or place.table != table.name or place.label is None or place.slice_path is None:
                 raise
-            lost[found[0]] = found[1]
+            if place.slice_path in seen:
+                raise
+            seen.add(place.slice_path)
+            if place.label in labels or place.label in _list_requested(work, table):
+                lost[place.slice_path] = place.label
+            elif (now := current_slice(work, table.name, place.label)) is None or now.slice_path == place.slice_path:
+                raise
+
+
+def _list_requested(work: RunContext, table: Table) -> Collection[datetime]:
+    return work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).requested
 
 
 def _fold(
@@ -200,14 +211,3 @@ def _fold(
             restate_slices(spark, work.lake, placed, merge, identity, steps, is_whole=is_whole)
 
     call_without_damaged_slices(work, table, {each.label for each in placed}, put)
-
-
-def _find_replaceable_slice(
-    work: RunContext, table: Table, labels: Collection[datetime], error: Exception
-) -> tuple[str, datetime] | None:
-    """Return the path and label of the damaged slice that raised an error, if its label is made again now or later."""
-    place = damaged_file(work.lake, error)
-    if place is None or place.table != table.name or place.label is None or place.slice_path is None:
-        return None
-    asked = work.ledger.reads.snapshot(work.flow, tables=[table.name]).of(table.name).requested
-    return (place.slice_path, place.label) if place.label in labels or place.label in asked else None
