@@ -118,6 +118,7 @@ are never overwritten.
 - A broken row stops its batch. The error names the file and the line.
 - A number with more decimal places than its type also stops the batch, unless the additional digits are zeros.
 - So does a number with commas, unless `decimal` or `thousands` declares them.
+- So does a date or time that begins with a time of day (`12:30`), or with a year of other than four digits (`202311`).
 - No number is rounded, except those of FLOAT and DOUBLE columns of Parquet and Avro files.
 - In CSV, a quote within quotes is doubled, and a backslash has no special meaning (RFC 4180). Declare `escape '\\\\'`
   for files that contain `\\"` instead.

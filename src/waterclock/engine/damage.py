@@ -36,7 +36,6 @@ _WORDS = (
     "is not a parquet file",
     "could not read footer",
     "parquet magic bytes",
-    "is not a parquet file",
 )
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
