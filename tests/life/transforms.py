@@ -151,12 +151,13 @@ class Transforms(Collects, Closing):
     def _released(self, table: Declared, label: int, before: Option, inputs: Inputs, settled: int) -> list[Option]:
         """Return what a label to be released comes to: with other inputs it stays held.
 
-        It may have been released before they were restated in the same run; then it follows them.
+        It may have been released before they were restated in the same run; then it follows them. While they may
+        change, as one of them is held itself or to be made again, the request waits.
         """
         held, stays = before.held, Option(HELD, before.shown, before.held)
         assert held is not None
         if inputs == held.inputs:
-            return [Option(DONE, held)]
+            return [Option(DONE, held), *[before] * (settled != YES)]
         now, own = self.books, self.books[table.name]
         self.books = self.before | {table.name: own}
         try:

@@ -14,7 +14,6 @@ from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, file_exists
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
@@ -23,6 +22,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import fill_columns, last_row_by_key
 from waterclock.storage.log.delta_log import is_recreated
 from waterclock.storage.log.open_tables import is_readable
+from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, table_schema
 from waterclock.storage.slices.row_filter import DELETED_ROW
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # the column of sealed slices that is TRUE for rows that a MERGE publish deletes at the destination
 _DELETED = "_deleted"
 _RANK, _KEY = "_waterclock_rank", "_waterclock_key"
-# codes of errors: neither a version nor the slices of a state are kept, or a file of such a slice is missing
+# codes of errors: neither a version nor the slices of a state are kept, or a file of them is missing or damaged
 _NOT_KEPT = frozenset({"E640", "E605"})
 
 
@@ -173,7 +173,7 @@ def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, rea
     folder = work.lake.folder(source.name)
     try:
         manifests = tuple(read_manifest(folder, each.slice_path) for each in found if each.slice_path)
-        lost = any(not file_exists(entry_path(folder, file.path)) for each in manifests for file in each.files)
+        lost = any(damage_of_file(folder, file) for each in manifests for file in each.files)
     except WaterclockError:
         return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)

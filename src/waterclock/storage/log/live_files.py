@@ -80,7 +80,7 @@ def open_kept_version(folder: str, version: int, low: str | None = None, high: s
 
     If VACUUM removed its files after an OPTIMIZE, open a later version that has the same rows. Return None if no such
     version can be read. Cost: the log is opened at the version, some 10 ms, and a look-up per file. Raises E605 if one
-    of its files is empty.
+    of its files has another size than the log records.
     """
     if version < 0 or is_recreated(folder, version):
         return None
@@ -102,23 +102,23 @@ def _open_if_complete(folder: str, version: int, low: str | None, high: str | No
 
 
 def _is_there(folder: str, file: LiveFile) -> bool:
-    """Return whether a live file exists. Raises E605 if it is empty although the log records a size."""
+    """Return whether a live file exists. Raises E605 if its size differs from the one that the log records."""
     try:
         found = stat_file(entry_path(folder, file.path))
     except FileNotFoundError:
         return False
-    if file.size and not found.size:
-        raise empty_file(folder, file.path)
+    if found.size != file.size:
+        raise damaged_file_error(folder, file.path, f"has {found.size} bytes, but was written with {file.size} bytes")
     return True
 
 
-def empty_file(folder: str, path: str) -> WaterclockError:
-    """Return the error for a data file of zero bytes, which some readers would treat as a file without rows."""
+def damaged_file_error(folder: str, path: str, why: str) -> WaterclockError:
+    """Return the error for a data file with the fault `why`, such as "is empty"."""
     return WaterclockError(
         "E605",
         "the slice is damaged",
         where=f"{folder}/{path}",
-        why=f"{path.rpartition('/')[2]} is empty",
+        why=f"{path.rpartition('/')[2]} {why}",
         fix="run `waterclock recompute TABLE@LABEL` for this slice",
     )
 

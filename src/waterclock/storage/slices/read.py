@@ -21,7 +21,7 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import damaged_log
 from waterclock.storage.log.live_files import (
     LiveFile,
-    empty_file,
+    damaged_file_error,
     is_plain,
     live_files,
     may_contain_range,
@@ -184,7 +184,7 @@ def _require_content(folder: str, paths: Sequence[str]) -> None:
         except FileNotFoundError:
             continue  # Spark reports it
         if S_ISREG(found.st_mode) and not found.st_size:
-            raise empty_file(folder, path)
+            raise damaged_file_error(folder, path, "is empty")
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:

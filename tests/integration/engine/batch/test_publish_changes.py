@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described
+from waterclock.cli.actions.skip import skip_batches
 from waterclock.engine.batch import publish_changes
 from waterclock.engine.maintenance.rebuild import plan_rebuild, rebuild_table
 
@@ -162,6 +163,31 @@ def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(
     assert made is not None
     assert made.revision is not None
     assert made.revision.source["is_whole"]
+
+
+def test_a_slice_that_was_damaged_and_given_up_is_made_up_for_by_delivering_all(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("""
+    COLLECT shop.people (id BIGINT KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.people
+      EVERY DAY BY DATA TIME at APPEND;
+    PUBLISH shop.people (id, name) TO out.people MERGE ON (id);
+    """)
+    rows = [(number, "abc"[number - 1], 0, f"2020-01-{number:02d} 01:00:00") for number in (1, 2, 3)]
+    tiny.source("people", COLUMNS, rows[:2])
+    assert not tiny.run(day(3)).failed
+    with tiny.ledger() as ledger:
+        first = ledger.reads.committed_slices("shop.people")[0]
+    for file in (tmp_path / ".waterclock" / "tables" / "shop" / "people" / first.slice_path).glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    where = ("shop.people@20200101000000", "")
+    skip_batches(tmp_path, None, where, "a disk", day(3).isoformat(), yes=True, is_json=False)
+    tiny.source("people", COLUMNS, rows)
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id, name FROM shop.people ORDER BY id") == [(2, "b"), (3, "c")]
+    assert tiny.delivered("SELECT id, name FROM people ORDER BY id") == [(2, "b"), (3, "c")]
 
 
 @pytest.mark.soak

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from tests.slices import commit, hour, identity, new_table, rows_of, version
+from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import commit_nothing
 from waterclock.storage.log.delta_log import last_version_with_same_rows
 from waterclock.storage.log.live_files import open_kept_version, relative_path
@@ -47,6 +49,19 @@ def test_only_files_that_may_hold_the_labels_asked_for_must_be_there(tmp_path: P
     gone.unlink()
     assert open_kept_version(folder, newest) is None
     assert open_kept_version(folder, newest, "20180305090000") is not None
+
+
+def test_a_version_with_a_truncated_file_is_not_opened(tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    first = commit(folder, 1, {hour(0): rows_of(1)}, mode="replace")
+    file = next(Path(folder, "_stage").rglob("*.parquet"))
+    commit(folder, 2, {hour(1): rows_of(2)}, mode="replace")
+    size = file.stat().st_size
+    file.write_bytes(b"PAR1")
+    with pytest.raises(WaterclockError, match="damaged") as raised:
+        open_kept_version(folder, first)
+    assert raised.value.code == "E605"
+    assert raised.value.why == f"{file.name} has 4 bytes, but was written with {size} bytes"
 
 
 def test_a_file_is_found_whatever_it_is_called() -> None:
