@@ -151,6 +151,13 @@ def _texts() -> list[str]:
     return [*found, *queries, *queries, "FROM raw.orders |> WHERE id > 1 |> EXTEND 1 AS x |> ORDER BY x |> LIMIT 3"]
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_limit_of_rows_is_a_finite_number(value: float) -> None:
+    text = "TRANSFORM a.b EXPECT x > 0 ELSE WARN AT MOST :most AS SELECT 1 AS x"
+    _, errors = parse_text(SourceText("f.dpl", text), variables={"most": value})
+    assert [error.code for error in errors] == ["E217"]
+
+
 def test_mutated_texts_are_read_or_refused(flow: Flow) -> None:
     _no_crash(_texts(), 400, 38, flow)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
+from math import isfinite
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import Span
@@ -19,6 +20,7 @@ _ACTIONS_OF_OTHER_TOOLS = {
     **dict.fromkeys(("SKIP", "DELETE", "REMOVE", "DISCARD", "EXCLUDE", "FILTER"), Action.DROP),
 }  # names of the actions in other tools
 _ALL = 100  # PERCENT
+_MAX_ROWS = 10**18  # no batch has more, and converting 1e999999 to an int would take minutes
 _EFFECTS = {
     Action.FAIL: "fails the batch",
     Action.WARN: "keeps the rows and reports them",
@@ -73,13 +75,13 @@ def _parse_action(cursor: Cursor) -> RuleAction:
     if cursor.peek().text == "%":
         raise cursor.here().refuse("E273", "a share is written with PERCENT", fix=f"write {span.text} PERCENT")
     is_percent = cursor.accept("PERCENT")
-    if most < 0 or (is_percent and most > 100):
+    if most < 0 or most > (_ALL if is_percent else _MAX_ROWS):
         raise span.refuse(
             "E273",
             f"at most {span.text}{' PERCENT' if is_percent else ''} is not a valid limit",
             fix="write a share between 0 and 100 PERCENT" if is_percent else "write a number of rows, 0 or more",
         )
-    if not is_percent and most != int(most):
+    if not is_percent and most != most.to_integral_value():
         raise span.refuse(
             "E273", f"{span.text} is not a number of rows", fix=f"write {span.text} PERCENT, or a whole number"
         )
@@ -105,7 +107,7 @@ def _parse_limit(cursor: Cursor) -> tuple[Decimal, Span]:
     start = cursor.index
     if cursor.at(":"):
         value, span = cursor.variable()
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise span.refuse(
                 "E217", f"{span.text} is {value!r}, and a limit must be a number", fix="set it to a number"
             )
