@@ -79,7 +79,7 @@ def _parse_action(cursor: Cursor) -> RuleAction:
         raise span.refuse(
             "E273",
             f"at most {span.text}{' PERCENT' if is_percent else ''} is not a valid limit",
-            fix="write a share between 0 and 100 PERCENT" if is_percent else "write a number of rows, 0 or more",
+            fix="write a share between 0 and 100 PERCENT" if is_percent else "write a number of rows, from 0 to 10^18",
         )
     if not is_percent and most != most.to_integral_value():
         raise span.refuse(
@@ -109,7 +109,7 @@ def _parse_limit(cursor: Cursor) -> tuple[Decimal, Span]:
         value, span = cursor.variable()
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise span.refuse(
-                "E217", f"{span.text} is {value!r}, and a limit must be a number", fix="set it to a number"
+                "E217", f"{span.text} is {value!r}, and a limit must be a number", fix="set it to a finite number"
             )
         return Decimal(str(value)), span
     sign = -1 if cursor.accept("-") else 1
