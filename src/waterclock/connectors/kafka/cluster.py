@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,8 +31,8 @@ from waterclock.errors import WaterclockError
 from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Producer
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 PATIENCE = 30.0
 _DAY_MINUTES = 24 * 60
@@ -52,6 +52,7 @@ _FILES = frozenset({"ca", "certificate", "key"})
 _POLL_SECONDS = 0.05
 _TOKEN_SECONDS = 300.0
 _REFUSALS = frozenset({"_INVALID_ARG", "MSG_SIZE_TOO_LARGE"})
+_ELECTIONS = frozenset({"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "OFFSET_NOT_AVAILABLE"})
 _MISSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
 
@@ -105,11 +106,11 @@ class Cluster:
         return AdminClient(self._client(listener, {}), logger=_silent_logger())
 
     def log_of(self, topic: str, where: str) -> Log:
-        """Return the id and the offset bounds of a topic. Cost: three requests.
+        """Return the id and the offset bounds of a topic. Cost: three requests, and more while leaders are elected.
 
         Raises E854 without a valid response, E855 or E864 for a refused client, and E856 for an unknown topic.
         """
-        from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+        from confluent_kafka import IsolationLevel, TopicCollection
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
@@ -120,18 +121,8 @@ class Cluster:
             partitions = [part.id for part in found.partitions]
             if not partitions:
                 raise self._impossible_answer_error(where, f"{topic} has no partitions")
-            asked = [
-                admin.list_offsets(
-                    {TopicPartition(topic, part): spec for part in partitions},
-                    isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=self.timeout,
-                )
-                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-            ]
-            starts, ends = (
-                {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, one).items()}
-                for one in asked
-            )
+            specs = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            starts, ends = self._list_offsets(admin, listener, topic, partitions, specs, IsolationLevel.READ_COMMITTED)
             for part in partitions:
                 # the client library treats a negative offset as a position, such as -1 as the end
                 if not 0 <= starts[part] <= ends[part]:
@@ -181,7 +172,7 @@ class Cluster:
 
         Cost: two requests.
         """
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
@@ -190,13 +181,48 @@ class Cluster:
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
             )
-            ends = admin.list_offsets(
-                {TopicPartition(topic, part): OffsetSpec.latest() for part in log.ends},  # type: ignore[no-untyped-call]
-                request_timeout=self.timeout,
-            )
             [config] = _wait_for_results(admin, listener, asked).values()
-            found = {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, ends).items()}
-            return {name: str(entry.value) for name, entry in config.items()}, found
+            specs = [OffsetSpec.latest()]  # type: ignore[no-untyped-call]
+            [ends] = self._list_offsets(admin, listener, topic, log.ends, specs, IsolationLevel.READ_UNCOMMITTED)
+            return {name: str(entry.value) for name, entry in config.items()}, ends
+
+    def _list_offsets(
+        self,
+        admin: AdminClient,
+        listener: ErrorListener,
+        topic: str,
+        partitions: Collection[int],
+        specs: Sequence[OffsetSpec],
+        isolation: IsolationLevel,
+    ) -> list[dict[int, int]]:
+        """Return the offset of each partition for each of `specs`.
+
+        A partition that has just elected its leader does not know its offsets for a moment, and the client library does
+        not wait for that. The request is repeated for at most `timeout` seconds. Raises KafkaException.
+        """
+        from confluent_kafka import TopicPartition
+        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+        def ask() -> list[dict[int, int]]:
+            asked = [
+                admin.list_offsets(
+                    {TopicPartition(topic, part): spec for part in partitions},
+                    isolation_level=isolation,
+                    request_timeout=self.timeout,
+                )
+                for spec in specs
+            ]
+            return [
+                {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, each).items()}
+                for each in asked
+            ]
+
+        return Retrying(
+            retry=retry_if_exception(_is_election),
+            wait=wait_exponential(multiplier=_POLL_SECONDS, max=1),
+            stop=stop_after_delay(self.timeout),
+            reraise=True,
+        )(ask)
 
     @contextmanager
     def open_consumer(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
@@ -339,6 +365,13 @@ def _wait_for_results(admin: AdminClient, listener: ErrorListener, asked: Mappin
         return {key: answer.result() for key, answer in asked.items()}
     except KafkaException as error:
         raise listener.choose_error(error) from error
+
+
+def _is_election(error: BaseException) -> bool:
+    """Return whether a request failed because a partition has no leader yet, or one that has just been elected."""
+    from confluent_kafka import KafkaException
+
+    return isinstance(error, KafkaException) and error.args[0].name() in _ELECTIONS
 
 
 def _permission_error(name: str, why: str, where: str, topic: str) -> WaterclockError:

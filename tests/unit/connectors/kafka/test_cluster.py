@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import time
+from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from tests.systems import setting_of
 from waterclock.connectors.kafka.cluster import Cluster, cluster_of
+from waterclock.connectors.kafka.login_errors import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
 
@@ -93,3 +100,43 @@ def test_a_cluster_that_is_away_is_told_as_passing() -> None:
     with pytest.raises(WaterclockError) as caught:
         Cluster("bus", "127.0.0.1:9", timeout=1).log_of("orders", "bus.orders")
     assert (caught.value.code, caught.value.transient) == ("E854", True)
+
+
+class ElectingAdmin:
+    """Answers requests for offsets with an error, as brokers do after the election of a leader, some times."""
+
+    def __init__(self, times: float) -> None:
+        self.requests = 0
+        self.times = times
+
+    def poll(self, _: float) -> None:
+        return
+
+    def list_offsets(self, asked: Mapping[Any, Any], **_: Any) -> dict[Any, Future[Any]]:
+        self.requests += 1
+        found: dict[Any, Future[Any]] = {}
+        for part in asked:
+            found[part] = Future()
+            if self.requests <= self.times:
+                found[part].set_exception(KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)))
+            else:
+                found[part].set_result(SimpleNamespace(offset=7))
+        return found
+
+
+def offsets_of(admin: ElectingAdmin, timeout: float) -> list[dict[int, int]]:
+    cluster = Cluster("bus", "127.0.0.1:9", timeout=timeout)
+    level = IsolationLevel.READ_COMMITTED
+    specs: list[Any] = [OffsetSpec.latest()]  # type: ignore[no-untyped-call]
+    return cluster._list_offsets(cast("AdminClient", admin), ErrorListener(), "orders", [0, 1], specs, level)
+
+
+def test_offsets_are_requested_again_while_a_leader_is_elected() -> None:
+    admin = ElectingAdmin(2)
+    assert offsets_of(admin, 30) == [{0: 7, 1: 7}]
+    assert admin.requests == 3
+
+
+def test_an_election_that_does_not_end_is_an_error() -> None:
+    with pytest.raises(KafkaException, match="high watermark"):
+        offsets_of(ElectingAdmin(math.inf), 0.2)
