@@ -7,13 +7,13 @@ import json
 import logging
 import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.kafka.login_errors import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer
     from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+_Answer = TypeVar("_Answer")
 PATIENCE = 30.0
 _DAY_MINUTES = 24 * 60
 _DEFAULT_RETENTION_MINUTES = 7 * _DAY_MINUTES
@@ -140,11 +141,15 @@ class Cluster:
         with self.translate_errors(where, log.name), self.open_consumer() as (consumer, _):
             milliseconds = int(at.timestamp() * 1000)
             asked = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
-            answers = consumer.offsets_for_times(asked, timeout=self.timeout)
-            for answer in answers:
-                if answer.error is not None:  # its offset is still the requested time
-                    raise KafkaException(answer.error)
-            found = {answer.partition: answer.offset for answer in answers}
+
+            def ask() -> dict[int, int]:
+                answers = consumer.offsets_for_times(asked, timeout=self.timeout)
+                for answer in answers:
+                    if answer.error is not None:  # its offset is still the requested time
+                        raise KafkaException(answer.error)
+                return {answer.partition: answer.offset for answer in answers}
+
+            found = self._retry_during_elections(ask)
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
     def offset_retention_minutes(self) -> int:
@@ -170,7 +175,7 @@ class Cluster:
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
         """Return the configuration of a topic, and the end of each partition including uncommitted records.
 
-        Cost: two requests.
+        Cost: two requests, and more while leaders are elected.
         """
         from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
@@ -181,9 +186,9 @@ class Cluster:
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
             )
-            [config] = _wait_for_results(admin, listener, asked).values()
             specs = [OffsetSpec.latest()]  # type: ignore[no-untyped-call]
             [ends] = self._list_offsets(admin, listener, topic, log.ends, specs, IsolationLevel.READ_UNCOMMITTED)
+            [config] = _wait_for_results(admin, listener, asked).values()
             return {name: str(entry.value) for name, entry in config.items()}, ends
 
     def _list_offsets(
@@ -195,13 +200,8 @@ class Cluster:
         specs: Sequence[OffsetSpec],
         isolation: IsolationLevel,
     ) -> list[dict[int, int]]:
-        """Return the offset of each partition for each of `specs`.
-
-        A partition that has just elected its leader does not know its offsets for a moment, and the client library does
-        not wait for that. The request is repeated for at most `timeout` seconds. Raises KafkaException.
-        """
+        """Return the offset of each partition for each of `specs`. Raises KafkaException."""
         from confluent_kafka import TopicPartition
-        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
         def ask() -> list[dict[int, int]]:
             asked = [
@@ -216,6 +216,16 @@ class Cluster:
                 {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, each).items()}
                 for each in asked
             ]
+
+        return self._retry_during_elections(ask)
+
+    def _retry_during_elections(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Return the result of `ask`, which requests offsets. Repeat it while partitions elect their leaders.
+
+        A leader that has just been elected does not know its offsets for a moment, and the client library does not wait
+        for that. No repetition begins after `timeout` seconds. Raises KafkaException.
+        """
+        from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
         return Retrying(
             retry=retry_if_exception(_is_election),

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,8 +20,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from tests.systems import setting_of
 from waterclock.connectors.kafka.cluster import Cluster, cluster_of
 from waterclock.connectors.kafka.login_errors import ErrorListener
+from waterclock.connectors.kafka.ranges import Log
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
+
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
 def cluster(folder: Path) -> Cluster:
@@ -103,7 +107,7 @@ def test_a_cluster_that_is_away_is_told_as_passing() -> None:
 
 
 class ElectingAdmin:
-    """Answers requests for offsets with an error, as brokers do after the election of a leader, some times."""
+    """Answers the first `times` requests for offsets with an error, as brokers do while they elect a leader."""
 
     def __init__(self, times: float) -> None:
         self.requests = 0
@@ -140,3 +144,19 @@ def test_offsets_are_requested_again_while_a_leader_is_elected() -> None:
 def test_an_election_that_does_not_end_is_an_error() -> None:
     with pytest.raises(KafkaException, match="high watermark"):
         offsets_of(ElectingAdmin(math.inf), 0.2)
+
+
+def test_offsets_of_a_time_are_requested_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [KafkaError(KafkaError.LEADER_NOT_AVAILABLE), None]
+
+    class Electing:
+        def offsets_for_times(self, asked: Any, **_: Any) -> list[Any]:
+            error = answers.pop(0)
+            return [SimpleNamespace(partition=part.partition, offset=3, error=error) for part in asked]
+
+        def close(self) -> None:
+            return
+
+    monkeypatch.setattr(Cluster, "consumer", lambda *_, **__: Electing())
+    found = Cluster("bus", "127.0.0.1:9").offsets_since(Log("orders", "id", {0: 0}, {0: 9}), NOON, "bus.orders")
+    assert (found, answers) == ({0: 3}, [])
