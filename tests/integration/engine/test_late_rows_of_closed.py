@@ -112,6 +112,34 @@ def test_late_rows_are_kept_or_open_their_window_again(
     assert third.done == 0, described(third)
 
 
+@pytest.mark.soak
+def test_a_window_that_opens_again_reads_the_state_of_its_own_day(tmp_path: Path, spark: SparkSession) -> None:
+    """MAX LATENESS in a reader of a REPLACE table: no random life of the first 240 has both."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(FLOW.partition("TRANSFORM")[0] + """
+        TRANSFORM web.counts EVERY DAY AS SELECT count(*) AS n FROM web.readings;
+        TRANSFORM web.patient PARTITIONED EVERY DAY CLOSE WHEN watermark(at) >= WINDOW_END() MAX LATENESS 30 HOURS
+        AS SELECT r.id, c.n FROM UNTIL(web.readings, '1 day') r CROSS JOIN web.counts c
+          WHERE r.at >= WINDOW_START() AND r.at < WINDOW_END();
+    """)  # fmt: skip
+    first: list[tuple[str, int, datetime, datetime]] = [
+        ("a", 1, day(1, 5), day(1, 5)),
+        ("a", 2, day(2, 1), day(2, 1)),  # closes the first day
+    ]
+    fill(tiny, first)
+    assert not tiny.run(day(2, 6)).failed
+    assert tiny.rows("SELECT id, n FROM web.patient") == [(1, 1)]
+    late: list[tuple[str, int, datetime, datetime]] = [
+        ("a", 3, day(1, 23), day(2, 7)),  # opens it again
+        ("a", 4, day(3, 1), day(3, 1)),  # closes the second day
+    ]
+    fill(tiny, [*first, *late])
+    outcome = tiny.run(day(3, 6))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT id, n FROM web.patient ORDER BY id") == [(1, 1), (2, 2), (3, 1)]
+    assert tiny.run(day(3, 6)).done == 0
+
+
 @pytest.mark.parametrize(
     ("columns", "what"),
     [

@@ -181,6 +181,30 @@ def test_a_held_batch_is_shown_to_nobody_until_it_is_released(tmp_path: Path, sp
     assert tiny.rows("SELECT total FROM shop.sums") == [(3,)]
 
 
+@pytest.mark.soak
+def test_a_released_batch_has_the_parents_of_its_own_time(tmp_path: Path, spark: SparkSession) -> None:
+    """FLAT and a release: no random life of the first 240 has both."""
+    tiny = Tiny(tmp_path, spark)
+    lands = [("lyon", "F", "2020-01-01 00:00:00"), ("lyon", "B", "2020-01-02 06:00:00")]
+    tiny.source("lands", "city TEXT, land TEXT, at TEXT", lands)
+    sales = [(1, "lyon", "2020-01-01 10:00:00"), (2, "lyon", "2020-01-01 11:00:00"), (3, "lyon", "2020-01-02 07:00:00")]
+    tiny.source("sales", "sale INTEGER, city TEXT, at TEXT", sales)
+    tiny.declare("""
+        COLLECT raw.lands (city KEY, land, at TIMESTAMP) FROM shop.lands EVERY DAY BY DATA TIME at TEMPORAL AT at;
+        COLLECT raw.sales PARTITIONED (sale BIGINT, city STRING REFERENCES raw.lands AT at, at TIMESTAMP)
+          FROM shop.sales EVERY DAY BY DATA TIME at;
+        TRANSFORM marts.sales PARTITIONED EXPECT count(*) < 2 AS few ELSE HOLD AS SELECT * FROM FLAT(raw.sales);
+    """)
+    for number in (2, 3):
+        tiny.run(day(number))
+    rows = "SELECT sale, land FROM marts.sales ORDER BY sale"
+    assert tiny.rows(rows) == [(3, "B")]
+    held = f"marts.sales@{labels(1)[0]}"
+    assert release_batches(tmp_path, None, held, "known", None, yes=True, is_json=False) == 0
+    assert tiny.rows(rows) == [(1, "F"), (2, "F"), (3, "B")]
+    assert tiny.run(day(3)).done == 0
+
+
 def test_what_is_released_was_judged_itself_whatever_a_lookback_found_before_it(
     tmp_path: Path, spark: SparkSession
 ) -> None:
