@@ -37,7 +37,7 @@ TOGETHER = (
     "tests/integration/ui/",  # their shop of sixty days is filled once
 )
 LONG_SECONDS = 3.0  # a test that took longer when it was recorded is run by one commit of `COMMITS_OF_LONG`
-COMMITS_OF_LONG = 4
+COMMITS_OF_LONG = 8
 MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -189,10 +190,12 @@ def require_sums(ledger: Ledger) -> None:
 
 
 def desk(path: Path | None = None) -> Desk:
-    """Open an empty ledger, in memory or in a folder."""
+    """Open an empty ledger, in memory or in a folder. Its connections close when the test no longer refers to it."""
     clock = Clock()
     url = "sqlite://" if path is None else f"sqlite:///{path / 'ledger.db'}"
-    return Desk(Ledger.open(url, clock=clock), clock)
+    ledger = Ledger.open(url, clock=clock)
+    weakref.finalize(ledger._database, ledger._database._engine.dispose)
+    return Desk(ledger, clock)
 
 
 def desk_at_server() -> Desk:
