@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         view,
     )
     from waterclock.engine.query.notebook import resolve
-    from waterclock.masking.columns import mask_text
+    from waterclock.masking.columns import key_of, mask_text
     from waterclock.notebook.commands import check, plan, query, run, status
     from waterclock.notebook.read_and_write import read, write
     from waterclock.specs.notebook import spec
@@ -52,6 +52,7 @@ __all__ = [
     "function",
     "grant",
     "history",
+    "key_of",
     "latest",
     "mask_text",
     "past",
@@ -94,6 +95,7 @@ _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
     "Window": "waterclock.timelabel.window",
     "resolve": "waterclock.engine.query.notebook",
+    "key_of": "waterclock.masking.columns",
     "mask_text": "waterclock.masking.columns",
     "check": _COMMANDS,
     "plan": _COMMANDS,

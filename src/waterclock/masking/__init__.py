@@ -2,5 +2,5 @@
 
 `mask_text` has the rules of the function of that name, `columns` the functions on DataFrames, `keyed_sql` the SQL of
 functions with a key (`hash_keyed`, `encrypt`, `perturb`), `generalizing` the SQL of `generalize`, which makes values
-coarser, and `row_refusals` the errors of a row.
+coarser, `row_keys` the SQL of `key_of`, and `row_refusals` the errors of a row.
 """

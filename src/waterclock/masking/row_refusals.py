@@ -19,6 +19,7 @@ NOT_POSITIVE = "the scale of perturb is not a positive number"
 NO_RULE = "generalize has no rule"
 UNKNOWN_PERIOD = "an unknown period for generalize"
 NO_WIDTH = "the width of generalize is not a positive number"
+UNKEYED = "key_of cannot encode a type"
 # the code, the reason and the fix of each; a reason may show the value in brackets
 _ERRORS = MappingProxyType(
     {
@@ -49,15 +50,25 @@ _ERRORS = MappingProxyType(
             "pass one of them, as in generalize(born, to => 'year')",
         ),
         UNKNOWN_PERIOD: ("E310", "a row has {}", "it takes year, quarter, month, week or day"),
+        UNKEYED: (
+            "E238",
+            "the type is {}, and a key needs one text for each value that all systems agree on",
+            "pass a number as a decimal, as in CAST(price AS DECIMAL(18, 2)), and values of a list one by one",
+        ),
         NO_WIDTH: ("E310", "a row has {}", "pass a positive number of at most 9 decimal places"),
     }
 )
 _RAISED = "[USER_RAISED_EXCEPTION] "
 
 
+def message_of(refusal: str) -> str:
+    """Return the message with which a row fails; a value in brackets may follow it."""
+    return f"{_ERRORS[refusal][0]} {refusal}"
+
+
 def stop_sql(refusal: str, value: str = "") -> str:
     """Return the SQL that fails with a refusal, and shows the value of a text expression if one is passed."""
-    message = f"{_ERRORS[refusal][0]} {refusal}"
+    message = message_of(refusal)
     return f"raise_error(concat('{message} [', {value}, ']'))" if value else f"raise_error('{message}')"
 
 
@@ -69,7 +80,7 @@ def row_refusal_of(error: BaseException) -> WaterclockError | None:
     """
     text = str(error)
     for refusal, (code, why, fix) in _ERRORS.items():
-        found = re.search(re.escape(f"{_RAISED}{code} {refusal}") + r"(?: \[(.*?)\])?", text)
+        found = re.search(re.escape(f"{_RAISED}{message_of(refusal)}") + r"(?: \[(.*?)\])?", text)
         if found is not None:
             return WaterclockError(code, refusal, why=why.format(found[1] or "no value"), fix=fix)
     return None

@@ -31,6 +31,8 @@ from waterclock.masking.keyed_sql import (
 )
 from waterclock.masking.mask_text import PARAMETERS as OF_MASKS
 from waterclock.masking.mask_text import mask_sql
+from waterclock.masking.row_keys import PARAMETERS as OF_KEYS
+from waterclock.masking.row_keys import key_sql
 from waterclock.similar_names import did_you_mean
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
 
@@ -44,7 +46,8 @@ class BuiltinFunction:
     """A built-in function of Waterclock. `needs`: the number of required arguments.
 
     `choices`: the legal values of parameters that accept only certain words. `one_of`: the parameters of which a call
-    must pass exactly one. `positive`: the parameters that must be positive numbers.
+    must pass exactly one. `positive`: the parameters that must be positive numbers. `repeats`: the parameters after the
+    first are more of the same.
     """
 
     function: Function
@@ -52,11 +55,18 @@ class BuiltinFunction:
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     one_of: tuple[str, ...] = ()
     positive: frozenset[str] = frozenset()
+    repeats: bool = False
 
     @property
     def parameters(self) -> list[str]:
         """The names of the function's parameters, in order."""
         return [name for name, _ in self.function.parameters]
+
+    @property
+    def form(self) -> str:
+        """The form of a call, for messages, such as `mask_text(value, keep_first, keep_last)`."""
+        names = [*self.parameters[:2], "..."] if self.repeats else self.parameters
+        return f"{self.function.name}({', '.join(names)})"
 
 
 def _function(name: str, parameters: Mapping[str, str], returns: str, body: str) -> Function:
@@ -81,6 +91,7 @@ _ALL = (
     BuiltinFunction(
         _function("perturb", PERTURB_PARAMETERS, "DOUBLE", perturb_sql()), needs=4, positive=frozenset({"scale"})
     ),
+    BuiltinFunction(_function("key_of", OF_KEYS, "STRING", key_sql()), needs=1, repeats=True),
 )
 BUILTINS_BY_NAME: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The built-in functions by their upper-case names."""
@@ -191,6 +202,10 @@ def _check_argument(
     """
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
+        if builtin.repeats:
+            return _argument_error(
+                span, builtin, f"{builtin.function.name} has no named arguments", fix="write the value alone"
+            )
         if name not in builtin.parameters:
             fix = did_you_mean(name, builtin.parameters) or f"write {' or '.join(builtin.parameters)}"
             return _argument_error(span, builtin, f"{builtin.function.name} has no argument {span.text}", fix=fix)
@@ -233,5 +248,4 @@ def _argument_count_fix(name: str, builtin: BuiltinFunction) -> str:
 
 
 def _argument_error(span: Span, builtin: BuiltinFunction, what: str, *, fix: str) -> WaterclockError:
-    taken = f"{builtin.function.name}({', '.join(builtin.parameters)})"
-    return span.refuse("E238", what, why=f"its form is {taken}", fix=fix)
+    return span.refuse("E238", what, why=f"its form is {builtin.form}", fix=fix)

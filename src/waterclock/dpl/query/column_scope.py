@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.determinism import check_bare_call
+from waterclock.dpl.query.key_types import check_key_types, may_call_key_of
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Names, Output, VisibleSource, list_sources
@@ -35,6 +36,7 @@ class Resolver:
         self.columns_at = columns_at
         self.alias_at = alias_at
         self.errors: list[WaterclockError] = []
+        self._value_checks = (now_texts, check_key_types) if may_call_key_of(source.text) else (now_texts,)
 
     def output(self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Output] | None = None) -> Output:
         """Return the columns of a query's result, as far as they are known; add an error for each wrong name."""
@@ -54,7 +56,7 @@ class Resolver:
             return self.output(query.this, outer, ctes)
         if isinstance(query, exp.Select):
             return self._select(query, outer, ctes)
-        self._check_now_texts(query, Frame(outer=outer))
+        self._check_values(query, Frame(outer=outer))
         return UNKNOWN
 
     def _ctes(self, query: Any, outer: Frame | None, ctes: dict[str, Output]) -> dict[str, Output]:
@@ -90,10 +92,10 @@ class Resolver:
         for part, value in query.args.items():
             if part not in {"from_", "with_", "hint", "laterals", "joins"}:
                 self._check_names(value, frame, ctes, None if part in _RESULT_CLAUSES else frame.visible())
-                self._check_now_texts(value, frame)
+                self._check_values(value, frame)
         for join, count in zip(joins, in_sight, strict=True):
             self._check_names(join.args.get("on"), frame, ctes, frame.sources[:count])
-            self._check_now_texts(join.args.get("on"), frame)
+            self._check_values(join.args.get("on"), frame)
             self._check_using(join, frame)
         return self._resolve_projections(query, frame)
 
@@ -122,11 +124,11 @@ class Resolver:
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
             if not is_query:
                 self._check_names(node.this, frame, ctes, None)
-                self._check_now_texts(node.this, frame)
+                self._check_values(node.this, frame)
             frame.sources.append(VisibleSource(node.alias_or_name, _apply_alias(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
-            self._check_now_texts(node, frame)
+            self._check_values(node, frame)
             frame.sources.append(VisibleSource(node.alias_or_name if alias else "", _apply_alias(node, UNKNOWN)))
 
     def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
@@ -161,11 +163,15 @@ class Resolver:
                 # a type is not walked: the name of a collation is no column
                 waiting.extend(reversed([*node.iter_expressions()]))
 
-    def _check_now_texts(self, value: Any, frame: Frame) -> None:
-        """Report strings such as 'now' that Spark reads as the time of the run, except in subqueries."""
+    def _check_values(self, value: Any, frame: Frame) -> None:
+        """Report strings such as 'now' that Spark reads as the time of the run, and wrong types in calls of `key_of`.
+
+        Subqueries are not searched.
+        """
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expression):
-                self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
+                for check in self._value_checks:
+                    self.errors.extend(check(node, self.source, lambda column: family_in(column, frame)))
 
     def _check_column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleSource] | None) -> None:
         parts = node.parts

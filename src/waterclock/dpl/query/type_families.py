@@ -10,10 +10,15 @@ from sqlglot import exp
 
 
 class Family(StrEnum):
-    """The families of types that checks distinguish. OTHER is any storable type except dates and times."""
+    """The families of types that checks distinguish. FLOATING is DOUBLE and FLOAT, NESTED an ARRAY, MAP or STRUCT.
+
+    OTHER is any other type that a table can store.
+    """
 
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
+    FLOATING = "DOUBLE"
+    NESTED = "nested"
     INTERVAL = "INTERVAL"
     VARIANT = "VARIANT"
     COLLATED = "collated text"
@@ -31,6 +36,8 @@ _OF_TYPE = {
     _D.TIMESTAMP: Family.TIMESTAMP, _D.TIMESTAMPTZ: Family.TIMESTAMP, _D.TIMESTAMPNTZ: Family.TIMESTAMP,
     _D.TIMESTAMPLTZ: Family.TIMESTAMP, _D.DATETIME: Family.TIMESTAMP,
     _D.INTERVAL: Family.INTERVAL, _D.VARIANT: Family.VARIANT, _D.TIME: Family.TIME,
+    _D.DOUBLE: Family.FLOATING, _D.FLOAT: Family.FLOATING,
+    _D.ARRAY: Family.NESTED, _D.MAP: Family.NESTED, _D.STRUCT: Family.NESTED,
 }  # fmt: skip
 _OF_CALL = {
     "MAKE_INTERVAL": Family.INTERVAL, "MAKE_DT_INTERVAL": Family.INTERVAL, "MAKE_YM_INTERVAL": Family.INTERVAL,
@@ -49,8 +56,10 @@ _HANDS_ON = (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.IgnoreNulls, exp.
 # their value is one of their arguments, or is computed from them within the same family
 _CHOOSES = (
     exp.Max, exp.Min, exp.Sum, exp.Avg, exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.Lag,
-    exp.Lead, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Array, exp.ArrayAgg,
+    exp.Lead, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
 )  # fmt: skip
+_NESTED_WORDS = ("ARRAY", "MAP", "STRUCT")
+_FLOATING_WORDS = frozenset({"DOUBLE", "FLOAT", "REAL"})
 _OF_TEXT = (exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Concat, exp.DPipe, exp.Pad, exp.Repeat, exp.Reverse)
 
 
@@ -59,7 +68,9 @@ def family_of_type(written: str) -> Family:
     word = written.strip().upper()
     if word.startswith("TIMESTAMP"):
         return Family.TIMESTAMP
-    return Family.DATE if word == "DATE" else Family.OTHER
+    if word.startswith(_NESTED_WORDS):
+        return Family.NESTED
+    return Family.FLOATING if word in _FLOATING_WORDS else Family.DATE if word == "DATE" else Family.OTHER
 
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
@@ -73,6 +84,11 @@ def family_of(node: Any, column: FamilyOf) -> Family | None:
 
 def _of_collate(node: Any, _: FamilyOf) -> Family | None:
     return Family.OTHER if "UTF8_BINARY" in node.expression.name.upper() else Family.COLLATED
+
+
+def _of_array(node: Any, column: FamilyOf) -> Family:
+    of_elements = _first(node.iter_expressions(), column)
+    return of_elements if of_elements in UNSTORED | INSTANTS else Family.NESTED
 
 
 def _of_if(node: Any, column: FamilyOf) -> Family | None:
@@ -130,11 +146,11 @@ def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
 def _of_data_type(type_: Any) -> Family:
     for inner in type_.find_all(exp.DataType):
         family = _OF_TYPE.get(inner.this)
-        if family in UNSTORED or (family is not None and inner is type_):
+        if family in UNSTORED:
             return family
         if inner.args.get("collate") is not None:
             return Family.COLLATED
-    return Family.OTHER
+    return _OF_TYPE.get(type_.this, Family.OTHER)
 
 
 _RULES: tuple[tuple[Any, Callable[[Any, FamilyOf], Family | None]], ...] = (
@@ -147,6 +163,8 @@ _RULES: tuple[tuple[Any, Callable[[Any, FamilyOf], Family | None]], ...] = (
     (_ARITHMETIC, _of_arithmetic),
     (exp.If, _of_if),
     (exp.Case, _of_case),
+    ((exp.Array, exp.ArrayAgg), _of_array),
+    ((exp.Struct, exp.Map, exp.VarMap), lambda *_: Family.NESTED),
     (_CHOOSES, lambda node, column: _first(node.iter_expressions(), column)),
     (exp.JSONExtract, _of_path),
     (_OF_TEXT, _of_text),

@@ -78,11 +78,12 @@ def check_same_columns(
             yield from missing
         for name, family in output.families.items():
             known = first.families.get(name)
-            if known is not None and known is not family and name not in typed:
+            here, there = _compared(family), _compared(known) if known is not None else None
+            if there is not None and here is not there and name not in typed:
                 yield query.span.refuse(
                     "E247",
                     f"{name} has another type in this query",
-                    why=f"{_kind(family)} here, {_kind(known)} in the first query of {statement.name}",
+                    why=f"{_kind(here)} here, {_kind(there)} in the first query of {statement.name}",
                     fix=f"cast it, or declare its type: TRANSFORM {statement.name} ({name} TYPE, *)",
                 )
 
@@ -101,6 +102,11 @@ def _check_missing_columns(
             why=f"{where}, and all labels of a table have the same columns",
             fix=near or f"add NULL AS {column}",
         )
+
+
+def _compared(family: Family) -> Family:
+    """Return the family that must be the same in all queries: Spark unites a DOUBLE with other numbers."""
+    return Family.OTHER if family in {Family.FLOATING, Family.NESTED} else family
 
 
 def _kind(family: Family) -> str:

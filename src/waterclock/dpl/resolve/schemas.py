@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from waterclock.dpl.query.column_scope import Resolver, unknown_column
+from waterclock.dpl.query.key_types import check_key_types, may_call_key_of
 from waterclock.dpl.query.names_in_query import NamedTable
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.storable_columns import check_column_names, check_storable
@@ -107,7 +108,7 @@ class Schemas:
             if (known := self.columns_of(rule.of)) is not None:
                 self.errors.extend(check_expression_columns(rule.expression, known, rule.of))
                 families = self._families.get(rule.of, {})
-                self.errors.extend(_check_now_texts(rule.expression, families))
+                self.errors.extend(_check_values(rule.expression, families))
         if columns is not None:
             self._check_header_columns(draft, columns)
         elif draft.declared.temporal is not None:  # only the versions' columns are known
@@ -222,7 +223,7 @@ class Schemas:
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
         for expression, is_of_table in _list_header_expressions(draft.statement):
             self.errors.extend(check_expression_columns(expression, shown if is_of_table else whole, draft.name))
-            self.errors.extend(_check_now_texts(expression, families))
+            self.errors.extend(_check_values(expression, families))
         column_list = draft.statement.value("COLUMNS", ParsedColumnList)
         for column in column_list.columns if column_list else ():
             self.errors.extend(self._check_reference(column, columns, draft.name))
@@ -280,8 +281,7 @@ class Schemas:
         for column in column_list.columns:
             if column.made_as is not None and column.retires is None:
                 yield from check_expression_columns(column.made_as, own, table)
-                source = column.made_as.span.source
-                yield from now_texts(column.made_as.tree, source, lambda node: families.get(node.parts[0].name.lower()))
+                yield from _check_values(column.made_as, families)
 
 
 class _ColumnsByOffset:
@@ -378,10 +378,19 @@ def check_expression_columns(expression: Expression, known: Names, table: str) -
         yield unknown_column_of(span, first.name, known, table)
 
 
-def _check_now_texts(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
-    """Return errors for strings such as 'now' that Spark would read as a time, given the type families of columns."""
-    source = expression.span.source
-    return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
+def _check_values(expression: Expression, families: Mapping[str, Family]) -> Iterator[WaterclockError]:
+    """Yield errors that depend on the type families of columns.
+
+    They are strings such as 'now' that Spark would read as a time, and wrong types in calls of `key_of`.
+    """
+    tree, source = expression.tree, expression.span.source
+
+    def family(column: exp.Column) -> Family | None:
+        return families.get(column.name.lower()) if len(column.parts) == 1 else None
+
+    yield from now_texts(tree, source, family)
+    if may_call_key_of(expression.text):
+        yield from check_key_types(tree, source, family)
 
 
 def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Iterator[WaterclockError]:

@@ -267,6 +267,8 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
     if condition.startswith(("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")):
         name = parameters.get("routineName") or parameters.get("name") or ""
         return did_you_mean(name.strip("`"), _functions())
+    if condition.startswith("DATATYPE_MISMATCH.CAST") and '"VARIANT"' in str(error):
+        return "key_of takes simple values: pass each value of a STRUCT, MAP or INTERVAL on its own"
     if condition.startswith(_NO_SQL_FUNCTION):
         return "compute it in an inner SELECT, and use its alias here"
     if condition.startswith(("DIVIDE_BY_ZERO", "CAST_INVALID_INPUT", "NUMERIC_VALUE_OUT_OF_RANGE")):
