@@ -68,3 +68,17 @@ def test_the_registry_names_choices_of_parameters_alone() -> None:
         assert 0 <= each.needs <= len(each.parameters)
     assert BUILTINS_BY_NAME["FORMAT_ATTRIBUTE"].choices["format"] == FORMATS
     assert BUILTINS_BY_NAME["FORMAT_ATTRIBUTE"].parameters == ["value", "format", "nullreplacement"]
+
+
+def test_a_key_is_traced_to_its_attributes(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, query="key_of(name, id)")
+    made = ColumnLineage(flow).trace_column(ColumnOf("marts.people", "name"))
+    assert sorted(str(each) for each in made.inputs) == ["raw.people.id", "raw.people.name"]
+
+
+def test_the_defaults_of_a_key_are_no_values_that_a_call_can_pass() -> None:
+    kinds = [kind for _, kind in BUILTINS_BY_NAME["KEY_OF"].function.parameters]
+    assert kinds[0] == "VARIANT"
+    assert len(kinds) == 12
+    assert len(set(kinds[1:])) == 1
+    assert kinds[1].startswith("VARIANT DEFAULT CAST(array(")

@@ -58,6 +58,7 @@ def tagged(flow: Flow, table: str) -> dict[str, bool]:
         ("struct(id, email)", True),
         ("max(email) OVER (PARTITION BY id)", True),
         ("sha2(email, 256)", True),
+        ("key_of(email, id)", True),
         ("perturb(year(born), 1, id, 'pii')", True),
         ("mask_text(email, keep_first => 1)", False),
         ("hash_keyed(lower(email), 'pii')", False),
