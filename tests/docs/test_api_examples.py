@@ -60,7 +60,9 @@ ORDERS = [(1, "2026-01-01 08:00:00", "Anna", 10), (2, "2026-01-02 08:00:00", "Be
           (3, "2026-01-03 08:00:00", "Anna", 30)]  # fmt: skip
 PUBLIC = [name for name in wc.__all__ if name not in {"DataFrame", "__version__"}]
 DECLARATIONS = [name for name in PUBLIC if getattr(wc, name).__module__ == decorators.__name__]
-COMMANDS = ("check", "plan", "run", "status", "query", "resolve", "read", "write", "spec", "mask_text", "Window")
+COMMANDS = (
+    "check", "plan", "run", "status", "query", "resolve", "read", "write", "spec", "mask_text", "key_of", "Window",
+)  # fmt: skip
 
 
 def examples_of(name: str) -> list[doctest.Example]:

@@ -25,7 +25,7 @@ name = "web"
 [env.dev]
 publish = true
 connections.landing = { path = "data/new" }
-connections.shop = { path = "shop.db" }
+connections.shop = { path = "shop.db", create = true }
 """
 FILES = {
     "2026_11_16": "7,2026-11-16T09:00:00Z,/cart,10.5\n7,2026-11-16T09:30:00Z,/cart,3\n",

@@ -20,7 +20,7 @@ name = "web"
 publish = true
 connections.landing = { path = "data/new" }
 connections.out = { path = "out" }
-connections.shop = { path = "shop.db" }
+connections.shop = { path = "shop.db", create = true }
 """
 
 
@@ -38,12 +38,17 @@ def put_project(folder: Path) -> None:
 
 def test_the_flow_of_the_page_is_valid(tmp_path: Path) -> None:
     put_project(tmp_path)
-    assert set(load_project(tmp_path, capabilities=capabilities()).flow.tables) == {
-        "web.visits",
-        "web.clean",
-        "out.clean",
-        "shop.clean",
-    }
+    layouts = re.findall(r"^\|.*?`(SELECT [^`]*)`", PAGE, re.MULTILINE)
+    rule = re.search(r"`(EXPECT \(.*?\))`", PAGE)
+    assert rule is not None
+    flow = tmp_path / "flows" / "web.dpl"
+    text = flow.read_text(encoding="utf-8").replace("web.clean PARTITIONED", f"web.clean PARTITIONED {rule[1]}")
+    more = [f"TRANSFORM web.layout_{number} PARTITIONED AS {query};" for number, query in enumerate(layouts)]
+    flow.write_text("\n".join([text, *more]), encoding="utf-8")
+    project = load_project(tmp_path, capabilities=capabilities())
+    assert set(project.flow.tables) == {
+        "web.visits", "web.clean", "out.clean", "shop.clean", "web.layout_0", "web.layout_1", "web.layout_2",
+    }  # fmt: skip
 
 
 @pytest.mark.spark

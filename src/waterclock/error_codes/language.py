@@ -199,7 +199,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E238": Code(
         "invalid function call",
         "The arguments do not match the parameters of this function of Waterclock or of CREATE FUNCTION. Pass them in "
-        "the documented order or by name.",
+        "the documented order or by name. `key_of` also reports a value whose type it cannot encode.",
     ),
     "E239": Code(
         "ambiguous column",
