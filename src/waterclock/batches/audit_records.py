@@ -44,11 +44,15 @@ class StoredStates:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredBatch:
-    """A done batch, with the number of rows of its current revision and its other measures by name."""
+    """A done batch, with the number of rows of its current revision and its other measures by name.
+
+    `is_partial`: it went without an input (PARTIAL AFTER).
+    """
 
     label: datetime
     rows: int
     measures: Mapping[str, Any]
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

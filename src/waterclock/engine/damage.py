@@ -94,6 +94,27 @@ def damage_error(work: RunContext, error: BaseException) -> WaterclockError | No
     return slice_error(work, table, piece, where=where, why=why, is_manifest=is_manifest)
 
 
+def _earlier_revision_error(work: RunContext, error: BaseException) -> WaterclockError | None:
+    """Convert an error of a damaged or missing file that only an earlier revision of a batch contains.
+
+    None for any other error, and for a state that is no longer kept (E640), which has its own fix.
+    """
+    if isinstance(error, WaterclockError) and error.code != "E605":
+        return None
+    place = damaged_file(work.lake, error)
+    if place is None or place.label is None or place.slice_path is None or place.path == place.slice_path:
+        return None
+    claim = place.slice_path.rpartition("=")[2]
+    return WaterclockError(
+        "E605",
+        f"{place.table}@{label_of(place.label)} is damaged: its revision of claim {claim}",
+        where=f"{work.lake.location(place.table)}/{place.path}",
+        why=error.why if isinstance(error, WaterclockError) else _damage_reason(work, place),
+        fix="restore the file from a backup: no command makes the rows of an earlier revision again; or query as known "
+        "at a later time, which reads a newer revision",
+    )
+
+
 def _damaged_table_error(table: Table, where: str, why: str | None) -> WaterclockError:
     return WaterclockError(
         "E753",
@@ -127,7 +148,7 @@ def reporting_damage(
         try:
             return ask(work, *args, **options)
         except Exception as raised:
-            damage = damage_error(work, raised)
+            damage = damage_error(work, raised) or _earlier_revision_error(work, raised)
             if damage is None:
                 raise
             raise damage from raised

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from waterclock.connectors.registry import capabilities
@@ -36,7 +37,10 @@ class Reloading:
         self._refused_for = ""
 
     def is_new(self) -> bool:
-        """Poll the files once, and return whether another flow was loaded. Cost: a stat of each file of the project."""
+        """Poll the files once, and return whether another flow or other settings were loaded.
+
+        Cost: a stat of each file of the project.
+        """
         stamps = stamps_of(self._work.project)
         if stamps == self._stamps and not self._can_retry_refused_change():
             return False
@@ -71,7 +75,7 @@ class Reloading:
             self._tell("storage, ledger, publish or spark changed: restart the runner to apply it")
             return False
         if new.flow == old.flow:
-            return False
+            return self._apply_settings(old, new)
         connections, links = self._work.connections, self._work.links
         self._work.project = new
         self._work.connections = connections_of(new)
@@ -84,6 +88,16 @@ class Reloading:
         self._refused_for = ""
         self._work.ledger.runners.see(self._work.settings.runner, flow=new.flow.fingerprint)
         self._tell("the changed flow is applied")
+        return True
+
+    def _apply_settings(self, old: Project, new: Project) -> bool:
+        """Use changed settings with the flow as it is, such as those of alerts. Return whether there are any."""
+        self._work.project = new
+        if replace(new, files=old.files, sources=old.sources) == old:
+            return False
+        self._work.connections = connections_of(new)
+        self._work.links = links_of(new, self._work.connections)
+        self._tell("the changed settings are applied")
         return True
 
 

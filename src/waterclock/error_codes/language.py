@@ -206,7 +206,7 @@ LANGUAGE: Mapping[str, Code] = {
         "Several tables in the query have a column with this name, or one table has it twice. Spark accepts neither. "
         "Qualify the column, or rename it.",
     ),
-    "E240": Code("invalid TOML", "waterclock.toml is not valid TOML."),
+    "E240": Code("invalid TOML", "waterclock.toml is not valid TOML, or a key or section in it is declared twice."),
     "E241": Code(
         "unknown key",
         "waterclock.toml contains an unknown key. Unknown keys are errors, so that a misspelled key is never ignored.",

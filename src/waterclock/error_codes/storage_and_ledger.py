@@ -171,8 +171,10 @@ STORAGE: Mapping[str, Code] = {
         "rewritten.",
     ),
     "E605": Code(
-        "unsealed slice",
-        "The slice has no readable manifest, or its files are damaged. It is never read, and its batch is made again.",
+        "unsealed slice or damaged file",
+        "The slice has no readable manifest, or a file is gone or has another size than its manifest or log records, "
+        "as after a power failure or an incomplete copy. Its rows are not read. A query of current rows reports E752 "
+        "or E753 instead. Sizes are not compared in an object store, where a file is complete or absent.",
     ),
     "E606": Code("rows with a wrong label", "Rows of the batch group have a label that is not being made."),
     "E607": Code(

@@ -42,6 +42,7 @@ from waterclock.dpl.project import Project
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Rule, Table, Unit
 from waterclock.flow.enums import Action, Kind
+from waterclock.flow.measures import PASSED_OVER
 from waterclock.ledger.ledger import Ledger
 from waterclock.openlineage.columns import ColumnFacets
 from waterclock.timelabel.label import label_of
@@ -223,12 +224,15 @@ class Events:
 
 
 def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
-    """Yield the result of each rule for a batch."""
+    """Yield the result of each rule for a batch, except of rules that were skipped, as they had no earlier values."""
+    skipped: list[str] = measures.get(PASSED_OVER, [])
     warnings = warnings_of(measures)
     broken: dict[str, int] = dict(measures.get("broken", {}))
     for of in measures.get(INPUTS_FOUND, {}).values():
         broken |= of["broken"]
     for rule, column in _rules(table):
+        if any(text.startswith(f"{rule.name}: ") for text in skipped):
+            continue
         count = broken.get(rule.name, 0)
         warned = next((text for text in warnings if text.startswith(f"{rule.name}: ")), None)
         actual = warned or (f"{count} rows violate it" if count else None)

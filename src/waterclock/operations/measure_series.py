@@ -88,15 +88,16 @@ def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
 def series_of(table: Table, kept: Sequence[MeasuredBatch], labels: Sequence[datetime]) -> tuple[MeasureSeries, ...]:
     """Return the series of a table's row counts and measures over some labels, in the order of declaration.
 
-    `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Measures that are no
-    longer declared come last.
+    `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Partial ones are shown,
+    and do not count for usual values. Measures that are no longer declared come last.
     Cost: for a measure that is compared with its usual value, some microseconds for each pair of a label and an earlier
     one.
     """
     known = {each.label: _measured_values(table, each) for each in kept if not _has_lost_rows(each)}
+    partial = frozenset(each.label for each in kept if each.is_partial)
     scales = _bound_distances(table)
     names = _measure_names(table, (known[label] for label in labels if label in known))
-    return tuple(_build_series(table, name, known, labels, scales.get(name, frozenset())) for name in names)
+    return tuple(_build_series(table, name, known, labels, scales.get(name, frozenset()), partial) for name in names)
 
 
 def profile_of(kept: Sequence[MeasuredBatch], labels: Collection[datetime]) -> tuple[ColumnProfile, ...]:
@@ -194,9 +195,10 @@ def _build_series(
     known: Mapping[datetime, Mapping[str, MeasuredValue]],
     labels: Sequence[datetime],
     scales: Collection[float],
+    partial: Collection[datetime],
 ) -> MeasureSeries:
     numbers = {label: _parse_number(values.get(name)) for label, values in known.items()}
-    history = [(label, value) for label, value in numbers.items() if value is not None] if scales else []
+    history = [(label, value) for label, value in numbers.items() if value is not None and label not in partial]
     cadence = table.cadence
     points = []
     for label in labels:

@@ -17,6 +17,7 @@ from waterclock.specs.comparing import Values
 from waterclock.specs.script import GivenStep
 from waterclock.specs.steps import StepAction
 from waterclock.specs.typed_rows import StepRows
+from waterclock.specs.values import json_text
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -121,8 +122,6 @@ def _build_given_row(rows: StepRows, values: Values) -> GivenRow:
 
 def _frame(spark: SparkSession, types: Mapping[str, str], rows: list[tuple[str, GivenRow]]) -> DataFrame:
     """Build a frame from pairs of label and row. Nested values are passed as JSON, which Spark parses in their type."""
-    import json
-
     import pyarrow as pa
 
     arrays = [pa.array([label for label, _ in rows], type=pa.string())]
@@ -133,7 +132,7 @@ def _frame(spark: SparkSession, types: Mapping[str, str], rows: list[tuple[str, 
             arrays.append(column(values, type_name, Times()))
             selected.append(f"CAST(`{name}` AS {type_name}) AS `{name}`")
         else:
-            texts = [None if value is None else json.dumps(value) for value in values]
+            texts = [None if value is None else json_text(value) for value in values]
             arrays.append(pa.array(texts, type=pa.string()))
             selected.append(f"from_json(`{name}`, '{type_name}') AS `{name}`")
     table = pa.Table.from_arrays(arrays, names=[TIMELABEL, *types])

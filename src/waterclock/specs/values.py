@@ -49,7 +49,7 @@ def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
     if text is None:
         return None
     try:
-        return column([text], type_name, Times()).to_pylist()[0] if is_plain(type_name) else json.loads(text)
+        return column([text], type_name, Times()).to_pylist()[0] if is_plain(type_name) else _parse_json(text)
     except (TypeMismatch, ValueError):
         example = _EXAMPLES.get(type_name, "" if is_plain(type_name) else 'JSON, such as [1, 2] or {"a": 1}')
         raise WaterclockError(
@@ -61,6 +61,20 @@ def value_of(cell: TableCell, column_name: str, type_name: str) -> Any:
         ) from None
 
 
+def _parse_json(text: str) -> Any:
+    """Parse a nested value. Fractions become Decimals, because a float has only 15 exact digits."""
+    return json.loads(text, parse_float=Decimal)
+
+
+def json_text(value: Any) -> str:
+    """Return a nested value as JSON, each Decimal with all its digits."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json_text(str(name))}: {json_text(inner)}' for name, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(json_text, value))}]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
 def text_of(value: Any) -> str:
     """Return a value as text for a cell; instants are in UTC."""
     return NULL if value is None else _format_value(value)
@@ -69,7 +83,7 @@ def text_of(value: Any) -> str:
 @singledispatch
 def _format_value(value: Any) -> str:
     if isinstance(value, list | Mapping):
-        return json.dumps(to_json_value(value), ensure_ascii=False)
+        return json_text(to_json_value(value))
     return str(value)
 
 
@@ -114,16 +128,14 @@ def _(value: bytes) -> str:
 
 
 def to_json_value(value: Any) -> Any:
-    """Return a nested value in JSON's types. Arrow represents a map as a list of pairs."""
+    """Return a nested value in JSON's types, with Decimals as they are. Arrow represents a map as a list of pairs."""
     if isinstance(value, Mapping):
         return {str(name): to_json_value(inner) for name, inner in value.items()}
     if isinstance(value, list):
         if value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
             return {str(key): to_json_value(inner) for key, inner in value}
         return [to_json_value(inner) for inner in value]
-    if isinstance(value, Decimal):
-        return int(value) if value == int(value) else float(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else text_of(value)
+    return value if value is None or isinstance(value, bool | int | float | str | Decimal) else text_of(value)
 
 
 def are_equal(expected: Any, actual: Any) -> bool:
@@ -146,6 +158,6 @@ def _are_json_equal(expected: Any, actual: Any) -> bool:
         )
     if isinstance(expected, list) and isinstance(actual, list):
         return len(expected) == len(actual) and all(map(_are_json_equal, expected, actual))
-    if isinstance(actual, float) and isinstance(expected, float | int) and not isinstance(expected, bool):
+    if isinstance(actual, float) and isinstance(expected, float | int | Decimal) and not isinstance(expected, bool):
         return are_equal(float(expected), actual)
     return isinstance(expected, bool) is isinstance(actual, bool) and bool(expected == actual)

@@ -9,7 +9,10 @@ import pytest
 
 from tests.data_commits import records_in_log
 from tests.tiny import Tiny, day, described
+from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.reads.as_of import frame_as_of
+from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.storage.log.content_as_of import resolve
 
@@ -232,3 +235,24 @@ def test_a_fault_at_every_step_of_a_restatement_changes_nothing_in_the_end(
                 break
     assert standing(tiny) == standing(wanted)
     assert {"merge", "looked", "before_commit", "after_commit", "history", "history_written", "settling"} <= passed
+
+
+def test_a_truncated_file_of_an_earlier_revision_is_named_with_a_fix(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("visits", "id INTEGER, at TEXT", [(1, "2020-01-01 01:00:00")])
+    tiny.declare("COLLECT web.visits PARTITIONED (id, at TIMESTAMP) FROM shop.visits EVERY DAY BY DATA TIME at;")
+    assert not tiny.run(day(2)).failed
+    [former] = (tiny.root / ".waterclock/tables/web/visits/_stage").rglob("*.parquet")
+    with tiny.ledger() as ledger:
+        before = ledger.now()
+    tiny.source("visits", "id INTEGER, at TEXT", [(2, "2020-01-01 01:00:00")])
+    ask_again(tiny, "web.visits", 1)
+    assert not tiny.run(day(2)).failed
+    size = former.stat().st_size
+    former.write_bytes(former.read_bytes()[:-20])
+    assert tiny.rows("SELECT id FROM web.visits") == [(2,)]
+    with tiny.opened() as work, pytest.raises(WaterclockError) as raised:
+        query(work, "SELECT id FROM web.visits", limit=10, as_of=RequestedTick("latest", before))
+    assert raised.value.render().splitlines()[0].startswith("E605 web.visits@20200101000000 is damaged: its revision")
+    assert raised.value.why == f"{former.name} has {size - 20} bytes, but was written with {size} bytes"
+    assert raised.value.fix is not None

@@ -65,6 +65,23 @@ def test_what_is_specified_holds(spark: SparkSession, project: Project, path: Pa
     assert outcome.is_passed, str(outcome)
 
 
+def test_nested_decimals_of_a_given_step_keep_all_their_digits(spark: SparkSession, project: Project) -> None:
+    given = """
+        Feature: f
+          Scenario: s
+            Given the table raw.orders
+              | id | amount | prices: ARRAY<STRUCT<net:DECIMAL(38,2)>> |
+              | 1  | 1      | [{"net": 12345678901234567.89}]          |
+            When raw.orders runs
+            Then raw.orders is
+              | id | prices                           |
+              | 1  | [{"net": 12345678901234567.88}] |
+    """
+    (found,) = run(spark, project, dedent(given)).scenarios
+    assert found.failed is not None
+    assert '[{"net": 12345678901234567.89}]' in found.failed.message()
+
+
 def test_a_table_that_differs_fails_its_step_and_the_rest_is_skipped(spark: SparkSession, project: Project) -> None:
     found = one_order(
         spark,

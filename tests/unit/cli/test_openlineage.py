@@ -18,6 +18,7 @@ from waterclock.engine.run_opening import open_workplace
 from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.flow.declarations import Rule
 from waterclock.flow.enums import Action, Scope
+from waterclock.flow.measures import PASSED_OVER
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
 from waterclock.openlineage.sending import send, send_after_run
@@ -128,21 +129,39 @@ def test_rules_are_told_with_whether_they_held(busy_shop: Shop, hook: Heard) -> 
     )  # fmt: skip
 
 
-def test_a_warning_belongs_to_its_rule_whatever_the_name_of_the_rule_contains(busy_shop: Shop, hook: Heard) -> None:
-    project = to_server(busy_shop, hook)
+def outputs_of(project: Project, rules: tuple[Rule, ...], measures: dict[str, Any]) -> dict[str, Any]:
+    """Return the facets of the output of a done batch with these rules and measures."""
     table = project.flow.tables["shop.orders"]
-    late = replace(
-        table.columns.named[0], rules=(Rule("at > '10:00'", "at > '10:00'", Scope.ROW, Action.WARN, table.place),)
-    )
+    late = replace(table.columns.named[0], rules=rules)
     table = replace(table, columns=replace(table.columns, named=(late,)))
     told = Events(replace(project, flow=replace(project.flow, tables={**project.flow.tables, table.name: table})))
-    made = MadeRows(day(18), 1, 9, 99, "shop/orders", {WARNINGS: ["at > '10:00': 1 of 9 rows violate (at > '10:00')"]})
+    made = MadeRows(day(18), 1, 9, 99, "shop/orders", measures)
     it = LineageEvent(
         1, day(18), LineageEventKind.DONE, "me", None, table.name, day(17), 1, table.fingerprint, made=made
     )
+    facets: dict[str, Any] = told.of(it)["outputs"][0]["facets"]
+    return facets
 
-    [rule] = told.of(it)["outputs"][0]["facets"]["dataQualityAssertions"]["assertions"]
+
+def rule_of(text: str, project: Project) -> Rule:
+    return Rule(text, text, Scope.ROW, Action.WARN, project.flow.tables["shop.orders"].place)
+
+
+def test_a_warning_belongs_to_its_rule_whatever_the_name_of_the_rule_contains(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    warnings = {WARNINGS: ["at > '10:00': 1 of 9 rows violate (at > '10:00')"]}
+    facets = outputs_of(project, (rule_of("at > '10:00'", project),), warnings)
+    [rule] = facets["dataQualityAssertions"]["assertions"]
     assert (rule["success"], rule["actual"]) == (False, "at > '10:00': 1 of 9 rows violate (at > '10:00')")
+
+
+def test_a_rule_that_was_skipped_has_no_result(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    skipped = {PASSED_OVER: ["count(*) > last_good(count(*)): no batch before it for last_good(count(*))"]}
+    compared, other = rule_of("count(*) > last_good(count(*))", project), rule_of("count(*) > 0", project)
+    [rule] = outputs_of(project, (compared, other), skipped)["dataQualityAssertions"]["assertions"]
+    assert (rule["name"], rule["success"]) == ("count(*) > 0", True)
+    assert "dataQualityAssertions" not in outputs_of(project, (compared,), skipped)
 
 
 def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(

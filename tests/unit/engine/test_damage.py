@@ -11,12 +11,20 @@ import pytest
 
 from tests.ledgers import flow, table
 from tests.slices import PROJECT, SCHEMA, TABLE, commit, hour, new_table, rows_of, schema_json
-from waterclock.engine.damage import damage_error, damaged_file, find_log_errors, require_log, require_versions
+from waterclock.engine.damage import (
+    damage_error,
+    damaged_file,
+    find_log_errors,
+    reporting_damage,
+    require_log,
+    require_versions,
+)
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import move_log, recreate
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log
+from waterclock.storage.log.live_files import damaged_file_error
 
 KNOWN = 3
 
@@ -106,3 +114,39 @@ def test_a_damaged_log_of_a_renamed_table_is_made_again_by_its_current_name() ->
     assert found is not None
     assert (found.code, found.why) == ("E643", "the commit is empty")
     assert "`waterclock rebuild web.visits`" in str(found.fix)
+
+
+SLICE_OF_CLAIM_7 = "_stage/y=2018/m=03/d=05/h=08/n=00/c=7"
+
+
+def _raised_by_a_query(root: Path, error: Exception) -> BaseException:
+    """Return the error that a query reports if a read raises `error`, and the current slice is of another claim."""
+    current = SimpleNamespace(label=hour(0), slice_path=SLICE_OF_CLAIM_7.replace("c=7", "c=8"))
+    reads = SimpleNamespace(slices=lambda *_: [current])
+    work: Any = SimpleNamespace(
+        lake=Lake(str(root)), ledger=SimpleNamespace(reads=reads), flow=flow(table(TABLE, every="hour"))
+    )
+
+    @reporting_damage
+    def read(_: Any) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        read(work)
+    return raised.value
+
+
+def test_a_damaged_file_of_an_earlier_revision_names_it_and_a_fix(tmp_path: Path) -> None:
+    folder = new_table(tmp_path)
+    path = f"{SLICE_OF_CLAIM_7}/part-0.parquet"
+    found = _raised_by_a_query(tmp_path, damaged_file_error(folder, path, 4, 700))
+    assert isinstance(found, WaterclockError)
+    assert (found.code, found.where) == ("E605", f"tables/web/clicks/{path}")
+    assert found.what == "web.clicks@20180305080000 is damaged: its revision of claim 7"
+    assert found.why == "part-0.parquet has 4 bytes, but was written with 700 bytes"
+    assert (found.fix or "").startswith("restore the file from a backup: no command makes the rows of an earlier")
+
+
+def test_a_state_that_is_no_longer_kept_keeps_its_error(tmp_path: Path) -> None:
+    error = WaterclockError("E640", "gone", where=f"{new_table(tmp_path)}/{SLICE_OF_CLAIM_7}")
+    assert _raised_by_a_query(tmp_path, error) is error

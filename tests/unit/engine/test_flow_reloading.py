@@ -108,6 +108,33 @@ def test_a_flow_that_cannot_be_applied_leaves_the_past_of_the_flow_before(
     assert site.work.links is links
 
 
+ALERTS = """
+alerts = true
+[alerts.targets.desk]
+webhook = "https://desk.example/hook"
+[alerts.rules.all]
+to = ["desk"]
+"""
+
+
+def test_settings_of_alerts_that_change_alone_are_applied(site: Site) -> None:
+    reloading = Reloading(site.work, site.said.append)
+    for text, is_on in ((TOML + ALERTS, True), (TOML, False)):
+        site.write("waterclock.toml", text)
+        assert reloading.is_new()
+        assert site.work.project.alerts.is_on is is_on
+        assert not reloading.is_new()
+    assert site.said == ["the changed settings are applied"] * 2
+
+
+def test_a_comment_is_no_change_of_settings(site: Site) -> None:
+    reloading = Reloading(site.work, site.said.append)
+    site.write("waterclock.toml", TOML + "# a comment\n")
+    site.write("flows/flow.dpl", CONNECTIONS + COLLECT + " -- a comment")
+    assert not reloading.is_new()
+    assert site.said == []
+
+
 def test_a_new_file_is_a_change(site: Site) -> None:
     reloading = Reloading(site.work, site.said.append)
     site.write("flows/more.dpl", MORE)

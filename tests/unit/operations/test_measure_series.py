@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -108,6 +109,17 @@ def test_a_side_without_a_bound_has_none_and_rows_are_known_of_every_batch() -> 
     assert last.low < last.usual
     assert last.high is None
     assert rows.newest == last
+
+
+def test_partial_batches_are_shown_and_do_not_count_as_usual() -> None:
+    table = declared(rules="count(*) >= usual(count(*), -3) AS enough ELSE WARN")
+    labels = labels_of(table, 40)
+    whole = [MeasuredBatch(label, 100 + index % 3, {}) for index, label in enumerate(labels)]
+    some = [replace(each, rows=1, is_partial=True) if 20 <= at < 39 else each for at, each in enumerate(whole)]
+    without = [each for each in some if not each.is_partial]
+    shown, expected = (by_name(series_of(table, kept, labels))["rows"] for kept in (some, without))
+    assert [point.number for point in shown.points[20:39]] == [1] * 19
+    assert shown.points[-1] == expected.points[-1]
 
 
 def test_measures_that_are_no_numbers_or_not_counted_are_told_as_they_are() -> None:

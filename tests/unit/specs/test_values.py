@@ -39,6 +39,8 @@ def cell(text: str) -> TableCell:
         ("NULL", "int", None),
         ('["a", "b"]', "array<string>", ["a", "b"]),
         ('{"a": 1}', "struct<a:int>", {"a": 1}),
+        ('[{"a": 12345678901234567.89}]', "array<struct<a:decimal(38,2)>>", [{"a": Decimal("12345678901234567.89")}]),
+        ("[1e-7, 2]", "array<double>", [Decimal("1e-7"), 2]),
         ("ab", "binary", b"ab"),
     ],
 )
@@ -97,6 +99,7 @@ def test_a_cell_that_is_no_value_of_its_type_is_refused(text: str, type_name: st
         (["a", None], '["a", null]'),
         ([("k", 1)], '{"k": 1}'),
         ({"a": Decimal("1.5"), "t": date(2013, 1, 5)}, '{"a": 1.5, "t": "2013-01-05"}'),
+        ([Decimal("12345678901234567.89"), {'"ü"': True}], '[12345678901234567.89, {"\\"ü\\"": true}]'),
     ],
 )
 def test_a_value_is_written_as_a_cell_has_it(value: Any, text: str) -> None:
@@ -122,6 +125,10 @@ def test_a_value_is_written_as_a_cell_has_it(value: Any, text: str) -> None:
         ({"id": 12345678901, "x": 2}, {"id": 12345678901, "x": 2.0 + 1e-12}, True),
         ([float("nan")], [float("nan")], True),
         ([1.5], [Decimal("1.50")], True),
+        ([Decimal("1.5")], [Decimal("1.50")], True),
+        ([Decimal("0.3")], [0.1 + 0.2], True),
+        ([Decimal("12345678901234567.89")], [Decimal("12345678901234567.88")], False),
+        ({"a": Decimal("0.12345678901234567890")}, {"a": Decimal("0.12345678901234567891")}, False),
         ([2.0, 3], [Decimal("2.00"), Decimal("3.00")], True),
         ([12345678901234567890], [Decimal(12345678901234567891)], False),
         ({}, [], True),

@@ -15,6 +15,7 @@ from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
 from functools import partial
 from itertools import islice
+from typing import Any
 from urllib.parse import unquote
 
 from waterclock.connectors.column_matching import match
@@ -46,6 +47,7 @@ _SQL_NUMBERS = ReadOptions()
 _ALL_DIGITS = Context(prec=1_000_000)
 _MOST_FURTHER_ROWS = 100_000
 _MOST_LINES = 5
+_MOST_DIGITS = 1_000  # of a number in JSON: Jackson, which Spark uses, refuses longer ones
 _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 63, "byte": 7, "short": 15, "long": 63}
 
 
@@ -198,11 +200,10 @@ def _check_csv_rows(
 def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
     for number, line in _read_numbered_lines(path, reading):
         try:
-            document = json.loads(line)
-            require_depth(line)
+            document = _parse_json(line)
         except (ValueError, RecursionError) as error:
             if not reading.keeps_unread:
-                yield number, f"it is not JSON: {error}" if isinstance(error, ValueError) else "it is nested too deep"
+                yield number, _describe_json_error(error)
             continue
         if not isinstance(document, dict):
             if not reading.keeps_unread:
@@ -216,12 +217,50 @@ def _check_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str 
     with open_text(path, reading.encoding) as file:
         try:
             text = file.read()
-            json.loads(text)
-            require_depth(text)
+            _parse_json(text)
         except json.JSONDecodeError as error:
-            yield error.lineno, f"it is not JSON: {error}"
-        except RecursionError:
-            yield 1, "it is nested too deep"
+            yield error.lineno, _describe_json_error(error)
+        except _LongNumberError as error:
+            yield text.count("\n", 0, text.find(error.number)) + 1, _describe_json_error(error)
+        except RecursionError as error:
+            yield 1, _describe_json_error(error)
+
+
+class _LongNumberError(ValueError):
+    """A number with more digits than Spark reads."""
+
+    def __init__(self, number: str, digits: int) -> None:
+        super().__init__(f"it has a number of {digits:,} digits, and at most {_MOST_DIGITS:,} can be read")
+        self.number = number
+
+
+def _parse_json(text: str) -> Any:
+    """Parse JSON within Spark's limits. Raises ValueError, and RecursionError if it is nested too deep."""
+    document = json.loads(text, parse_int=_parse_integer, parse_float=_parse_float)
+    require_depth(text)
+    return document
+
+
+def _parse_integer(text: str) -> int:
+    return int(_require_short_number(text))
+
+
+def _parse_float(text: str) -> float:
+    return float(_require_short_number(text))
+
+
+def _require_short_number(text: str) -> str:
+    """Return the text of a number. Raises _LongNumberError, before Python refuses more than 4,300 digits."""
+    digits = sum(map(str.isdigit, text)) if len(text) > _MOST_DIGITS else 0
+    if digits > _MOST_DIGITS:
+        raise _LongNumberError(text, digits)
+    return text
+
+
+def _describe_json_error(error: ValueError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return str(error) if isinstance(error, _LongNumberError) else f"it is not JSON: {error}"
 
 
 def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:

@@ -70,6 +70,8 @@ def collect_pinned_rows(
     except OSError as error:
         raise unreadable_project_error(read.folder, error) from error
     except WaterclockError as error:
+        if error.code == "E605":
+            raise _missing_slice_error(str(read.unit), f"{error.what}: {error.why}") from error
         if error.code != "E643":
             raise
         raise unreadable_project_error(read.folder, ValueError(f"{error.what}: {error.why}")) from error

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection, section_at
 from waterclock.dpl.config.secret_setting import SecretSetting
+from waterclock.dpl.config.toml_errors import unreadable_error
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError
@@ -181,7 +182,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     try:
         return _read(source, env)
     except RecursionError:
-        return None, [_unreadable(source, "it is nested too deep")]
+        return None, [unreadable_error(source, "it is nested too deep")]
 
 
 def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
@@ -189,7 +190,7 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
     try:
         require_shallow(data := tomllib.loads(source.text), most=32)  # sections have at most five
     except ValueError as error:  # also raised by Python for a number of more than 4,300 digits
-        return None, [_unreadable(source, str(error))]
+        return None, [unreadable_error(source, str(error))]
     places = places_of(source)
     config = Config(source, places)
     errors = _check_planned_sections(data, config)
@@ -367,20 +368,6 @@ def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
         else:
             flat[prefix + name] = value
     return flat
-
-
-def _unreadable(source: SourceText, error: str) -> WaterclockError:
-    match = re.search(r"line (\d+), column (\d+)", error)
-    line, column = (int(match[1]), int(match[2])) if match else (source.text.count("\n") + 1, 1)
-    starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
-    offset = min(starts[min(line, len(starts)) - 1] + column - 1, max(len(source.text) - 1, 0))
-    reason = error.partition(" (at ")[0]
-    return source.span(offset).refuse(
-        "E240",
-        "the project file is not valid TOML",
-        why=reason[:1].lower() + reason[1:],
-        fix="quote strings, and close brackets",
-    )
 
 
 def _redact_value(path: tuple[str, ...], value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from waterclock.dpl.syntax.source_text import SourceText, Span
 
@@ -24,11 +25,39 @@ def places_of(source: SourceText) -> Mapping[Path, Span]:
     return scanner.found
 
 
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A header or a key with its value, from offset `start` to before `end`; `span` is that of its name."""
+
+    path: Path
+    span: Span
+    end: int
+    is_header: bool
+
+    @property
+    def start(self) -> int:
+        """The offset of its name."""
+        return self.span.start
+
+    def describe(self) -> str:
+        """Return the name for a message: `[a.b]` for a table, else the dotted path of the key."""
+        dotted = ".".join(self.path)
+        return f"[{dotted}]" if self.is_header else f"`{dotted}`"
+
+
+def declarations_of(source: SourceText) -> list[Declaration]:
+    """List the headers and keys of a TOML text in their order, also those that a valid text has only once."""
+    scanner = _Scanner(source)
+    scanner.scan()
+    return sorted(scanner.declarations, key=lambda each: each.start)
+
+
 class _Scanner:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.text = source.text
         self.found: dict[Path, Span] = {}
+        self.declarations: list[Declaration] = []
 
     def scan(self) -> None:
         """Read headers and keys from top to bottom."""
@@ -38,6 +67,7 @@ class _Scanner:
             if header := _HEADER.match(self.text, position):
                 table = _parts(header["key"])
                 self._record(table, header.start("key"), header.end("key"), 0)
+                self._declare(table, header, header.end("key"), is_header=True)
                 position = header.end()
             elif key := _KEY.match(self.text, position):
                 position = self._read_entry(key, table)
@@ -49,7 +79,13 @@ class _Scanner:
         """Record a key, skip its value, and return the offset after it."""
         path = (*table, *_parts(key["key"]))
         self._record(path, key.start("key"), key.end("key"), len(table))
-        return self._skip_value(key.end(), path)
+        end = self._skip_value(key.end(), path)
+        self._declare(path, key, end, is_header=False)
+        return end
+
+    def _declare(self, path: Path, key: re.Match[str], end: int, *, is_header: bool) -> None:
+        span = self.source.span(key.start("key"), key.end("key"))
+        self.declarations.append(Declaration(path, span, end, is_header))
 
     def _skip_value(self, position: int, path: Path) -> int:
         position = self._skip_space(position)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from waterclock.dpl.python.aliases import find_aliases, with_aliased_names
 from waterclock.dpl.resolve.former_code import mark_table_name
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
@@ -186,12 +187,15 @@ def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_C
     imports = [node for node in tree.body if isinstance(node, _Imports)]
     modules = {name for node in imports for name in _list_bound_names(node)} - {*values}
     declaring = {name for node in imports if _is_of_waterclock(node) for name in _list_bound_names(node)}
+    aliases = find_aliases(node for statement in tree.body for node in _list_nodes_run_at_once(statement))
     pieces: list[tuple[_CodePiece, list[str]]] = []
     for statement in tree.body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
             continue  # it does not run in a project
-        changed = (name for name in _list_called_names(statement, declaring) if name not in modules)
-        pieces.append((_CodePiece(statement), [*_list_bound_names(statement), *changed]))
+        called = [name for name in _list_called_names(statement, declaring) if name not in modules]
+        nodes = _list_nodes_run_at_once(statement)
+        changed = [*called, *(name for node in nodes if _is_changed_part(node) for name in _root_name(node))]
+        pieces.append((_CodePiece(statement), [*_list_bound_names(statement), *with_aliased_names(changed, aliases)]))
     direct = _group_by_name(pieces)
     by_call = {
         id(piece): [*_list_names_changed_in_functions(piece.node, declaring, modules)]
@@ -199,8 +203,17 @@ def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_C
         if not isinstance(piece.node, _Imports)
     }
     return _group_by_name(
-        (piece, [*names, *_list_names_changed_by_calls(piece.node, direct, by_call)]) for piece, names in pieces
+        (piece, [*names, *with_aliased_names(_list_names_changed_by_calls(piece.node, direct, by_call), aliases)])
+        for piece, names in pieces
     )
+
+
+def _list_nodes_run_at_once(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement that run while the file is loaded: not those in functions and classes."""
+    yield node
+    if not isinstance(node, _Scope):
+        for child in ast.iter_child_nodes(node):
+            yield from _list_nodes_run_at_once(child)
 
 
 def _group_by_name(pieces: Iterable[tuple[_CodePiece, list[str]]]) -> dict[str, list[_CodePiece]]:
@@ -256,7 +269,7 @@ def _list_names_changed_in_functions(
         own |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         stored = {name for node in nodes if _is_changed_part(node) for name in _root_name(node)}
         called = {name for node in nodes for name in _list_names_of_call(node, declaring)} - {*modules}
-        yield from sorted(shared | (stored | called) - own)
+        yield from sorted(shared | {*with_aliased_names(stored | called, find_aliases(nodes))} - own)
 
 
 def _list_bound_names(node: ast.AST) -> Iterator[str]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.syntax.aggregate_calls import OWN_AGGREGATES
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
@@ -32,13 +33,6 @@ EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diver
 """An example rule for each aggregate in `GROUP_AGGREGATES`."""
 _MODIFIERS = frozenset({"FILTER", "OVER", "WITHIN"})  # words after a call that change which rows it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node of an expression is an aggregate of Spark or of Waterclock."""
-    return isinstance(node, exp.AggFunc) or (
-        isinstance(node, exp.Anonymous) and node.name.lower() in NAMES | {*GROUP_AGGREGATES}
-    )
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
@@ -128,7 +122,7 @@ def _is_aggregate_call(tokens: Sequence[Token], index: int) -> bool:
         return False
     word = tokens[index].text.upper()
     kind = exp.FUNCTION_BY_NAME.get(word)
-    return word.lower() in NAMES | {*GROUP_AGGREGATES} or (kind is not None and issubclass(kind, exp.AggFunc))
+    return word.lower() in OWN_AGGREGATES or (kind is not None and issubclass(kind, exp.AggFunc))
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:

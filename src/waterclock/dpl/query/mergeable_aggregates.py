@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from waterclock.dpl.query.aggregates import is_aggregate
+from waterclock.dpl.syntax.aggregate_calls import is_aggregate
 from waterclock.dpl.syntax.tokens import dialect
 
 if TYPE_CHECKING:

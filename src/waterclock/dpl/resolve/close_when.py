@@ -15,9 +15,9 @@ from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import check_deterministic_call
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.resolve.literals import literal
-from waterclock.dpl.resolve.rules import has_aggregate
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList
 from waterclock.errors import WaterclockError

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from sqlglot.tokens import Token
 
 _HISTORY = {"LAST_GOOD": ComparedSource.LAST_GOOD, "USUAL": ComparedSource.USUAL, "TREND": ComparedSource.TREND}
-_NOT_COUNTED = re.compile(r"\b(distinct|filter|over|within)\b", re.IGNORECASE)
+# FILTER, OVER and WITHIN follow the call that they change: elsewhere they are the function filter(), or a column's name
+_NOT_COUNTED = re.compile(
+    r"\b(distinct)\b|\)\s*(?:(?:ignore|respect)\s+nulls\s*)?(filter|over|within)\b", re.IGNORECASE
+)
 _STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)")
 
@@ -38,7 +41,7 @@ def find_uncountable_word(text: str) -> str | None:
     if grouped := next(iter(grouped_calls(text)), None):
         return grouped[2]
     found = _NOT_COUNTED.search(_STRINGS.sub("''", text))
-    return found.group(1).upper() if found else None
+    return (found.group(1) or found.group(2)).upper() if found else None
 
 
 def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> MeasureComparison | None:
@@ -113,7 +116,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, ComparedValue | _Problem
             yield start, stop, _parse_history_call(source, text, tokens[index + 1 : last + 1])
         elif is_aggregate_text(text[start:stop]):
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
-            if (problem := _unsupported_aggregate(following)) is not None:
+            if (problem := _unsupported_aggregate(f") {following}")) is not None:
                 yield start, stop, problem
             yield start, stop, ComparedValue(ComparedSource.OWN, _collapse_spaces(text[start:stop]))
         else:

@@ -15,10 +15,11 @@ from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWE
 from waterclock.dpl.query.visible_columns import Names
 from waterclock.dpl.resolve.called_functions import check_calls_in_expressions
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_condition, check_expression, has_aggregate
+from waterclock.dpl.resolve.rules import check_condition, check_expression
 from waterclock.dpl.resolve.schemas import Schemas, check_expression_columns, unknown_column_of
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import nearest_table
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.statements import (
     Expression,

@@ -8,7 +8,8 @@ from typing import Any
 from waterclock.dpl.query.aggregates import grouped_calls
 from waterclock.dpl.resolve.comparisons import find_uncountable_word, uses_history
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.rules import check_expression
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.statements import Expression, ParsedMeasure, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Rule

@@ -9,8 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_condition, check_expression, has_aggregate
+from waterclock.dpl.resolve.rules import check_condition, check_expression
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList, ParsedMode, ParsedTemporal
 from waterclock.errors import WaterclockError

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.rules import check_expression
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.statements import (
     Expression,
     ParsedColumn,

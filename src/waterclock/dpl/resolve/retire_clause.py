@@ -9,7 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.rules import check_expression
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedColumn, ParsedColumnList, ParsedMode, Statement
 from waterclock.errors import WaterclockError

@@ -7,13 +7,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.aggregates import check_aggregate_call, grouped_calls, is_aggregate
+from waterclock.dpl.query.aggregates import check_aggregate_call, grouped_calls
 from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import check_deterministic_call
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
 from waterclock.dpl.resolve.comparisons import comparison_of, uses_history
 from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.foreign_syntax import check_foreign_syntax
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, ParsedRule
@@ -205,11 +206,3 @@ def check_condition(expression: Expression) -> Iterator[WaterclockError]:
     if isinstance(inner, _NEVER_TRUTHS):
         fix = "write a condition, as in a > 0" if isinstance(inner, exp.Literal) else f"compare it, as in {text} > 0"
         yield expression.span.refuse("E220", f"{text} is not TRUE or FALSE", why="it is a condition", fix=fix)
-
-
-def has_aggregate(tree: exp.Expression) -> bool:
-    """Return whether an expression contains an aggregate that is not used as a window function."""
-    return any(
-        is_aggregate(node) and not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
-        for node in tree.find_all(exp.AggFunc, exp.Anonymous)
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import parse_expression
 from waterclock.dpl.syntax.rule_action_clause import parse_otherwise
@@ -36,4 +37,6 @@ def _parse_rule(cursor: Cursor) -> ParsedRule:
             )
         cursor.take()
         of, of_span = cursor.table()
-    return ParsedRule(expression, name, is_over_batch, parse_otherwise(cursor), is_over_table, of, of_span)
+    is_of_rows = not (is_over_table or is_over_batch or has_aggregate(expression.tree))
+    otherwise = parse_otherwise(cursor, is_of_rows=is_of_rows)
+    return ParsedRule(expression, name, is_over_batch, otherwise, is_over_table, of, of_span)

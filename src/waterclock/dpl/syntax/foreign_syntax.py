@@ -114,12 +114,23 @@ _IN_QUERIES = (
              lambda node: node.args.get("value_constructor") is False),
     _Foreign(exp.AggFunc, "ORDER BY", "ORDER BY within an aggregate", "sort the list: array_sort(array_agg(a))",
              lambda node: isinstance(node.this, exp.Order) and not isinstance(node, exp.GroupConcat)),
+    _Foreign(exp.AggFunc, "LIMIT", "LIMIT within an aggregate", "cut the list: slice(array_sort(array_agg(a)), 1, 3)",
+             lambda node: isinstance(node.this, exp.Limit)),
+    _Foreign(exp.HavingMax, "HAVING", "HAVING within an aggregate", "write max_by(a, b), or min_by(a, b)"),
+    _Foreign(exp.Between, "SYMMETRIC", "BETWEEN SYMMETRIC", "write a BETWEEN least(b, c) AND greatest(b, c)",
+             lambda node: node.args.get("symmetric") is True),
+    _Foreign(exp.Between, "ASYMMETRIC", "BETWEEN ASYMMETRIC", "write BETWEEN, which means the same",
+             lambda node: node.args.get("symmetric") is False),
+    _Foreign(exp.AtTimeZone, "AT", "AT TIME ZONE", "write from_utc_timestamp(a, 'Europe/Berlin')"),
     _Foreign(exp.Star, "RENAME", "* RENAME", "write * EXCEPT (a), a AS b",
              lambda node: bool(node.args.get("rename"))),
     _Foreign(exp.Group, "TOTALS", "WITH TOTALS", "write WITH ROLLUP",
              lambda node: bool(node.args.get("totals"))),
     _Foreign(exp.JSONExtract, "->", "-> for a field of JSON", "write get_json_object(a, '$.field')",
              lambda node: "only_json_types" in node.args),
+    _Foreign(exp.JSONBExtract, "#>", "#> for a field of JSON", "write get_json_object(a, '$.field')"),
+    _Foreign(exp.JSONBExtractScalar, "#>>", "#>> for a field of JSON", "write get_json_object(a, '$.field')"),
+    _Foreign(exp.JSONBContainsTopKey, "?", "? for a field of JSON", "write get_json_object(a, '$.field') IS NOT NULL"),
     _Foreign(exp.JSONExtractScalar, "->>", "->> for a field of JSON", "write get_json_object(a, '$.field')",
              lambda node: "only_json_types" in node.args),
 )  # fmt: skip
@@ -131,6 +142,7 @@ _ENDS_A_VALUE = frozenset(
     {TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NULL,
      TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 )  # fmt: skip
+_AFTER_STARS = {"EXCLUDE": "write * EXCEPT (a)", "REPLACE": "write * EXCEPT (a), a + 1 AS a"}
 _LISTS = frozenset({"LISTAGG", "STRING_AGG"})
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS, TokenType.COMMA})
 _BEGINS_A_NUMBER = frozenset({TokenType.NUMBER, TokenType.COLON, TokenType.PLACEHOLDER, TokenType.VAR})
@@ -163,6 +175,8 @@ def _find_foreign_words(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[st
             yield index, (f"{word} after a value", f"write {_NULL_TESTS[kind]}")
         elif is_call and kind is TokenType.VAR and word in _LISTS and _sorts(tokens, index + 2):
             yield index, (f"ORDER BY within {word.lower()}", f"write {word.lower()}(a, ',') WITHIN GROUP (ORDER BY b)")
+        elif word in _AFTER_STARS and before is TokenType.STAR and tokens[index - 2].token_type not in _ENDS_A_VALUE:
+            yield index, (f"* {word}", _AFTER_STARS[word])
         elif kind is TokenType.LIMIT and before not in _BEFORE_NAMES and after in _BEGINS_A_NUMBER:
             behind = index + (3 if after is TokenType.COLON else 2)
             if behind < len(tokens) and tokens[behind].token_type is TokenType.COMMA:

@@ -21,6 +21,7 @@ _ACTIONS_OF_OTHER_TOOLS = {
 }  # names of the actions in other tools
 _ALL = 100  # PERCENT
 _MAX_ROWS = 10**18  # no batch has more, and converting 1e999999 to an int would take minutes
+_OF_NO_ROWS = "write one action without a limit: the rule applies to a whole batch or table, not to a number of rows"
 _EFFECTS = {
     Action.FAIL: "fails the batch",
     Action.WARN: "keeps the rows and reports them",
@@ -30,8 +31,10 @@ _EFFECTS = {
 }
 
 
-def parse_otherwise(cursor: Cursor) -> RuleActions:
+def parse_otherwise(cursor: Cursor, *, is_of_rows: bool = True) -> RuleActions:
     """Parse the ELSE actions after a rule; empty if there are none.
+
+    A rule that is not of rows applies to a batch or a table, and has one action without a limit.
 
     Raises E204 for an unknown action, E209 for INTO, E270 and E271 for a wrong order, E273 for an invalid limit.
     """
@@ -41,14 +44,14 @@ def parse_otherwise(cursor: Cursor) -> RuleActions:
         cursor.take()
         action = _parse_action(cursor)
         if found:
-            _check_order(found[-1], action, cursor.span_since(start))
+            _check_order(found[-1], action, cursor.span_since(start), is_of_rows=is_of_rows)
         found.append(action)
     if cursor.at("AT", "MOST"):
         raise cursor.here().refuse(
             "E270",
             "AT MOST has no action",
             why="it limits the number of rows for an action",
-            fix="write the action: ELSE WARN AT MOST 10",
+            fix="write the action: ELSE WARN AT MOST 10" if is_of_rows else _OF_NO_ROWS,
         )
     return tuple(found)
 
@@ -126,14 +129,14 @@ def _parse_limit(cursor: Cursor) -> tuple[Decimal, Span]:
         ) from None
 
 
-def _check_order(before: RuleAction, after: RuleAction, span: Span) -> None:
+def _check_order(before: RuleAction, after: RuleAction, span: Span, *, is_of_rows: bool) -> None:
     if before.most is None or (before.is_percent and before.most == _ALL):
         raise span.refuse(
             "E270",
             f"{span.text} is never reached",
             why=f"{before.action.name} before it "
             + ("has no limit" if before.most is None else f"applies to up to {_format_limit(before)}"),
-            fix=_suggest_order(before.action, after.action),
+            fix=_suggest_order(before.action, after.action) if is_of_rows else _OF_NO_ROWS,
         )
     if after.action in ROW_ACTIONS:
         raise span.refuse(

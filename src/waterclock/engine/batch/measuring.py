@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.batches.records import MISSING
 from waterclock.dpl.query.absent_columns import without_absent_columns
 from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.engine.batch.rule_errors import first_line
@@ -202,14 +203,20 @@ class LabelMeasurement:
     def of(
         self, spark: SparkSession, manifest: Manifest, found: Mapping[str, Any]
     ) -> tuple[list[tuple[Action, str]], dict[str, Any]]:
-        """Return the findings on a sealed label, and the measures to record in the ledger. `found` are its measures."""
+        """Return the findings on a sealed label, and the measures to record in the ledger. `found` are its measures.
+
+        The values of a partial label are recorded, and later labels are not compared with them.
+        """
         if not self.is_read:
             self.history, self.is_read = history_of(self.work, self.table, self.labels), True
         values = parse_measured_values(found, manifest.rows, is_profiled=self.table.is_profiled)
         if self.history is None:
             return [], build_measure_entries(values, ())
         broken, passed = evaluate_comparisons(spark, manifest.label, values, self.history)
-        self.history.add(manifest.label, manifest.rows, values)
+        if MISSING in manifest.source:
+            self.history.known.pop(manifest.label, None)
+        else:
+            self.history.add(manifest.label, manifest.rows, values)
         return broken, build_measure_entries(values, passed)
 
 

@@ -15,7 +15,7 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, made_by_claim, offline_measures, revisions
 
 _NEWEST = (
-    sa.select(batches.c.label, revisions.c.rows, revisions.c.measures, offline_measures.c.found)
+    sa.select(batches.c.label, batches.c.missing, revisions.c.rows, revisions.c.measures, offline_measures.c.found)
     .join(revisions, made_by_claim(revisions, batches, batches.c.current_claim))
     .outerjoin(offline_measures, made_by_claim(offline_measures, batches, batches.c.current_claim))
     .where(batches.c.table_name == sa.bindparam("of"))
@@ -25,6 +25,7 @@ _NEWEST = (
 _BEFORE = _NEWEST.where(
     batches.c.label < sa.bindparam("before"),
     batches.c.label >= sa.bindparam("low"),
+    batches.c.missing.is_(None),
     sa.cast(revisions.c.measures, sa.Text).not_like(f"%{GIVEN_UP}%"),
 )
 
@@ -42,8 +43,8 @@ def read_earlier_measures(
 ) -> dict[datetime, EarlierBatch]:
     """Return the newest visible labels in `[low, before)`, newest first, with the measures of each.
 
-    Labels that a user skipped because their rows were damaged are left out. Cost: one statement, of at most `most`
-    rows.
+    Left out are labels that a user skipped because their rows were damaged, and partial ones, which lack the rows of an
+    input. Cost: one statement, of at most `most` rows.
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})
@@ -54,7 +55,11 @@ def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[Mea
     """Return the newest `most` visible labels, oldest first, with their measures. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
-        return tuple(MeasuredBatch(row.label, row.rows, _merge_measures(row)) for row in reversed(rows))
+        return tuple(_measured_batch(row) for row in reversed(rows))
+
+
+def _measured_batch(row: AnyRow) -> MeasuredBatch:
+    return MeasuredBatch(row.label, row.rows, _merge_measures(row), is_partial=row.missing is not None)
 
 
 def _merge_measures(row: AnyRow) -> Mapping[str, Any]:

@@ -220,8 +220,8 @@ def _read_rows(
     """Return all rows that take part in the fold, each with its order, its slice and the number of its column set."""
     parts = []
     for number, (_, members) in enumerate(_group_by_columns(manifests).items()):
-        paths = [file.path for manifest in members for file in manifest.files]
-        rows = mark_deletes(frame_of_files(spark, folder, paths, schema), merge)
+        files = [file for manifest in members for file in manifest.files]
+        rows = mark_deletes(frame_of_files(spark, folder, files, schema), merge)
         parts.append(_add_order(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
     if past.state is not None:
         state = fill_columns(past.state, schema).withColumn(DELETED, F.expr("false"))

@@ -79,7 +79,7 @@ def _read_remaining_rows(
     spark: SparkSession, folder: str, keys: DataFrame, merge_start: MergeStart, files: Sequence[LiveFile]
 ) -> DataFrame:
     """Return the rows of `files` whose keys are not among `keys`."""
-    rows = frame_of_files(spark, folder, [file.path for file in files], merge_start.schema)
+    rows = frame_of_files(spark, folder, files, merge_start.schema)
     return rows.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(merge_start.schema)))
 
 
@@ -99,7 +99,7 @@ def _find_files_of_keys(
     spark: SparkSession, folder: str, keys: DataFrame, merge_start: MergeStart
 ) -> dict[str, _RowsToReplace]:
     """Return by path the files with rows of these keys. This process fetches at most `MOST_PLACES` row positions."""
-    table_rows = frame_of_files(spark, folder, [file.path for file in merge_start.live], merge_start.schema)
+    table_rows = frame_of_files(spark, folder, merge_start.live, merge_start.schema)
     most = MOST_PLACES // max(len(merge_start.live), 1)
     found = (
         add_row_positions(table_rows)

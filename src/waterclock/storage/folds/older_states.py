@@ -35,7 +35,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import NO_VERSION, ContentLocation, LogStep
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest, with_columns_of
-from waterclock.storage.slices.read import frame_of_files, frame_of_slices, table_schema, try_frame_at_version
+from waterclock.storage.slices.read import frame_of_folder, frame_of_slices, table_schema, try_frame_at_version
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -226,4 +226,4 @@ def _find_written_state(place: Path) -> Path | None:
 
 
 def _read_cached_state(spark: SparkSession, place: Path, schema: str) -> DataFrame:
-    return frame_of_files(spark, str(place.parent), [place.name], schema)
+    return frame_of_folder(spark, str(place.parent), place.name, schema)

@@ -102,7 +102,7 @@ def rewrite_state(
     `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job. Raises ClaimKilledError if the
     claim was killed first.
     """
-    old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
+    old = frame_of_files(spark, folder, look.live, look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
     new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(entry_path(folder, path)))
@@ -137,7 +137,7 @@ def rewrite_files(
             copy_without_rows(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
-            _write_parquet(_build_changed_rows(spark, folder, whole, matches, list(paths), look.schema), folder, path)
+            _write_parquet(_build_changed_rows(spark, folder, whole, matches, old, look.schema), folder, path)
     finally:
         matches.unpersist()
         rows.unpersist()
@@ -150,7 +150,7 @@ def _write_parquet(rows: DataFrame, folder: str, path: str) -> None:
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, merge_start: MergeStart) -> DataFrame:
     """Return the winners' keys that the table has: the row's position, whether the winner wins, and values to keep."""
-    old = frame_of_files(spark, folder, [file.path for file in merge_start.live], merge_start.schema)
+    old = frame_of_files(spark, folder, merge_start.live, merge_start.schema)
     joined = (
         add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "inner")
     )
@@ -199,10 +199,10 @@ def _list_missing_columns(winners: Winners, schema: str) -> list[str]:
 
 
 def _build_changed_rows(
-    spark: SparkSession, folder: str, winners: Winners, matches: DataFrame, paths: Sequence[str], schema: str
+    spark: SparkSession, folder: str, winners: Winners, matches: DataFrame, files: Sequence[LiveFile], schema: str
 ) -> DataFrame:
     """Return the new rows of the files that change, and the winners whose keys the table does not have."""
-    old = frame_of_files(spark, folder, paths, schema)
+    old = frame_of_files(spark, folder, files, schema)
     joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "left_outer")
     wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
     kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(

@@ -14,7 +14,7 @@ from waterclock.files.filesystem import entry_path, stat_file
 from waterclock.files.object_stores import delta_options
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_version_with_same_rows, require_shallow_commits
-from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
 _WITH_COLUMN_MAPPING = 2
 
@@ -108,18 +108,25 @@ def _is_there(folder: str, file: LiveFile) -> bool:
     except FileNotFoundError:
         return False
     if found.size != file.size:
-        raise damaged_file_error(folder, file.path, f"has {found.size} bytes, but was written with {file.size} bytes")
+        raise damaged_file_error(folder, file.path, found.size, file.size)
     return True
 
 
-def damaged_file_error(folder: str, path: str, why: str) -> WaterclockError:
-    """Return the error for a data file with the fault `why`, such as "is empty"."""
+def damaged_file_error(folder: str, path: str, found: int, recorded: int) -> WaterclockError:
+    """Return the error for a data file of `found` bytes that was written with `recorded` bytes."""
+    schema, _, name = folder.rstrip("/").rpartition("/")
+    name = name if schema.endswith("/publish") else f"{schema.rpartition('/')[2]}.{name}"
+    if not path.startswith(f"{STAGE}/"):
+        what, fix = f"a file of {name} is damaged", f"run `waterclock rebuild {name}`"
+    else:
+        batch = f"{name}@{label_of_hive_path(path)}"
+        what, fix = f"{batch} is damaged", f"run `waterclock recompute {batch}`"
     return WaterclockError(
         "E605",
-        "the slice is damaged",
+        what,
         where=f"{folder}/{path}",
-        why=f"{path.rpartition('/')[2]} {why}",
-        fix="run `waterclock recompute TABLE@LABEL` for this slice",
+        why=f"{path.rpartition('/')[2]} has {found} bytes, but was written with {recorded} bytes",
+        fix=fix,
     )
 
 

@@ -30,8 +30,8 @@ def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Mani
 
     The origin is the row's file, or the input table from which it was read. Cost: no job here; one scan.
     """
-    paths = [file.path for manifest in manifests for file in manifest.aside]
-    return frame_of_files(spark, folder, paths, _READ_SCHEMA.json()).select(
+    files = [file for manifest in manifests for file in manifest.aside]
+    return frame_of_files(spark, folder, files, _READ_SCHEMA.json()).select(
         TIMELABEL, *(f"{ASIDE}.{name}" for name in _FIELDS)
     )
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from stat import S_ISREG
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -46,6 +46,18 @@ _READ_METADATA = frozenset({"comment", "__CHAR_VARCHAR_TYPE_STRING", "delta.type
 _COLUMN_MAPPING = "delta.columnMapping."
 
 
+class RecordedFile(Protocol):
+    """A file that a log or a manifest records: its path below the table's folder, and its size in bytes."""
+
+    @property
+    def path(self) -> str:
+        """The path relative to the table's folder."""
+
+    @property
+    def size(self) -> int:
+        """The size with which the file was written, in bytes."""
+
+
 def frame_at(
     spark: SparkSession,
     folder: str,
@@ -61,10 +73,10 @@ def frame_at(
     Files that have rows of labels in `without` alone are not read, unless Delta must read an unpartitioned table.
     Cost: no job here. A small number of live files is listed by delta-rs in some milliseconds, and read as files. Many
     files, and layouts that need it, are read through Spark's Delta log. The first such read of a version costs three
-    jobs. Raises E605 for an empty file on a disk.
+    jobs. Raises E605 for a file on a disk whose size differs from the recorded one.
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
-    direct = _live_paths(folder, version, bounds, without, is_partitioned=is_partitioned)
+    direct = _live_files(folder, version, bounds, without, is_partitioned=is_partitioned)
     rows = _filter_labels(_frame(spark, folder, version, direct), bounds)
     return rows.where(~F.col(TIMELABEL).isin(sorted(without))) if without else rows
 
@@ -87,7 +99,7 @@ def try_frame_at_version(
     if table is None:
         return None
     schema, plain = table.schema().to_json(), is_plain(table)
-    direct = _list_direct_paths(
+    direct = _list_direct_files(
         folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned
     )
     return _filter_labels(_frame(spark, folder, table.version(), direct), bounds)
@@ -101,7 +113,7 @@ def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFram
     return frame_at(spark, folder, version, is_partitioned=False) if kept is None else kept
 
 
-def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[str], str] | None) -> DataFrame:
+def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[LiveFile], str] | None) -> DataFrame:
     if direct is not None:
         return frame_of_files(spark, folder, *direct)
     frame = spark.read.format("delta").option("versionAsOf", version).load(folder)
@@ -126,9 +138,10 @@ def frame_of_slices(
     """Return the rows of sealed slices, in the columns of `schema`, by default those of the last slice.
 
     Columns that a slice does not have are null. Cost: no job here; about a millisecond a file to list and open.
+    Raises E605 for a file on a disk whose size differs from that in its manifest.
     """
     text = schema if isinstance(schema, str) else manifests[-1].schema if schema is None else schema.json()
-    return frame_of_files(spark, folder, [file.path for manifest in manifests for file in manifest.files], text)
+    return frame_of_files(spark, folder, [file for manifest in manifests for file in manifest.files], text)
 
 
 def table_schema(folder: str) -> StructType:
@@ -159,32 +172,45 @@ def _is_readable_metadata(key: str) -> bool:
     return key in _READ_METADATA or key.startswith(_COLUMN_MAPPING)
 
 
-def frame_of_files(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
-    """Return the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON."""
+def frame_of_files(spark: SparkSession, folder: str, files: Sequence[RecordedFile], schema: str) -> DataFrame:
+    """Return the rows of Parquet files below the table's folder, in the columns and types of a schema's JSON.
+
+    Raises E605 for a file on a disk whose size differs from the recorded one. Cost: one `stat` for each file on a disk,
+    and no request to an object store.
+    """
+    _require_sizes(folder, files)
+    return _frame_of_paths(spark, folder, [file.path for file in files], schema)
+
+
+def frame_of_folder(spark: SparkSession, folder: str, name: str, schema: str) -> DataFrame:
+    """Return the rows of all Parquet files in the folder `name` below `folder`, whose sizes nothing records."""
+    return _frame_of_paths(spark, folder, [name], schema)
+
+
+def _frame_of_paths(spark: SparkSession, folder: str, paths: Sequence[str], schema: str) -> DataFrame:
     wanted = _parse_schema(schema)
     if not paths:
         return no_rows(spark, wanted)
-    _require_content(folder, paths)
     # without this option the folders y=, m=, d= would become columns
     reader = spark.read.schema(wanted).option("recursiveFileLookup", "true")
     return reader.parquet(*(literal_path(str(entry_path(folder, path))) for path in paths))
 
 
-def _require_content(folder: str, paths: Sequence[str]) -> None:
-    """Raise E605, naming the file, for an empty file, as after a power failure. Spark would read it as without rows.
+def _require_sizes(folder: str, files: Sequence[RecordedFile]) -> None:
+    """Raise E605 for a file whose size is not the recorded one, as after a power failure or an incomplete copy.
 
-    In an object store a file is complete or absent, so this is not checked there. Cost: some microseconds for each
-    file.
+    Spark would read an empty file as one without rows. In an object store a file is complete or absent, so this is not
+    checked there. Cost: some microseconds for each file.
     """
     if is_remote(folder):
         return
-    for path in paths:
+    for file in files:
         try:
-            found = os.stat(f"{folder}/{path}")  # noqa: PTH116 - thousands of Paths
+            found = os.stat(f"{folder}/{file.path}")  # noqa: PTH116 - thousands of Paths
         except FileNotFoundError:
             continue  # Spark reports it
-        if S_ISREG(found.st_mode) and not found.st_size:
-            raise damaged_file_error(folder, path, "is empty")
+        if S_ISREG(found.st_mode) and found.st_size != file.size:
+            raise damaged_file_error(folder, file.path, found.st_size, file.size)
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -192,14 +218,14 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.createDataFrame([], schema).limit(0)
 
 
-def _live_paths(
+def _live_files(
     folder: str,
     version: int,
     bounds: tuple[str | None, str | None],
     without: Collection[str],
     *,
     is_partitioned: bool,
-) -> tuple[list[str], str] | None:
+) -> tuple[list[LiveFile], str] | None:
     """List the live files that may have labels within the bounds, and the schema, or None if Delta must read them."""
     with open_table(folder) as kept:
         if kept.version == version:
@@ -211,10 +237,10 @@ def _live_paths(
                 raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
             files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
     files = [file for file in files if file.only_label not in without]
-    return _list_direct_paths(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
+    return _list_direct_files(folder, files, schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
 
 
-def _list_direct_paths(
+def _list_direct_files(
     folder: str,
     files: Sequence[LiveFile],
     schema: str,
@@ -222,16 +248,16 @@ def _list_direct_paths(
     *,
     is_plain: bool,
     is_partitioned: bool,
-) -> tuple[list[str], str] | None:
-    paths = [file.path for file in files if may_contain_range(file, *bounds)]
+) -> tuple[list[LiveFile], str] | None:
+    wanted = [file for file in files if may_contain_range(file, *bounds)]
     try:
-        for path in paths:
-            require_within(path)
+        for file in wanted:
+            require_within(file.path)
     except ValueError as error:
         raise damaged_log(folder, f"{folder}/_delta_log", str(error)) from error
     # Spark leaves out the partition column in files that it writes itself, such as those of OPTIMIZE
-    have_labels = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
-    if is_plain and have_labels and len(paths) <= FILES_READ_DIRECTLY:
-        return paths, schema
-    _require_content(folder, paths)
+    have_labels = not is_partitioned or all(file.path.startswith(f"{STAGE}/") for file in wanted)
+    if is_plain and have_labels and len(wanted) <= FILES_READ_DIRECTLY:
+        return wanted, schema
+    _require_sizes(folder, wanted)
     return None

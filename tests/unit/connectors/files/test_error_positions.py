@@ -47,3 +47,23 @@ def test_a_date_in_the_declared_form_is_no_broken_row(tmp_path: Path, name: str)
     error = explain(RuntimeError(said), reading, declared(("day", "DATE"), ("n", "INT")))
     assert error is not None
     assert (error.code, error.where, error.why) == ("E806", f"{path}:3", "n is 'x', which is not INT")
+
+
+@pytest.mark.parametrize("is_multiline", [False, True])
+@pytest.mark.parametrize(
+    ("number", "digits"), [("9" * 5_000, "5,000"), ("-" + "9" * 1_001, "1,001"), ("0." + "1" * 4_400, "4,401")]
+)
+def test_a_number_of_more_digits_than_spark_reads_is_named(
+    tmp_path: Path, number: str, digits: str, *, is_multiline: bool
+) -> None:
+    path = tmp_path / "a.json"
+    text = f'{{"n": 1, "m": {"9" * 1_000}}}\n{{"n": {number}}}\n'
+    path.write_text(f"[{text.replace('}', '},', 1)}]" if is_multiline else text)
+    error = explain(RuntimeError(_failed_read(path)), ReadOptions(is_multiline=is_multiline), Columns(is_open=True))
+    assert error is not None
+    assert (error.code, error.where) == ("E806", f"{path}:2")
+    assert error.why == f"it has a number of {digits} digits, and at most 1,000 can be read"
+
+
+def _failed_read(path: Path) -> str:
+    return f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}.  SQLSTATE: KD001"

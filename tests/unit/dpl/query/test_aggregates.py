@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.query.aggregates import aggregates_of, expand_aggregates
+from waterclock.dpl.query.aggregates import GROUP_AGGREGATES, NAMES, aggregates_of, expand_aggregates
+from waterclock.dpl.syntax.aggregate_calls import OWN_AGGREGATES
 
 WRITTEN = "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)"
 
@@ -35,3 +36,7 @@ def test_each_call_is_written_out_and_nothing_else(said: str, asked: str) -> Non
 )
 def test_the_aggregates_of_a_rule_are_found_as_they_are_written(said: str, found: list[str]) -> None:
     assert aggregates_of(said) == found
+
+
+def test_the_aggregates_that_are_recognized_are_those_that_are_expanded() -> None:
+    assert NAMES | set(GROUP_AGGREGATES) == OWN_AGGREGATES

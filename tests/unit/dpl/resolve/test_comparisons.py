@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.resolve.comparisons import comparison_of
+from waterclock.dpl.resolve.comparisons import comparison_of, find_uncountable_word
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import statements_of
@@ -36,6 +36,11 @@ def parted(text: str) -> list[str]:
         ("CASE WHEN (count(a) > 3) THEN min(b) > 1 ELSE TRUE END", ["count(a)", "min(b)"]),
         ("max(a) > ')(' AND last_good(max(a)) <> ','", ["max(a)", "last_good(max(a))"]),
         ("count(*) > usual(count_if(a = 'filter'))", ["count(*)", "usual(count_if(a = 'filter'))"]),
+        (
+            "sum(size(filter(xs, x -> x > 1))) > last_good(sum(size(filter(xs, x -> x > 1))))",
+            ["sum(size(filter(xs, x -> x > 1)))", "last_good(sum(size(filter(xs, x -> x > 1))))"],
+        ),
+        ("max(filter) < last_good(sum(within + over))", ["max(filter)", "last_good(sum(within + over))"]),
         ("count(*) > usual(sum(a) + 1)", ["sum(a) + 1 is not a single aggregate"]),
         ("count(*) > usual()", ["usual() has no argument"]),
         ("trend(sum(a), 30) BETWEEN 0.8 AND 1.25", ["trend(sum(a), 30)"]),
@@ -116,3 +121,20 @@ def test_each_problem_has_its_own_fix_which_works(text: str, what: str, fix: str
     _, [error] = split(text)
     assert (error.code, error.what, error.fix) == ("E294", what, fix)
     assert split(fixed)[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("sum(size(filter(xs, x -> x > 1)))", None),
+        ("sum(f(a) * filter + over)", None),
+        ("count(*) FILTER (WHERE a > 3)", "FILTER"),
+        ("sum(a)filter(where a > 3)", "FILTER"),
+        ("first(a) IGNORE NULLS OVER w", "OVER"),
+        ("percentile_cont(0.5) WITHIN GROUP (ORDER BY a)", "WITHIN"),
+        ("count(DISTINCT a)", "DISTINCT"),
+        ("count_if(a = 'sum(a) FILTER')", None),
+    ],
+)
+def test_only_a_word_that_changes_a_call_prevents_counting_while_rows_are_written(text: str, word: str | None) -> None:
+    assert find_uncountable_word(text) == word

@@ -37,6 +37,20 @@ def test_the_newest_batches_that_readers_see_are_told_with_what_was_counted(at_d
     assert len(statements_of(at_desk, lambda: past.newest_counted("raw.a", 2))) == 1
 
 
+def test_a_partial_batch_is_no_batch_to_compare_with(at_desk: Desk) -> None:
+    at_desk.apply(table("raw.a", partitioned=True))
+    for label in range(3):
+        bring(at_desk, "raw.a", label, 10 + label)
+    claim = at_desk.claim("raw.a", 3)
+    missing = {"missing": [{"table": "raw.b", "low": "20130101000000", "high": "20130102000000"}]}
+    at_desk.ledger.claims.record_done(claim, [replace(result(3, digest="1:9:1", version=9), source=missing)])
+    before = at_desk.ledger.reads.measures_before("raw.a", day(5), low=day(0), most=2)
+    assert list(before) == [day(2), day(1)]
+    assert [each.is_partial for each in at_desk.ledger.past.newest_counted("raw.a", 2)] == [False, True]
+    bring(at_desk, "raw.a", 3, 13, restates="again")
+    assert list(at_desk.ledger.reads.measures_before("raw.a", day(5), low=day(0), most=1)) == [day(3)]
+
+
 def test_the_newest_versions_of_each_side_are_told_newest_first(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     for label in range(5):
