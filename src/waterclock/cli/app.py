@@ -20,6 +20,7 @@ from waterclock.cli.commands.audit import audit
 from waterclock.cli.commands.backfill import backfill
 from waterclock.cli.commands.check import check
 from waterclock.cli.commands.close import close
+from waterclock.cli.commands.diff import diff
 from waterclock.cli.commands.drop import drop
 from waterclock.cli.commands.files import files
 from waterclock.cli.commands.init import init
@@ -78,7 +79,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         pause,
         resume,
     ),
-    "Inspect": (status, alerts, show, query, files, audit, lineage, pii, openlineage, model, runners, ui),
+    "Inspect": (status, alerts, show, query, diff, files, audit, lineage, pii, openlineage, model, runners, ui),
     "Maintain": (maintain, drop, rebuild, reset, ledger, trust, token, session, access, warm),
 }
 

@@ -6,12 +6,14 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of commands. Only `plan --detailed-exitcode` exits with `DUE` or `IN_TROUBLE`."""
+    """The exit codes of commands. Only `diff` exits with DIFFERENT, only `plan --detailed-exitcode` with 10 and 11."""
 
     DONE = 0
     FAILED = 1
     USAGE = 2
     """An invalid command line. Typer uses this code."""
+    DIFFERENT = 3
+    """Compared rows differ."""
     DUE = 10
     IN_TROUBLE = 11
     """A batch is failed, held or blocked."""
@@ -28,7 +30,8 @@ OF_ALL_COMMANDS = (
     f"Exit codes: {ExitCode.DONE} done, {ExitCode.FAILED} errors, {ExitCode.USAGE} an invalid command line, "
     f"{ExitCode.INTERRUPTED} stopped by Ctrl-C (`run --watch`: {ExitCode.DONE}). "
     f"A command that runs batches also exits with {ExitCode.FAILED} if a requested batch stays failed or held. "
-    f"`plan --detailed-exitcode` also exits with {ExitCode.DUE} or {ExitCode.IN_TROUBLE}."
+    f"`plan --detailed-exitcode` also exits with {ExitCode.DUE} or {ExitCode.IN_TROUBLE}. "
+    f"`diff` exits with {ExitCode.DIFFERENT} if rows differ."
 )
 OF_PLAN = (
     f"Exit with {ExitCode.DONE} if nothing is due, {ExitCode.DUE} if batches are due, {ExitCode.IN_TROUBLE} if a batch "

@@ -83,12 +83,16 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
             own.close()
 
 
-def sessions_of_queries(project: Project) -> Sessions:
-    """Return sessions whose local Spark is confined to the storage's table folders (see `spark.confined_jvm`)."""
-    readable = [] if is_remote(project.storage) else readable_by_queries(project.storage)
+def sessions_of_queries(project: Project, also: Project | None = None) -> Sessions:
+    """Return sessions whose local Spark is confined to the storage's table folders (see `spark.confined_jvm`).
+
+    With `also`, it can read the table folders of this other environment's storage, too.
+    """
+    storages = [each.storage for each in (project, also) if each is not None and not is_remote(each.storage)]
+    readable = [folder for storage in storages for folder in readable_by_queries(storage)]
     # separate from the folder of runs, whose processes import and read the files there
     folder = project.work_folder / "queries" / "files"
-    return Sessions(work_folder=folder, settings=settings_of(project, ()), readable=readable)
+    return Sessions(work_folder=folder, settings=settings_of(project, (), also=also), readable=readable)
 
 
 def apply_flow(work: RunContext, now: datetime) -> None:

@@ -117,9 +117,9 @@ SELECTION: Mapping[str, Code] = {
         "batch without history", "The batch was never claimed, so it has no history. `plan` shows the reason."
     ),
     "E517": Code(
-        "no such column in the lineage",
+        "no such column",
         "The table has no such column. Column lineage is requested as schema.table.column. Columns of an open list are "
-        "known after the first run.",
+        "known after the first run. `diff` takes columns of the compared rows.",
     ),
     "E521": Code(
         "tick without content",

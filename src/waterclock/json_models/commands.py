@@ -22,6 +22,7 @@ from waterclock.json_models.alerts import (
     OpenLineageAnswer,
 )
 from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
+from waterclock.json_models.comparison import DiffAnswer
 from waterclock.json_models.decisions import (
     CloseAnswer,
     DropAnswer,
@@ -59,6 +60,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "status": (StatusAnswer,),
         "show": (ShowAnswer,),
         "query": (QueryAnswer,),
+        "diff": (DiffAnswer,),
         "model": (ModelAnswer, FlatModelAnswer),
         "audit": (AuditAnswer, AuditListAnswer),
         "lineage": (LineageAnswer, ColumnLineageAnswer, ImpactAnswer),

@@ -5,7 +5,7 @@ No Spark is started: the rows of a label are in separate files, which stay as th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -79,7 +79,7 @@ def revision_rows(
     before, old = _read_rows(folder, other, MOST_COMPARED)
     columns = columns or before  # a revision without rows may have no file
     old = _reorder_columns(old, before, columns)
-    compared = list(_compare_rows(rows, old, [columns.index(key) for key in table.keys if key in columns]))
+    compared = list(compare_rows(rows, old, [columns.index(key) for key in table.keys if key in columns]))
     differing = sum(1 for row in compared if row.kind != "same")
     shown = [row for row in compared if row.kind != "same"] if only_differing else compared
     return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
@@ -144,7 +144,7 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
     found = pa.concat_tables(parts, promote_options="permissive")
     # a slice with quarantine rules also has the column that marks quarantined rows
     names = tuple(name for name in found.column_names if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX))
-    values = [found.column(name).to_pylist() for name in names]
+    values = [found.column(name).to_pylist(maps_as_pydicts="lossy") for name in names]
     return names, list(zip(*values, strict=True))
 
 
@@ -154,33 +154,44 @@ def _reorder_columns(rows: Sequence[Row], have: Sequence[str], wanted: Sequence[
     return [tuple(None if place is None else row[place] for place in places) for row in rows]
 
 
-def _compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[RowDifference]:
-    """Compare rows with older rows, by key if there is one, otherwise as a whole. Yield `rows`, then removed rows."""
-    if not keys:
-        left = Counter(map(_to_hashable, old))
-        for row in rows:
-            is_there = left[_to_hashable(row)] > 0
-            left[_to_hashable(row)] -= is_there
-            yield RowDifference("same" if is_there else "new", row)
-        for row in old:
-            if left[_to_hashable(row)] > 0:
-                left[_to_hashable(row)] -= 1
-                yield RowDifference("gone", row)
-        return
-    before: dict[Any, Row] = {_to_hashable(tuple(row[key] for key in keys)): row for row in old}
-    for row in rows:
-        was = before.pop(_to_hashable(tuple(row[key] for key in keys)), None)
-        if was is None:
-            yield RowDifference("new", row)
+def compare_rows(rows: Sequence[Row], old: Sequence[Row], keys: Sequence[int]) -> Iterator[RowDifference]:
+    """Compare rows with older rows, in the same way as `waterclock diff`. Yield `rows`, then removed rows.
+
+    Equal rows are paired first. `keys` are the places of the key's columns: of the remaining rows with a key, one on
+    each side is a changed row; all others are new or gone.
+    """
+    left = Counter(map(_to_hashable, old))
+    are_same = [_take(left, row) for row in rows]
+    removed = [row for row in old if _take(left, row)]
+    news = Counter(_key_of(row, keys) for row, is_same in zip(rows, are_same, strict=True) if not is_same)
+    olds: defaultdict[Any, list[Row]] = defaultdict(list)
+    for row in removed:
+        olds[_key_of(row, keys)].append(row)
+    paired = {key for key, of_key in olds.items() if keys and len(of_key) == news[key] == 1}
+    for row, is_same in zip(rows, are_same, strict=True):
+        key = _key_of(row, keys)
+        if is_same:
+            yield RowDifference("same", row)
         else:
-            yield RowDifference("same", row) if was == row else RowDifference("changed", row, was)
-    for row in before.values():
-        yield RowDifference("gone", row)
+            yield RowDifference("changed", row, olds[key][0]) if key in paired else RowDifference("new", row)
+    yield from (RowDifference("gone", row) for row in removed if _key_of(row, keys) not in paired)
+
+
+def _take(left: Counter[Any], row: Row) -> bool:
+    """Return whether a row is among those that are left, and remove it from them."""
+    found = _to_hashable(row)
+    is_there = left[found] > 0
+    left[found] -= is_there
+    return is_there
+
+
+def _key_of(row: Row, keys: Sequence[int]) -> Any:
+    return _to_hashable(tuple(row[key] for key in keys))
 
 
 def _to_hashable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return tuple((name, _to_hashable(inner)) for name, inner in value.items())
+        return frozenset((_to_hashable(name), _to_hashable(inner)) for name, inner in value.items())
     if isinstance(value, list | tuple):
         return tuple(map(_to_hashable, value))
     return "nan" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN differs from itself

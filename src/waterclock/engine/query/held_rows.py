@@ -48,7 +48,7 @@ def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -
         rows = no_rows(spark, table_schema(folder))
         return _add_own_columns(rows, _choose_own_names(rows.columns))
     names = _choose_own_names(name for manifest in found for name in fields_of(manifest.schema))
-    frames = [_rows_with_claims(spark, folder, alike, names) for alike in _group_by_schema(found)]
+    frames = [_rows_with_claims(spark, folder, alike, names) for alike in group_by_schema(found)]
     aside = [manifest for manifest in found if manifest.aside]
     if aside:
         rows = frame_of_quarantine(spark, folder, aside)
@@ -57,7 +57,8 @@ def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), _unify_types(frames))
 
 
-def _group_by_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+def group_by_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+    """Group slices that have the same columns and types."""
     found: dict[str, list[Manifest]] = defaultdict(list)
     for manifest in manifests:
         found[manifest.schema].append(manifest)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.batches.records import CommittedSlice
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.revisions import CommittedRevision
 from waterclock.storage.folds.older_states import frame_of_resolved
 from waterclock.storage.log.content_as_of import NO_VERSION, ContentLocation, DataCommit, LogStep, resolve
 
@@ -23,7 +26,13 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
     Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
     """
-    rows, recuts = ledger.reads.committed_slices(table), ledger.maintenance.recuts_of(table)
+    return group_commits(ledger.reads.committed_slices(table), ledger.maintenance.recuts_of(table))
+
+
+def group_commits(
+    rows: Sequence[CommittedSlice | CommittedRevision], recuts: Mapping[int, datetime]
+) -> list[DataCommit]:
+    """Group slices in the order of their versions into commits. `recuts` are the versions that emptied the table."""
     versions = {row.version for row in rows}
     # commits of a recut (all slices cut into other windows) after which no rows remain
     records = [

@@ -63,8 +63,12 @@ class SparkSettings:
         return self.master.startswith("local")
 
 
-def settings_of(project: Project, tables: Collection[str] | None = None) -> SparkSettings:
+def settings_of(
+    project: Project, tables: Collection[str] | None = None, *, also: Project | None = None
+) -> SparkSettings:
     """Return the Spark settings of a project's environment, with access to the buckets of some tables, by default all.
+
+    `also` is another environment whose storage Spark can read too.
 
     Raises E225, E713 for settings that a user cannot set.
     """
@@ -79,7 +83,8 @@ def settings_of(project: Project, tables: Collection[str] | None = None) -> Spar
     confs = {name: secrets.value_of(value) for name, value in declared.confs.items()}
     if declared.connect and declared.master:
         raise _master_and_connect_error(project.env)
-    stores = reach_all(project, tables)
+    of_both = (*reach_all(project, tables), *(() if also is None else reach_all(also, ())))
+    stores = tuple(dict.fromkeys(of_both))
     of_stores = confs_of_stores(stores)
     return SparkSettings(
         declared.master or LOCAL,

@@ -7,6 +7,7 @@ from waterclock.ledger.read import (
     current,
     held_and_quarantined,
     linked_projects,
+    revisions,
     source_notes,
     table_history,
 )
@@ -39,6 +40,7 @@ class Reads(Section):
     versions = DatabaseMethod(current.versions_of)
     committed_slices = DatabaseMethod(current.list_committed_slices)
     changed_slices = DatabaseMethod(current.changed_slices)
+    revisions = DatabaseMethod(revisions.list_revisions)
     history = DatabaseMethod(table_history.history)
     content = DatabaseMethod(current.content)
     contents = DatabaseMethod(current.contents)

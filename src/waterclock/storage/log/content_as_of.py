@@ -82,6 +82,12 @@ def resolve(
     return ContentLocation(table.name, table.mode, table.is_partitioned, tick, known_at, version, low, boundary, steps)
 
 
+def find_known_slices(records: Iterable[DataCommit], known_at: datetime) -> dict[datetime, str]:
+    """Map each label, in order, to the path of the slice that was its current one at an instant."""
+    known, _ = _select_known_commits(records, known_at)
+    return {label: record.slices[label] for label, record in current(_drop_before_reset(known)).items()}
+
+
 def version_map(mode: Mode, records: Sequence[DataCommit]) -> dict[datetime, int]:
     """Map each label to the version that contains its state, given the records in the order of versions.
 

@@ -117,7 +117,7 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         described = count_words(found.compared, "row")
         described = f"{found.differing} of {described} differ" if found.differing else f"all {described} are the same"
     elif is_compared:
-        described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} need a query to compare"
+        described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} are compared by `waterclock diff`"
     return {
         "columns": list(found.columns),
         "numbers": _are_number_columns(found),

@@ -154,10 +154,15 @@ def test_spark_gets_the_credentials_of_the_buckets_that_the_tables_declare(
 def test_queries_get_no_credentials_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def settings(loaded: Project, tables: Collection[str] | None = None) -> SparkSettings:
+    def settings(
+        loaded: Project, tables: Collection[str] | None = None, *, also: Project | None = None
+    ) -> SparkSettings:
         asked.append(tables)
-        return settings_of(loaded, tables)
+        return settings_of(loaded, tables, also=also)
 
     monkeypatch.setattr(run_opening, "settings_of", settings)
-    run_opening.sessions_of_queries(project(tmp_path, "")).close()
+    loaded = project(tmp_path, "")
+    run_opening.sessions_of_queries(loaded).close()
     assert asked == [()]
+    run_opening.sessions_of_queries(loaded, loaded).close()
+    assert asked == [(), ()]

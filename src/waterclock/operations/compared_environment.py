@@ -1,0 +1,123 @@
+"""Reads another environment for a comparison, and decides what a person sees of a table on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.adhoc import no_table_error
+from waterclock.dpl.query.visible_flow import show_flow
+from waterclock.engine.ledger_opening import ledger_url
+from waterclock.engine.query.compared_revisions import Bounds, TableRevisions, read_table_revisions
+from waterclock.engine.query.table_comparison import ViewedSides
+from waterclock.engine.storage_access import reach_storage
+from waterclock.errors import WaterclockError
+from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of
+from waterclock.similar_names import did_you_mean
+from waterclock.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+    from waterclock.flow.grants import Grant
+    from waterclock.ledger.ledger import Ledger
+    from waterclock.permissions.users_and_roles import Person
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProject:
+    """The storage and the revisions of another environment, read at one moment."""
+
+    lake: Lake
+    revisions: Mapping[str, TableRevisions]
+
+
+def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherProject:
+    """Read the revisions of an environment's tables from its ledger, which is opened read-only.
+
+    Raises E402 if other code wrote it last, E412 if there is none, E425 if it was moved.
+    """
+    from waterclock.ledger.ledger import Ledger
+    from waterclock.ledger.store.read_only import OlderSchema
+
+    def read(ledger: Ledger) -> OtherProject:
+        ledger.maintenance.refuse_moved()
+        ledger.declared.apply_pending_renames(other.flow)
+        known = {record.name for record in ledger.reads.tables()}
+        found = {
+            name: read_table_revisions(ledger, other.flow.tables[name], of)
+            for name, of in bounds.items()
+            if name in known and name in other.flow.tables
+        }
+        return OtherProject(Lake(other.storage, folders=ledger.declared.former().folders), found)
+
+    reach_storage(other)
+    try:
+        found = Ledger.query(ledger_url(other), read)
+    except OlderSchema as older:
+        raise WaterclockError(
+            "E402",
+            f"the ledger of {other.env} was written by an older version",
+            where=f"[env.{other.env}]",
+            why=f"its schema is {older.found}, this version reads {older.known}",
+            fix=f"`waterclock run --env {other.env}` with this version upgrades it",
+        ) from older
+    if found is None:
+        raise WaterclockError(
+            "E412",
+            f"there is no ledger of {other.env} yet",
+            where=f"[env.{other.env}]",
+            why="nothing has run there",
+            fix=f"`waterclock run --env {other.env}` makes the due batches",
+        )
+    return found
+
+
+def require_declared(other: Project, name: str) -> None:
+    """Raise E511 if an environment does not declare a table."""
+    if name not in other.flow.tables:
+        raise WaterclockError(
+            "E511",
+            f"there is no table {name} in {other.env}",
+            where=f"[env.{other.env}]",
+            fix=did_you_mean(name, other.flow.tables),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PersonsView:
+    """What a person sees of tables `before` and `after`. Without `persons`, the owner of the project sees all."""
+
+    before: Project
+    after: Project
+    persons: tuple[Person, Person] | None
+
+    def shows(self, name: str) -> bool:
+        """Return whether the person may see rows of a table, on each side that declares it."""
+        if self.persons is None:
+            return True
+        return all(
+            form_of(project.flow, person, name) is not TableVisibility.NONE
+            for project, person in zip((self.before, self.after), self.persons, strict=True)
+            if name in project.flow.tables
+        )
+
+    def require_shown(self, name: str) -> None:
+        """Raise E511, as for a table that does not exist, if the person may not see a table."""
+        if self.persons is not None and not self.shows(name):
+            raise no_table_error(name, show_flow(self.after.flow, self.persons[1]))
+
+    def sides_of(self, name: str) -> ViewedSides | None:
+        """Return the grants of the person on a table, on both sides; None if they see all of it."""
+        if self.persons is None:
+            return None
+        before, after = (
+            _granted(project, person, name)
+            for project, person in zip((self.before, self.after), self.persons, strict=True)
+        )
+        return None if before is None and after is None else ViewedSides(before, after)
+
+
+def _granted(project: Project, person: Person, name: str) -> tuple[Person, Sequence[Grant]] | None:
+    grants = grants_of(project.flow, person, name)
+    return None if grants is None else (person, grants)
