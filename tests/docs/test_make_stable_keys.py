@@ -55,7 +55,7 @@ def test_the_python_of_the_page_is_the_one_that_spark_is_compared_with() -> None
 
 
 def test_the_examples_of_the_table_are_encoded_so() -> None:
-    day = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    received = datetime(2026, 11, 16, 9, tzinfo=UTC)
     values = ["ab", 7, Decimal("1.50"), True, day.date(), day, day.replace(tzinfo=None), b"\x00\xff"]
     rows = PAGE.partition("| Type | Letter |")[2].partition("\n\n")[0]
     assert re.findall(r"`(\w+:\S+)`", rows) == [encoded(value) for value in values]
@@ -100,10 +100,10 @@ def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
         shell.run("cd /tmp/mine")
         wrong = failures(commands_of(PAGE), shell)
     assert not wrong, "\n\n".join(wrong)
-    day = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    received = datetime(2026, 11, 16, 9, tzinfo=UTC)
     with closing(sqlite3.connect(folder / "shop.db")) as shop:
         found = dict(shop.execute("SELECT visit, amount FROM visits").fetchall())
     assert {key: float(amount) for key, amount in found.items()} == {
-        key_of(7, day): 12.5,
-        key_of(7, day.replace(minute=30)): 3.0,
+        key_of(7, received): 12.5,
+        key_of(7, received.replace(minute=30)): 3.0,
     }

@@ -7,7 +7,6 @@ their collation, and maps without regard to the order of their entries. This hol
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
@@ -56,7 +55,12 @@ def common_type(kinds: Iterable[DataType]) -> DataType | None:
     Numbers of different types are compared as the narrowest type that can represent all: integers and decimals exactly,
     others as DOUBLE. All other types must be the same, apart from NOT NULL within them.
     """
-    return reduce(lambda left, right: None if left is None else _common_type(left, right), kinds)  # type: ignore[arg-type, return-value]
+    first, *others = kinds
+    common: DataType | None = first
+    for kind in others:
+        if common is not None:
+            common = _common_type(common, kind)
+    return common
 
 
 def _common_type(left: DataType, right: DataType) -> DataType | None:

@@ -172,7 +172,7 @@ def compare_rows(
 
 def count_rows(rows: DataFrame, most_labels: int) -> dict[str, int]:
     """Count the rows of each label, of at most `most_labels`. Cost: one scan."""
-    return dict(rows_of(rows.groupBy(TIMELABEL).agg(F.expr("count(1)")), most_labels))  # type: ignore[arg-type]
+    return dict(rows_of(rows.groupBy(TIMELABEL).agg(F.expr("count(1)")), most_labels))
 
 
 class _Comparison:
