@@ -55,7 +55,7 @@ def test_the_python_of_the_page_is_the_one_that_spark_is_compared_with() -> None
 
 
 def test_the_examples_of_the_table_are_encoded_so() -> None:
-    received = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    day = datetime(2026, 11, 16, 9, tzinfo=UTC)
     values = ["ab", 7, Decimal("1.50"), True, day.date(), day, day.replace(tzinfo=None), b"\x00\xff"]
     rows = PAGE.partition("| Type | Letter |")[2].partition("\n\n")[0]
     assert re.findall(r"`(\w+:\S+)`", rows) == [encoded(value) for value in values]
