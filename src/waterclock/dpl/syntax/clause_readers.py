@@ -230,6 +230,11 @@ def parse_tags(cursor: Cursor) -> tuple[str, ...]:
     return cursor.names("tags")
 
 
+def parse_column_names(cursor: Cursor) -> tuple[str, ...]:
+    """Parse a list of columns in brackets."""
+    return cursor.names("columns")
+
+
 def parse_connection_type(cursor: Cursor) -> str:
     """Parse the type of a connection; return it in lower case."""
     return cursor.plain_name("a connection type").text.lower()
