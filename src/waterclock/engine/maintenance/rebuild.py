@@ -40,7 +40,6 @@ from waterclock.ledger.read.signatures import Difference, signature_of
 from waterclock.ledger.rebuild_errors import changed_windows_error
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
-from waterclock.storage.commit.row_order import record_row_order
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
@@ -136,8 +135,8 @@ def _rebuild(
         write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
-        record_row_order(folder, table.sort_by, project=work.flow.project)
-        version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
+        state = state_from(spark, folder, manifests, table)
+        version = commit_whole_state(folder, identity, state, sort_by=table.sort_by)
     else:
         shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
         version = rebuild_table_content(spark, folder, identity, shown, is_partitioned=table.is_partitioned)

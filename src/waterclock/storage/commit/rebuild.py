@@ -15,7 +15,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_other_project
 from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
-from waterclock.storage.commit.row_order import sorted_by
+from waterclock.storage.commit.row_order import record_row_order, sorted_by
 from waterclock.storage.commit.spark_commit import version_of
 from waterclock.storage.commit.write_commit import (
     Change,
@@ -71,12 +71,17 @@ def rebuild_table_content(
     return overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
 
-def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
+def commit_whole_state(
+    folder: str, identity: Identity, state: DataFrame, *, sort_by: Sequence[str] | None = None
+) -> int:
     """Replace all rows of a table by those of `state`, in one commit under the claim's id. Return its version.
 
-    Cost: one write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim
-    was killed first.
+    The rows of each file are in the order that the log records. `sort_by` is recorded first, if it is given. Cost: one
+    write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim was killed
+    first.
     """
+    if sort_by is not None:
+        record_row_order(folder, sort_by, project=identity.project)
     for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))

@@ -32,7 +32,7 @@ def sort_rows(frame: DataFrame, sort_by: Sequence[str], *, folders: Sequence[str
     It must be the last step before the write. `folders`: the columns by which the write makes folders; they come first,
     since Spark would otherwise sort the rows by them again. Cost: a sort in each task, which spills to disk.
     """
-    names = names_to_sort_by(frame.columns, sort_by)
+    names = names_to_sort_by(frame.columns, sort_by) if sort_by else []
     if not names:
         return frame
     return frame.sortWithinPartitions(*(F.col(quote_name(name)) for name in (*folders, *names)))
