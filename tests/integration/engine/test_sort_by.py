@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.maintenance.rebuild import plan_rebuild, rebuild_table
 from waterclock.storage.folds import key_replacement, write_state
+from waterclock.storage.folds.drop_rows import can_copy_without_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,7 @@ def test_states_that_change_file_by_file_and_late_labels_and_rebuilt_states_are_
 
     def may_copy(_: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
         copied.append(folder)
-        return write_state.can_copy_without_rows(Path(folder), [file.path for file in files])
+        return can_copy_without_rows(Path(folder), [file.path for file in files])
 
     monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     monkeypatch.setattr(key_replacement, "_WHOLE_FROM", 2)

@@ -78,7 +78,7 @@ def test_each_file_is_in_order_and_rows_and_digests_are_the_same(
     spark: SparkSession, tmp_path: Path, labels: int, *, is_filtered: bool
 ) -> None:
     frame = clicks(spark, 3_000, labels)
-    through = {"through": rules(frame)} if is_filtered else {}
+    through: dict[str, Any] = {"through": rules(frame)} if is_filtered else {}
     plain = write(frame, tmp_path / "plain", labels, sort_by=(), **through).manifests
     ordered = write(frame, tmp_path / "sorted", labels, **through).manifests
     folder = Lake(str(tmp_path / "sorted")).folder(TABLE)
@@ -110,10 +110,10 @@ def test_sorting_adds_no_exchange_and_a_group_is_sorted_once(spark: SparkSession
 
 def _plan_of_write(spark: SparkSession, do: Callable[[], object]) -> str:
     """Return the tree of the plan of the write that `do` makes, as Spark's own page shows it."""
-    store = spark._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+    store = spark._jsparkSession.sharedState().statusStore()
     before = store.executionsCount()
     do()
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     texts = [
         store.executionsList(int(at), 1).apply(0).physicalPlanDescription()
         for at in range(before, store.executionsCount())
