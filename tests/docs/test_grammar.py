@@ -91,6 +91,7 @@ ACCEPTED = {
     )] + [COLLECT.format("WATERMARK at 1 HOUR DEADLINE 3 DAYS BY WATERMARK RUNTIME 20 MINUTES")],
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
+        COLLECT.format("SORT BY (a)"), TRANSFORM.format("SORT BY (a, `b c`)"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
@@ -107,7 +108,6 @@ REFUSED = {
     "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
     "`CLUSTER BY`": TRANSFORM.format("CLUSTER BY (a)"),
-    "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",

@@ -349,6 +349,23 @@ class Retain(Part):
 
 
 @dataclass(frozen=True)
+class Sorted(Part):
+    """The rows of each file are in an order; which rows there are stays as it is, also after another order."""
+
+    columns: tuple[str, ...] = ("v",)
+    word = "SORT BY"
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        names = ["k", "v", "rec_eff_time" if of.mode == "TEMPORAL" else "at"]
+        return cls(tuple(random.sample(names, random.choice((1, 2, 3)))))
+
+    @property
+    def clause(self) -> str:
+        return f"SORT BY ({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True)
 class Partial(Part):
     """Some days after its window a batch goes without what it reads and is not there; later it is made whole."""
 
@@ -434,7 +451,7 @@ class Closes(Part):
 
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, Groups, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes,
-    ByTime, Retire, Retain, Partial, Closes, Personal, Impersonal, Subject, Granted,
+    ByTime, Retire, Retain, Sorted, Partial, Closes, Personal, Impersonal, Subject, Granted,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

@@ -11,6 +11,7 @@ from waterclock.error_codes.access import ACCESS
 from waterclock.error_codes.alerts import ALERTS
 from waterclock.error_codes.deadlines_and_lag import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.error_codes.language import LANGUAGE
+from waterclock.error_codes.layout import LAYOUT_AT_WORK
 from waterclock.error_codes.lineage import LINEAGE
 from waterclock.error_codes.project_warnings import WARNINGS
 from waterclock.error_codes.publishing import COPIES
@@ -214,6 +215,7 @@ ENGINE: Mapping[str, Code] = {
     **COPIES,
     **STATE_AT_WORK,
     **SCHEMAS_AT_WORK,
+    **LAYOUT_AT_WORK,
     "E720": Code(
         "exception in project code",
         "A Python function of the project raised an exception. The error shows the frames of the project.",

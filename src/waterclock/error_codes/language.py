@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from waterclock.error_codes.closings import CLOSINGS
 from waterclock.error_codes.connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
 from waterclock.error_codes.deadlines_and_lag import WATCHING
+from waterclock.error_codes.layout import LAYOUT
 from waterclock.error_codes.publishing import PUBLISHING
 from waterclock.error_codes.quality import QUALITY
 from waterclock.error_codes.queries import TEXTS
@@ -290,6 +291,7 @@ LANGUAGE: Mapping[str, Code] = {
     **OF_FILES,
     **SCHEMAS,
     **SCHEMAS_KEPT,
+    **LAYOUT,
     **CLUSTERS,
     **BY_CHANGES,
     **FOR_EACH,

@@ -48,6 +48,7 @@ class DecoratedFunction(TimedArguments, total=False):
     compatible: str | None
     was: str | None
     keep_versions: str | None
+    sort_by: Texts | None
 
 
 class ConnectionArguments(DescribedArguments, total=False):

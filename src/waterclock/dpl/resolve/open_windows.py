@@ -96,6 +96,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         offline=None,
         retain=None,
         manifest=None,
+        sort_by=(),
         is_sequential=False,
         on_restate=OnRestate.RECOMPUTE,
         partial_after=None,

@@ -20,6 +20,7 @@ from waterclock.dpl.resolve.late_rows import KEEPS_LATE, check_reason_column
 from waterclock.dpl.resolve.merge_keys import record_name_error
 from waterclock.dpl.resolve.query_choices import check_same_columns
 from waterclock.dpl.resolve.retire_clause import expressions_of
+from waterclock.dpl.resolve.row_order import check_row_order
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span, find_name
@@ -113,6 +114,7 @@ class Schemas:
             self._check_header_columns(draft, columns)
         elif draft.declared.temporal is not None:  # only the versions' columns are known
             self._tables[draft.name] = self._columns_of_last_run(draft, None, self.known.tables)
+        self.errors.extend(check_row_order(draft, self._tables[draft.name], self.known.tables.get(draft.name, {})))
 
     def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)

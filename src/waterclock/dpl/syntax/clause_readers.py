@@ -230,6 +230,23 @@ def parse_tags(cursor: Cursor) -> tuple[str, ...]:
     return cursor.names("tags")
 
 
+def parse_sort_columns(cursor: Cursor) -> tuple[str, ...]:
+    """Parse the columns of SORT BY in brackets. They take no direction: Spark skips rows in either order."""
+    cursor.need("(", fix="write columns in brackets, as in SORT BY (a, b)")
+    found = [cursor.name("a column").text]
+    while not cursor.accept(")"):
+        if cursor.at("DESC") or cursor.at("ASC"):
+            raise cursor.here().refuse(
+                "E204",
+                "SORT BY takes columns without ASC and DESC",
+                why="rows are sorted so that readers skip parts of a file, which works in either order",
+                fix=f"leave {cursor.here().text} out",
+            )
+        cursor.need(",", fix="put a comma before the next column, or close the list with )")
+        found.append(cursor.name("a column").text)
+    return tuple(found)
+
+
 def parse_connection_type(cursor: Cursor) -> str:
     """Parse the type of a connection; return it in lower case."""
     return cursor.plain_name("a connection type").text.lower()

@@ -20,6 +20,7 @@ from waterclock.dpl.syntax.clause_readers import (
     parse_on_restate,
     parse_options,
     parse_pool,
+    parse_sort_columns,
     parse_tags,
     parse_unit,
     parse_was,
@@ -231,6 +232,18 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ),
     ClauseDefinition(word="KEEP VERSIONS", example='"30 days"', statements=_MADE, read=parse_duration_clause),
     ClauseDefinition(
+        word="SORT BY",
+        example='["country", "at"]',
+        statements=_MADE,
+        read=parse_sort_columns,
+        form=ClauseForm.LIST,
+        elsewhere={
+            V: "write it in the TRANSFORM that reads it: a view stores nothing",
+            P: "write SORT BY where the table is made; rows are sent in order by APPEND ORDER BY",
+        },
+        table_field="sort_by",
+    ),
+    ClauseDefinition(
         word="WAS",
         example='"shop.daily"',
         statements=_MADE,
@@ -278,7 +291,6 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ClauseDefinition(word="CONTINUOUS", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="CLUSTER BY", statements=_MADE, later=ALL_STATEMENTS),
-    ClauseDefinition(word="SORT BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="BUCKET BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="SHUFFLE", statements=_TRANSFORM, later=ALL_STATEMENTS),
 )

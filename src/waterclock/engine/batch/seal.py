@@ -15,6 +15,7 @@ from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
+from waterclock.engine.batch.row_order import prepare_row_order
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
@@ -56,6 +57,7 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
             asked = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
     made = made or attempt.make(bound)
     with attempt.step("seal"):
+        prepare_row_order(attempt, made)
         written = _write_slices(attempt, claim, made, asked)
         asked.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.filter_counts else None)
@@ -90,6 +92,7 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
             of_nothing=part.of_nothing,
             through=part.through,
             inputs_aside=asked.aside,
+            sort_by=table.sort_by,
         )
         manifests += written.manifests
         measures |= written.measures

@@ -135,7 +135,8 @@ def _rebuild(
         write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
-        version = commit_whole_state(folder, identity, state_from(spark, folder, manifests, table))
+        state = state_from(spark, folder, manifests, table)
+        version = commit_whole_state(folder, identity, state, sort_by=table.sort_by)
     else:
         shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
         version = rebuild_table_content(spark, folder, identity, shown, is_partitioned=table.is_partitioned)

@@ -19,6 +19,7 @@ from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.commit.rebuild import commit_whole_state
+from waterclock.storage.commit.row_order import record_row_order
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.identity import Identity
@@ -99,6 +100,7 @@ def create_from_slices(
     folder = work.folder(table)
     schema = schema_of(manifests, table)
     create_table(folder, schema, is_partitioned=table.is_partitioned, project=work.flow.project)
+    record_row_order(folder, table.sort_by, schema, project=work.flow.project)
     newest = label_of(manifests[-1].label)
     labels = tuple(label_of(manifest.label) for manifest in manifests)
     slices = tuple(manifest.slice_path for manifest in manifests)

@@ -13,6 +13,7 @@ from waterclock.files.filesystem import entry_path, link_file, make_folder, remo
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
 from waterclock.storage.commit.creation import create_table, refuse_other_project
 from waterclock.storage.commit.pointers import commit_race_error, find_claim_version
+from waterclock.storage.commit.row_order import sorted_by
 from waterclock.storage.commit.write_commit import (
     Action,
     Change,
@@ -76,7 +77,7 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
     with open_table(made) as table:
         schema, columns = table.schema, tuple(table.partition_columns)
         protocol = protocol_of(table)
-        live = list(table.files.values())
+        live, indexed = list(table.files.values()), sorted_by(table)
     adds: list[Action] = []
     labels: dict[str, str | None] = {}
     for number, file in enumerate(live):
@@ -90,7 +91,8 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
         labels[f"{place}/{name}"] = file.label
     now = int(time.time() * 1000)
     if labels:
-        adds += [build_add_action(file, labels[file.path], now) for file in read_files(entry_path(folder), place)]
+        found = read_files(entry_path(folder), place, also=indexed)
+        adds += [build_add_action(file, labels[file.path], now) for file in found]
     return Content(tuple(adds), schema, columns, protocol)
 
 

@@ -23,6 +23,7 @@ from waterclock.files.filesystem import entry_path, remove_folder
 from waterclock.storage.commit.change import build_slice_change, build_state_change, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_other_project
 from waterclock.storage.commit.foreign_changes import refuse_foreign_since
+from waterclock.storage.commit.row_order import sorted_by
 from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import ClaimKilledError, Identity
@@ -86,7 +87,7 @@ class MergeStart:
     """The table as it is before a MERGE. `done` is the version that already carries the claim's id, else None.
 
     `base` is the version that was read, `schema` and `live` are its columns and its live files. `may_rewrite`: one
-    commit may replace all files of the table.
+    commit may replace all files of the table. `sort_by`: the columns by which the rows of each new file are ordered.
     """
 
     done: int | None
@@ -94,6 +95,7 @@ class MergeStart:
     schema: str
     live: tuple[LiveFile, ...] = ()
     may_rewrite: bool = False
+    sort_by: tuple[str, ...] = ()
 
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeStart:
@@ -110,7 +112,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
                 check_files(manifest, wide)
             if wide == known:
                 live = tuple(table.files.values())
-                return MergeStart(None, table.version, known, live, may_rewrite(table))
+                return MergeStart(None, table.version, known, live, may_rewrite(table), sorted_by(table))
             _add_columns(table, wide, identity)
     raise commit_race_error(folder)
 
@@ -134,7 +136,9 @@ def commit_state(
     Return the version, also if the claim was committed before. Return None and remove the files if another commit came
     after `base`: they were made from outdated rows. Raises ClaimKilledError if the claim was killed first.
     """
-    files = read_files(entry_path(folder), path)
+    with open_table(folder) as table:
+        indexed = sorted_by(table)
+    files = read_files(entry_path(folder), path, also=indexed)
     fault("rewritten")
     version = _try_commit_state(folder, identity, files, base, instead_of)
     if version is None:

@@ -15,6 +15,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_other_project
 from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
+from waterclock.storage.commit.row_order import record_row_order, sorted_by
 from waterclock.storage.commit.spark_commit import version_of
 from waterclock.storage.commit.write_commit import (
     Change,
@@ -29,6 +30,7 @@ from waterclock.storage.log.open_tables import forget_open_table, open_table
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices, table_schema
+from waterclock.storage.slices.row_order import sort_rows
 from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -69,32 +71,43 @@ def rebuild_table_content(
     return overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
 
-def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
+def commit_whole_state(
+    folder: str, identity: Identity, state: DataFrame, *, sort_by: Sequence[str] | None = None
+) -> int:
     """Replace all rows of a table by those of `state`, in one commit under the claim's id. Return its version.
 
-    Cost: one write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim
-    was killed first.
+    The rows of each file are in the order that the log records. `sort_by` is recorded first, if it is given. Cost: one
+    write of the rows, and one more for each commit that came between. Raises ClaimKilledError if the claim was killed
+    first.
     """
+    if sort_by is not None:
+        record_row_order(folder, sort_by, project=identity.project)
     for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))
+            sort_by = sorted_by(table)
         if not has_layout or set(names) != set(state.columns):
             break
-        version = try_whole_state(folder, identity, state.select(*map(quote_name, names)), base=base)
+        rows = state.select(*map(quote_name, names))
+        version = try_whole_state(folder, identity, rows, base=base, sort_by=sort_by)
         if version is not None:
             return version
     return overwrite(state, folder, identity, is_partitioned=False)
 
 
-def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
+def try_whole_state(
+    folder: str, identity: Identity, state: DataFrame, *, base: int, sort_by: Sequence[str]
+) -> int | None:
     """Replace the rows of a table at version `base` by those of `state`, whose columns are in the table's order.
+
+    The rows of each file are in the order of `sort_by`.
 
     Return the version, or None if another commit came after `base`. Cost: one write of the rows. Raises
     ClaimKilledError if the claim was killed first.
     """
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
-    state.write.mode("overwrite").parquet(str(entry_path(folder, path)))
+    sort_rows(state, sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
     return commit_state(folder, identity, path, base=base)
 
 
@@ -217,8 +230,11 @@ def _commit_files(folder: str, identity: Identity, manifests: Sequence[Manifest]
 def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitioned: bool) -> int:
     """Replace all rows and the layout of a table by those of `rows`, in one commit by Spark. Return its version."""
     require_log_store(rows.sparkSession, folder)
+    with open_table(folder) as table:
+        sort_by = sorted_by(table)
     writer = (
-        rows.write.format("delta")
+        sort_rows(rows, sort_by, folders=[TIMELABEL] if is_partitioned else [])
+        .write.format("delta")
         .mode("overwrite")
         .option("overwriteSchema", "true")
         .option("txnAppId", app_id(identity.claim))

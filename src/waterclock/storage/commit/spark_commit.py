@@ -11,11 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.foreign_changes import refuse_foreign_since
+from waterclock.storage.commit.row_order import sorted_by
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import ClaimKilledError, Identity, app_id
+from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.schema_types import fields_of, widen_schema
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.row_order import sort_rows
 from waterclock.storage.slices.type_checks import check_files
 from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -40,6 +43,8 @@ def commit_by_spark(
     """
     require_log_store(spark, folder)
     refuse_foreign_since(folder, identity)
+    with open_table(folder) as table:
+        sort_by, partition_columns = sorted_by(table), table.partition_columns
     known = json.dumps(json.loads(spark.read.format("delta").load(folder).schema.json()))
     wide = known
     for manifest in manifests:
@@ -47,7 +52,7 @@ def commit_by_spark(
     for manifest in manifests:
         check_files(manifest, wide)
     writer = (
-        _read_slices(spark, folder, manifests, wide)
+        sort_rows(_read_slices(spark, folder, manifests, wide), sort_by, folders=partition_columns)
         .write.format("delta")
         .mode("overwrite")
         .option("txnAppId", app_id(identity.claim))

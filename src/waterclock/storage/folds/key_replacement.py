@@ -28,6 +28,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile, relative_path
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.read import frame_of_files
+from waterclock.storage.slices.row_order import sort_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,27 +52,29 @@ def swap_rows(
     Return None if another commit came since the table was read, or if Spark's name for a file is not in the log. Cost:
     a write of the new rows. For a small table, one job also writes the rows that stay. For a bigger one, the keys are
     scanned, a footer of each file is read, and the files with these keys are copied. This process copies them. Spark
-    does it if `may_copy` is false, or if there are too many positions to keep in memory. If more than a third of the
-    rows would be replaced, the whole table is recomputed. Raises ClaimKilledError if the claim was killed first.
+    does it if `may_copy` is false, if rows are sorted, or if there are too many positions to keep in memory. If more
+    than a third of the rows would be replaced, the whole table is recomputed. Raises ClaimKilledError if the claim was
+    killed first.
     """
     if is_small(look) or not may_rewrite_files(look):
         state = _read_remaining_rows(spark, folder, keys, look, look.live).unionByName(make(keys))
-        return try_whole_state(folder, identity, state, base=look.base)
+        return try_whole_state(folder, identity, state, base=look.base, sort_by=look.sort_by)
     touched = _find_files_of_keys(spark, folder, keys, look)
     old = [file for file in look.live if file.path in touched]
     if len(old) < len(touched):
         return None  # Spark's name for a file is not in the log
     if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _count_rows(folder, look):
-        return try_whole_state(folder, identity, make(None), base=look.base)
+        return try_whole_state(folder, identity, make(None), base=look.base, sort_by=look.sort_by)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
     places = {file: each.places for file, each in touched.items() if each.places is not None}
-    if len(places) == len(touched) and may_copy(spark, folder, old):
+    # a copy of several files in one would not be in order as a whole
+    if not look.sort_by and len(places) == len(touched) and may_copy(spark, folder, old):
         make(keys).write.mode("overwrite").parquet(str(entry_path(folder, path)))
         copy_without_rows(entry_path(folder), places, path)
     else:
         state = _read_remaining_rows(spark, folder, keys, look, old).unionByName(make(keys))
-        state.write.mode("overwrite").parquet(str(entry_path(folder, path)))
+        sort_rows(state, look.sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 

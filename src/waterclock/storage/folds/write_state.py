@@ -24,6 +24,7 @@ from waterclock.storage.log.live_files import LiveFile, relative_path
 from waterclock.storage.schema_types import fields_of, sql_type
 from waterclock.storage.slices.key_checks import same_key_sql
 from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_of_files
+from waterclock.storage.slices.row_order import sort_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,7 @@ def rewrite_state(
     old = frame_of_files(spark, folder, look.live, look.schema)
     path = f"state/c={identity.claim}/v={look.base}"
     fault("merge")
-    new_state(old, winners, look.schema).write.mode("overwrite").parquet(str(entry_path(folder, path)))
+    _write_parquet(new_state(old, winners, look.schema), folder, path, look)
     return commit_state(folder, identity, path, base=look.base)
 
 
@@ -116,8 +117,8 @@ def rewrite_files(
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
     not in the log. Cost: the winners are cached and counted, the columns that decide which rows win are scanned, the
-    winners are written, and the files that change are copied. The table's rows are not shuffled if there are at most a
-    million winners. Raises ClaimKilledError if the claim was killed first.
+    winners are written, and the files that change are copied, or written by Spark if their rows are sorted. The table's
+    rows are not shuffled if there are at most a million winners. Raises ClaimKilledError if the claim was killed first.
     """
     path = f"state/c={identity.claim}/v={look.base}"
     rows = winners.rows.persist()
@@ -131,21 +132,23 @@ def rewrite_files(
         if len(old) < len(paths):
             return None  # Spark's name for a file is not in the log
         fault("merge")
-        if count <= MOST_PLACES and may_copy(spark, folder, old):
+        # a copy of several files in one would not be in order as a whole
+        if not look.sort_by and count <= MOST_PLACES and may_copy(spark, folder, old):
             new = _select_new_rows(few, matches, look.schema, all_won=places.all_won)
-            _write_parquet(new.coalesce(1 + count // _ROWS_A_FILE), folder, path)
+            _write_parquet(new.coalesce(1 + count // _ROWS_A_FILE), folder, path, look)
             copy_without_rows(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
-            _write_parquet(_build_changed_rows(spark, folder, whole, matches, old, look.schema), folder, path)
+            rows_of_files = _build_changed_rows(spark, folder, whole, matches, old, look.schema)
+            _write_parquet(rows_of_files, folder, path, look)
     finally:
         matches.unpersist()
         rows.unpersist()
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 
-def _write_parquet(rows: DataFrame, folder: str, path: str) -> None:
-    rows.write.mode("overwrite").parquet(str(entry_path(folder, path)))
+def _write_parquet(rows: DataFrame, folder: str, path: str, look: MergeStart) -> None:
+    sort_rows(rows, look.sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, merge_start: MergeStart) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -53,16 +53,18 @@ def reseal(
     *,
     otherwise: str | None,
     complete: Callable[[str], str],
+    sort_by: Sequence[str] = (),
 ) -> Manifest | None:
     """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 
     The files of quarantined rows are kept only if they are intact and the former manifest, which describes them, can be
     read. `otherwise` is the schema for a slice without rows, if it is known: such a slice has no file that contains it.
     `complete` adds the columns of ORDER BY and DELETE WHEN to the schema of a slice that is older than them. An
-    unreadable manifest is kept next to the new one. Cost: one scan of the slice.
+    unreadable manifest is kept next to the new one. `sort_by` are the columns by which the files are sorted. Cost: one
+    scan of the slice.
     """
     try:
-        files = read_files(entry_path(folder), known.slice_path)
+        files = read_files(entry_path(folder), known.slice_path, also=sort_by)
         schema = _read_spark_schema(folder, files) or otherwise
     except (OSError, pa.ArrowException, ValueError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Context, Decimal
@@ -19,8 +19,8 @@ from waterclock.files.filesystem import arrow_source, files_below, remove_file, 
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import is_hidden
 
-# Spark uses the statistics of a table's first 32 leaves only
-_MAX_LEAVES = 32
+USUAL_LEAVES = 32
+"""Spark uses the statistics of a table's first 32 leaves only, unless a property of the table has another number."""
 _MAX_TEXT = 32
 _LAST_CODE_POINT = "\U0010ffff"
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -42,10 +42,11 @@ class _Leaf:
     is_bounded: bool = True
 
 
-def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
+def read_file(folder: Path, path: str, size: int | None = None, *, also: Collection[str] = ()) -> DataFile:
     """Read the footer of the file at `path` below the table's folder; `size` if it is known. Cost: a millisecond.
 
-    Bounds are left out if they would not be exact, or if Spark and delta-rs would interpret them differently.
+    Bounds are left out if they would not be exact, or if Spark and delta-rs would interpret them differently. The
+    statistics are those of the first 32 leaves, and of the columns `also`.
     """
     file = folder / path
     with pq.ParquetFile(arrow_source(file, size)) as parquet:
@@ -57,19 +58,22 @@ def read_file(folder: Path, path: str, size: int | None = None) -> DataFile:
         path=path,
         size=stat_file(file).size if size is None else size,
         rows=rows,
-        stats=_dump_exact(_build_stats(leaves, rows)),
+        stats=_dump_exact(_build_stats(leaves, rows, also)),
         nulls={path[0]: leaf.nulls for path, leaf in leaves.items() if len(path) == 1 and leaf.nulls is not None},
         types=_read_types(schema),
     )
 
 
-def read_files(folder: Path, path: str) -> tuple[DataFile, ...]:
-    """Read the footers of the files that Spark wrote into the folder `path`, and remove files without rows."""
+def read_files(folder: Path, path: str, *, also: Collection[str] = ()) -> tuple[DataFile, ...]:
+    """Read the footers of the files that Spark wrote into the folder `path`, and remove files without rows.
+
+    `also` names columns whose statistics are needed although they may not be among the first 32 leaves.
+    """
     found = []
     for file in sorted(files_below(folder / path), key=lambda file: file.path):
         if "/" in file.path or not file.path.endswith(".parquet"):
             continue
-        read = read_file(folder, f"{path}/{file.path}", file.size)
+        read = read_file(folder, f"{path}/{file.path}", file.size, also=also)
         if read.rows:
             found.append(read)
         else:
@@ -82,9 +86,12 @@ def _read_types(schema: pa.Schema) -> dict[str, Any]:
     return {field["name"]: field["type"] for field in fields if not is_hidden(field["name"])}
 
 
-def _build_stats(leaves: Mapping[_Path, _Leaf], rows: int) -> dict[str, Any]:
+def _build_stats(leaves: Mapping[_Path, _Leaf], rows: int, also: Collection[str]) -> dict[str, Any]:
     stats: dict[str, Any] = {"numRecords": rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    for path, leaf in list(leaves.items())[:_MAX_LEAVES]:
+    names = {name.lower() for name in also}
+    for index, (path, leaf) in enumerate(leaves.items()):
+        if index >= USUAL_LEAVES and path[0].lower() not in names:
+            continue
         if leaf.nulls is not None:
             _set_nested(stats["nullCount"], path, leaf.nulls)
         low, high = _format_bounds(leaf)

@@ -15,9 +15,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
-from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
+from waterclock.files.filesystem import entry_path, make_folder, remove_folder
 from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
@@ -37,6 +36,13 @@ from waterclock.storage.slices.digest import (
     rows_of,
 )
 from waterclock.storage.slices.input_filter import QuarantinedInputs
+from waterclock.storage.slices.label_folders import (
+    FOLDER,
+    add_folder,
+    move_if_there,
+    move_into_place,
+    refuse_unknown_labels,
+)
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
@@ -51,6 +57,7 @@ from waterclock.storage.slices.row_filter import (
     count_broken_rules,
     is_hidden,
 )
+from waterclock.storage.slices.row_order import sort_rows
 from waterclock.storage.slices.rule_marks import add_rule_marks, count_rule_masks, quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -65,7 +72,6 @@ if TYPE_CHECKING:
 MOST_LABELS_IN_PASS = 16
 _FATES = len((STAYS, SET_ASIDE, DROPPED))
 _MAX_OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
-_FOLDER_COLUMN = "_waterclock_label"
 _HASH_COLUMN = "_waterclock_hash"
 _INTERNAL_MEASURES = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
 
@@ -110,6 +116,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     of_nothing: bool = False,
     through: RowFilterSettings | None = None,
     inputs_aside: QuarantinedInputs | None = None,
+    sort_by: Sequence[str] = (),
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
@@ -119,7 +126,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
     files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
-    that stay. The quarantined input rows in `inputs_aside` are sealed with the slices.
+    that stay. The quarantined input rows in `inputs_aside` are sealed with the slices. The rows of each file are in the
+    order of `sort_by`, columns of the frame; others are ignored.
 
     Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
@@ -129,7 +137,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             raise already_sealed(folder, path)
     ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
-    draft = _SliceDraft(folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
+    draft = _SliceDraft(
+        folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by)
+    )
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, QuarantinedRows] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
@@ -139,12 +149,12 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     elif through is not None:
         found, aside = _write_filtered(ordered, draft, paths, through, is_measured=bool(taken))
     elif len(labels) == 1:
-        row = _write_label(ordered, entry_path(folder, paths[labels[0]]), taken, draft.table)
+        row = _write_label(ordered, entry_path(folder, paths[labels[0]]), taken, draft)
         found = {labels[0]: row} if row else {}
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    files = {label: read_files(entry_path(folder), path) for label, path in paths.items()}
+    files = {label: read_files(entry_path(folder), path, also=sort_by) for label, path in paths.items()}
     if not found:
         found = _scan_group(frame, draft, paths, files, taken)
     elif through is not None and taken and not is_nothing:
@@ -185,6 +195,7 @@ class _SliceDraft:
     code: str
     through: RowFilterSettings | None = None
     measured_for: str = ""
+    sort_by: tuple[str, ...] = ()
 
     def manifest(
         self,
@@ -232,14 +243,15 @@ def _add_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
     return bare.select(F.expr(f"'{label_of(labels[0])}' AS {TIMELABEL}"), "*")
 
 
-def _write_label(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> Mapping[str, Any]:
+def _write_label(frame: DataFrame, leaf: Path, measures: Measures, draft: _SliceDraft) -> Mapping[str, Any]:
     """Write one label. Return its digest and measures, or nothing if a scan must compute them."""
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
-    with _convert_cast_errors(table):
+    with _convert_cast_errors(draft.table):
         observed = _try_observe(frame, seen, columns)
-        (frame if observed is None else observed).write.mode("overwrite").parquet(str(leaf))
+        rows = sort_rows(frame if observed is None else observed, draft.sort_by)
+        rows.write.mode("overwrite").parquet(str(leaf))
     if observed is None:
         return {}
     # the write has returned, so the observation exists: requested earlier it could block forever
@@ -284,34 +296,27 @@ def _write_filtered(
     ):
         rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
         if is_group:
-            rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
-        rows.write.partitionBy(*([_FOLDER_COLUMN] if is_group else []), FATE).parquet(str(scratch))
+            rows = add_folder(rows)
+        rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, FATE] if is_group else [])
+        rows.write.partitionBy(*([FOLDER] if is_group else []), FATE).parquet(str(scratch))
     fault("group_written")
-    _refuse_unknown_labels(scratch, paths, draft.folder, is_group=is_group)
+    refuse_unknown_labels(scratch, paths, draft.folder, is_group=is_group)
     aside = {}
     for label, path in paths.items():
-        source_path = f"{scratch_path}/{_FOLDER_COLUMN}={label_of(label)}" if is_group else scratch_path
+        source_path = f"{scratch_path}/{FOLDER}={label_of(label)}" if is_group else scratch_path
         gone = read_files(entry_path(draft.folder), f"{source_path}/{FATE}={DROPPED}")
         aside[label] = QuarantinedRows(masks=count_rule_masks(draft.folder, gone))
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not _move_folder(entry_path(draft.folder, source_path, f"{FATE}={STAYS}"), leaf):
+        if not move_if_there(entry_path(draft.folder, source_path, f"{FATE}={STAYS}"), leaf):
             make_folder(leaf)
-        _move_folder(entry_path(draft.folder, source_path, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        move_if_there(entry_path(draft.folder, source_path, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
     row = seen.get
     return {label: {key: row[f"{key}{index}"] for key in (ROWS, HIGH, LOW)} for index, label in enumerate(paths)}, aside
-
-
-def _move_folder(source: Path, target: Path) -> bool:
-    """Move a folder if it exists, and return whether it did."""
-    if not is_folder(source):
-        return False
-    move_folder(source, target)
-    return True
 
 
 def _collect_quarantine(
@@ -355,13 +360,11 @@ def _write_group(
     seen = Observation()
     fault("make")
     rows = _observe_digests(frame, seen, list(paths)) if in_pass else frame
-    # otherwise every task would write a file for each of its labels: with a rebalance, few rows make one file per
-    # label, and many rows are split (24 labels, two tasks: 48 files in 15.3 s, 24 in 10.8 s for a million rows)
-    rows = rows.hint("rebalance", TIMELABEL).withColumn(_FOLDER_COLUMN, F.col(TIMELABEL))
+    rows = sort_rows(add_folder(rows), draft.sort_by, folders=[FOLDER])
     with _convert_cast_errors(draft.table):
-        rows.write.partitionBy(_FOLDER_COLUMN).parquet(str(scratch))
+        rows.write.partitionBy(FOLDER).parquet(str(scratch))
     fault("group_written")
-    _move_into_place(scratch, draft.folder, paths)
+    move_into_place(scratch, draft.folder, paths)
     if not in_pass:
         return {}
     row = seen.get
@@ -406,35 +409,6 @@ def _observe_digests(frame: DataFrame, seen: Observation, labels: Sequence[datet
         own = f"if({TIMELABEL} = '{label_of(label)}'{stays}, {_HASH_COLUMN}, NULL)"
         texts += digest_texts(own, suffix=str(index))
     return hashed.observe(seen, *map(F.expr, texts)).drop(_HASH_COLUMN)
-
-
-def _move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -> None:
-    expected = {f"{_FOLDER_COLUMN}={label_of(label)}": path for label, path in paths.items()}
-    written = sorted(folders_in(scratch))
-    _refuse_unknown_labels(scratch, paths, folder, is_group=True)
-    for name, path in expected.items():
-        leaf = entry_path(folder, path)
-        remove_folder(leaf)
-        if name in written:
-            make_folder(leaf.parent)
-            move_folder(scratch / name, leaf)
-        else:
-            make_folder(leaf)
-    remove_folder(scratch)
-
-
-def _refuse_unknown_labels(scratch: Path, paths: Mapping[datetime, str], folder: str, *, is_group: bool) -> None:
-    expected = {f"{_FOLDER_COLUMN}={label_of(label)}" for label in paths}
-    unknown = sorted(name for name in folders_in(scratch) if name not in expected) if is_group else []
-    if unknown:
-        remove_folder(scratch)
-        raise WaterclockError(
-            "E606",
-            f"rows have the label {unknown[0].partition('=')[2]}, which is not being made",
-            where=folder,
-            why=f"the group's labels are {', '.join(label_of(label) for label in paths)}",
-            fix="this is a bug of Waterclock: report it with the table's statement",
-        )
 
 
 def _scan_group(

@@ -174,3 +174,14 @@ def test_instants_are_written_with_microseconds(day: date, micros: int) -> None:
 
     instant = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(microseconds=micros)
     assert _instant((instant - EPOCH) // timedelta(microseconds=1), "Z") == _iso(instant) + "Z"
+
+
+def test_columns_that_rows_are_sorted_by_have_bounds_beyond_the_32nd_leaf(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(40)]
+    table = pa.table({name: pa.array([1, 2]) for name in names} | {"s": pa.array([{"a": 3, "b": 4}, None])})
+    pq.write_table(table, tmp_path / "f.parquet")
+    usual = json.loads(read_file(tmp_path, "f.parquet").stats)
+    more = json.loads(read_file(tmp_path, "f.parquet", also=["C38", "s", "not there"]).stats)
+    assert list(usual["minValues"]) == names[:32]
+    assert more["minValues"] == usual["minValues"] | {"c38": 1, "s": {"a": 3, "b": 4}}
+    assert more["nullCount"] == usual["nullCount"] | {"c38": 0, "s": {"a": 1, "b": 1}}
