@@ -110,16 +110,19 @@ def test_sorting_adds_no_exchange_and_a_group_is_sorted_once(spark: SparkSession
 
 def _plan_of_write(spark: SparkSession, do: Callable[[], object]) -> str:
     """Return the tree of the plan of the write that `do` makes, as Spark's own page shows it."""
-    store = spark._jsparkSession.sharedState().statusStore()
-    before = store.executionsCount()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    before = {each.executionId() for each in _executions(spark)}
     do()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    texts = [
-        store.executionsList(int(at), 1).apply(0).physicalPlanDescription()
-        for at in range(before, store.executionsCount())
-    ]
+    texts = [each.physicalPlanDescription() for each in _executions(spark) if each.executionId() not in before]
     [text] = [text for text in texts if "InsertIntoHadoopFsRelationCommand" in text]
     return str(text.partition("\n\n")[0])
+
+
+def _executions(spark: SparkSession) -> list[Any]:
+    """Return the queries that Spark's page knows: the newest ones, since it forgets older ones."""
+    found = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return [found.apply(at) for at in range(found.size())]
 
 
 def test_a_search_reads_the_pages_that_may_have_the_value(spark: SparkSession, tmp_path: Path) -> None:
