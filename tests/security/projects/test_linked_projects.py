@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from datetime import UTC, datetime, timedelta
@@ -54,8 +55,13 @@ class Mallory(OtherProject):
         log.write_text("\n".join(map(json.dumps, actions)))
         forget_open_table(str(log.parents[1]))
 
-    def write_state(self, path: str, *, metadata: dict[str, str] | None = None, is_plain: bool = True) -> Path:
-        """Write the MERGE table with one file at `path`, as its log names it. Return the table's folder."""
+    def write_state(
+        self, path: str, note: str = "own", *, metadata: dict[str, str] | None = None, is_plain: bool = True
+    ) -> Path:
+        """Write the MERGE table with one file at `path`, as its log names it, for a row that `put` writes.
+
+        Return the table's folder.
+        """
         folder = self.storage / "tables/shop/latest"
         (folder / "_delta_log").mkdir(parents=True)
         fields: list[dict[str, Any]] = [
@@ -76,7 +82,8 @@ class Mallory(OtherProject):
                     "partitionColumns": [], "configuration": {}, "createdTime": 1,
                 }
             },
-            {"add": {"path": path, "partitionValues": {}, "size": 900, "modificationTime": 1, "dataChange": True}},
+            {"add": {"path": path, "partitionValues": {}, "size": len(file_of(note)), "modificationTime": 1,
+                     "dataChange": True}},
         ]  # fmt: skip
         (folder / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, actions)))
         return folder
@@ -101,8 +108,15 @@ def mallory(tmp_path: Path) -> Mallory:
 def put(path: Path, note: str) -> str:
     """Write a file of a row, as any table of Waterclock has them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"timelabel": ["20130101000000"], "id": [note]}), path)
+    path.write_bytes(file_of(note))
     return str(path)
+
+
+def file_of(note: str) -> bytes:
+    """Return the Parquet file of a row."""
+    written = io.BytesIO()
+    pq.write_table(pa.table({"timelabel": ["20130101000000"], "id": [note]}), written)
+    return written.getvalue()
 
 
 @pytest.mark.spark
@@ -143,7 +157,7 @@ def test_links_of_others_among_the_files_are_not_followed(
     spark: SparkSession, mallory: Mallory, tmp_path: Path, *, is_plain: bool
 ) -> None:
     private = put(tmp_path / "private" / "f.parquet", "private")
-    folder = mallory.write_state("part/f.parquet", is_plain=is_plain)
+    folder = mallory.write_state("part/f.parquet", "private", is_plain=is_plain)
     (folder / "part").symlink_to(Path(private).parent)
     [sealed] = mallory.storage.glob("tables/shop/orders/_stage/**/*.parquet")
     sealed.rename(sealed.with_suffix(".kept"))

@@ -121,7 +121,6 @@ _IN_QUERIES = (
              lambda node: node.args.get("symmetric") is True),
     _Foreign(exp.Between, "ASYMMETRIC", "BETWEEN ASYMMETRIC", "write BETWEEN, which means the same",
              lambda node: node.args.get("symmetric") is False),
-    _Foreign(exp.AtTimeZone, "AT", "AT TIME ZONE", "write from_utc_timestamp(a, 'Europe/Berlin')"),
     _Foreign(exp.Star, "RENAME", "* RENAME", "write * EXCEPT (a), a AS b",
              lambda node: bool(node.args.get("rename"))),
     _Foreign(exp.Group, "TOTALS", "WITH TOTALS", "write WITH ROLLUP",
@@ -177,6 +176,9 @@ def _find_foreign_words(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[st
             yield index, (f"ORDER BY within {word.lower()}", f"write {word.lower()}(a, ',') WITHIN GROUP (ORDER BY b)")
         elif word in _AFTER_STARS and before is TokenType.STAR and tokens[index - 2].token_type not in _ENDS_A_VALUE:
             yield index, (f"* {word}", _AFTER_STARS[word])
+        # sqlglot has one node for this and for from_utc_timestamp
+        elif word == "AT" and [each.text.upper() for each in tokens[index + 1 : index + 3]] == ["TIME", "ZONE"]:
+            yield index, ("AT TIME ZONE", "write from_utc_timestamp(a, 'Europe/Berlin')")
         elif kind is TokenType.LIMIT and before not in _BEFORE_NAMES and after in _BEGINS_A_NUMBER:
             behind = index + (3 if after is TokenType.COLON else 2)
             if behind < len(tokens) and tokens[behind].token_type is TokenType.COMMA:
