@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 MOST_LABELS = 40  # lines of labels, of measures and of columns that are shown; --json has all
 _LONGEST = 60  # characters of a value that are shown
-_MOST_VALUES = 8  # values of an added or removed row that are shown
+_SHARED = 20  # characters that are shown before the first one that differs, if a long text differs late
+_MOST_VALUES = 8  # values of a row that are shown, next to the key of a changed row
 ARROW = "→"
 
 
@@ -75,7 +78,9 @@ class _Reporter:
         found = self.table.found
         if found is None:
             what = "" if self.table.error is None else f"{self.table.error.code} {self.table.error.what}"
-            return TableReport(self.table.name, f"not compared: {what}", differs=False, notes=tuple(self._notes()))
+            return TableReport(
+                self.table.name, printable_line(f"not compared: {what}"), differs=False, notes=tuple(self._notes())
+            )
         sections = (
             self._labels(found.labels),
             self._measures(found.labels),
@@ -110,7 +115,7 @@ class _Reporter:
         if table.found is not None and table.found.read and not table.found.key:
             yield "the rows have no key, so they were compared as a whole: a changed row counts as removed and added"
         if table.found is not None and table.found.unlike:
-            yield f"values with types too different to compare: {', '.join(table.found.unlike)}"
+            yield printable_line(f"values with types too different to compare: {', '.join(table.found.unlike)}")
         if table.single:
             yield f"{count_words(table.single, 'label')} without an earlier revision"
         if table.dropped_before is not None:
@@ -166,7 +171,7 @@ class _Reporter:
             return "", ""
         row = _name_values(dict(zip(found.key, largest.key, strict=True)))
         label = local_label(instant_of(largest.label), self.cadence)
-        return f"{_words(largest.before)} {ARROW} {_words(largest.after)}", f"{label}, {row}"
+        return describe_change(largest.before, largest.after), f"{label}, {row}"
 
     def _rows(self, found: TableComparison) -> ReportSection | None:
         rows = [
@@ -175,7 +180,7 @@ class _Reporter:
         ]
         shown, total = sum(each.times for each in found.sample), found.counts.differing
         note = f"{count_words(total - shown, 'more row')}; --limit shows more" if total > shown else ""
-        return ReportSection(("", "label", "row"), tuple(rows), note=note) if rows else None
+        return ReportSection(("", "label", "row"), _printable_rows(rows), note=note) if rows else None
 
 
 def _section(
@@ -185,7 +190,12 @@ def _section(
         return None
     more = len(rows) - MOST_LABELS
     note = f"{count_words(more, 'more line')}; --json lists all" if more > 0 else ""
-    return ReportSection(head, tuple(rows[:MOST_LABELS]), frozenset(numbers), note)
+    return ReportSection(head, _printable_rows(rows[:MOST_LABELS]), frozenset(numbers), note)
+
+
+def _printable_rows(rows: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Escape control characters and line breaks in all cells. Names of columns may contain them, as values do."""
+    return tuple(tuple(map(printable_line, row)) for row in rows)
 
 
 def _number_runs(labels: Sequence[LabelDifference], cadence: Cadence) -> Iterator[tuple[int, LabelDifference]]:
@@ -204,10 +214,11 @@ def _describe_row(row: DifferingRow, key: Sequence[str]) -> str:
     times = f"{number_words(row.times)} times: " if row.times > 1 else ""
     if row.kind == CHANGED and row.before is not None and row.after is not None:
         changes = [
-            f"{name} {_words(row.before[name])} {ARROW} {_words(value)}"
+            f"{name} {describe_change(row.before[name], value)}"
             for name, value in row.after.items()
             if name not in key and repr(row.before[name]) != repr(value)
         ]
+        changes[_MOST_VALUES:] = ["…"] if len(changes) > _MOST_VALUES else []
         return f"{_name_values({name: row.after[name] for name in key})}: {', '.join(changes)}"
     values = row.before if row.after is None else row.after
     shown = dict(list((values or {}).items())[:_MOST_VALUES])
@@ -218,8 +229,44 @@ def _name_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {_words(value)}" for name, value in values.items())
 
 
+def describe_change(before: Any, after: Any) -> str:
+    """Describe a changed value, so that both values look different.
+
+    Values that would look alike, such as texts with a space at the end or NULL and the text "null", are shown with
+    quotes and escapes. Texts that differ after a long common start are shown from shortly before the difference.
+    """
+    old, new = _full_words(before), _full_words(after)
+    if _appearance(old) == _appearance(new):
+        old, new = _exact_words(before), _exact_words(after)
+    shared = _length_of_shared_start(old, new)
+    start = shared - _SHARED if shared > _LONGEST - _SHARED and max(len(old), len(new)) > _LONGEST else 0
+    return f" {ARROW} ".join(_cut(f"…{text[start:]}" if start else text) for text in (old, new))
+
+
+def _length_of_shared_start(one: str, other: str) -> int:
+    differing = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(differing, min(len(one), len(other)))
+
+
+def _appearance(text: str) -> str:
+    """Return a text without what readers do not see: forms of characters, zero-width characters, outer spaces."""
+    seen = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    return " ".join(seen.split())
+
+
+def _exact_words(value: Any) -> str:
+    """Format a value in ASCII, a text with quotes."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    return _full_words(value).encode("ascii", "backslashreplace").decode()
+
+
+def _full_words(value: Any) -> str:
+    return "null" if value is None else printable_line(value_words(value))
+
+
 def _words(value: Any) -> str:
-    return "null" if value is None else _cut(value_words(value))
+    return _cut(_full_words(value))
 
 
 def _cut(text: str) -> str:

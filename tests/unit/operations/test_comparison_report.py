@@ -18,7 +18,7 @@ from waterclock.engine.query.row_comparison import ColumnChanges, DifferingRow, 
 from waterclock.engine.query.table_comparison import ColumnTypeChange, LabelDifference, TableComparison
 from waterclock.errors import WaterclockError
 from waterclock.operations.comparing import ComparedTable, Comparison
-from waterclock.operations.comparison_report import MOST_LABELS, comparison_answer
+from waterclock.operations.comparison_report import MOST_LABELS, comparison_answer, describe_change
 
 EVIL = "a|b\n<script>`x`"
 LABEL = "20260102000000"
@@ -107,6 +107,66 @@ def test_values_cannot_format_the_markdown(capsys: pytest.CaptureFixture[str]) -
     assert "### marts.net\n" in text
     assert "note null → a\\|b\\\\x0a\\<script\\>\\`x\\` |" in text
     assert "| column | before | after | labels |\n| --- | --- | --- | --: |\n| more | missing | int | 1 |\n" in text
+
+
+def test_names_of_columns_cannot_format_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "a\x1b[31m|<b>\x0b\u202e"
+    found = replace(
+        FOUND,
+        labels=(LabelDifference(day(2), 3, 5, RowCounts(changed=1), measures={name: ("1", "2")}),),
+        types=(ColumnTypeChange(name, None, f"struct<{name}\n:int>", 1),),
+        unlike=(name,),
+        columns=(ColumnChanges(name, 1),),
+        sample=(DifferingRow("changed", LABEL, {"id": 1, name: 1}, {"id": 1, name: 2}),),
+    )
+    compared = replace(COMPARED, tables=(ComparedTable("marts.net", found),))
+    print_markdown(compared, FLOW)
+    text = capsys.readouterr().out
+    assert "| a\\\\x1b\\[31m\\|\\<b\\>\\\\x0b\\\\u202e | missing |" in text
+    assert not {*text} & {"\x1b", "\x0b", "\u202e"}
+    assert {line[-1] for line in text.splitlines() if line.startswith("|")} == {"|"}
+    lines = shown(compared)
+    assert r"a\x1b[31m|<b>\x0b\u202e missing struct<a\x1b[31m|<b>\x0b\u202e\x0a:int> 1" in lines
+    assert r"changed 2026-01-02 id 1: a\x1b[31m|<b>\x0b\u202e 1 → 2" in lines
+
+
+def test_values_cannot_link_from_the_markdown_or_mention_users(capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = "@ann see #12", "https://a.example WWW.a.example mailto:a@b.example"
+    found = replace(FOUND, sample=(DifferingRow("changed", LABEL, {"id": 1, "t": old}, {"id": 1, "t": new}),))
+    print_markdown(replace(COMPARED, tables=(ComparedTable("marts.net", found),)), FLOW)
+    assert (
+        "\\@<!-- -->ann see \\#<!-- -->12 → https:<!-- -->//a.example WWW<!-- -->.a.example "
+        "mailto:<!-- -->a\\@<!-- -->b.example |"
+    ) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (1.5, 2.5, "1.5 → 2.5"),
+        (None, "null", 'null → "null"'),
+        ("", None, " → null"),
+        ("abc", "abc ", '"abc" → "abc "'),
+        ("caf\u00e9", "cafe\u0301", r'"caf\u00e9" → "cafe\u0301"'),
+        ("a\u200bb", "ab", r'"a\u200bb" → "ab"'),
+        ("a\n", "a\\x0a", r'"a\n" → "a\\x0a"'),
+        (["caf\u00e9"], ["cafe\u0301"], r"['caf\xe9'] → ['cafe\u0301']"),
+        ("x" * 70 + "a", "x" * 70 + "b", f"…{'x' * 20}a → …{'x' * 20}b"),
+        ("x" * 70, "x" * 70 + "b", f"…{'x' * 20} → …{'x' * 20}b"),
+        ("x" * 70 + "a", "y" * 70 + "b", f"{'x' * 59}… → {'y' * 59}…"),
+        ("x" * 58 + "a" * 9, "x" * 58 + "b", f"…{'x' * 20}{'a' * 9} → …{'x' * 20}b"),
+    ],
+)
+def test_both_values_of_a_change_look_different(before: object, after: object, expected: str) -> None:
+    assert describe_change(before, after) == expected
+
+
+def test_a_changed_row_shows_a_few_values() -> None:
+    old, new = ({"id": 1, **{f"c{at}": value for at in range(10)}} for value in (1, 2))
+    found = replace(FOUND, sample=(DifferingRow("changed", LABEL, old, new),))
+    text = " ".join(shown(replace(COMPARED, tables=(ComparedTable("marts.net", found),))))
+    assert "c7 1 → 2, …" in text
+    assert "c8" not in text
 
 
 def test_many_labels_are_counted() -> None:

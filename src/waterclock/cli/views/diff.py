@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # characters that Markdown or HTML in it would interpret within a cell
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#&!$@])")
+# places within what code hosts turn into links, or into messages to users, although it is escaped
+_LINKS = re.compile(r"(?i)(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)|(?<=\bmailto:)|(?<=\bxmpp:)")
+_BREAK = "<!-- -->"  # not visible, ends a link
 
 
 def print_comparison(to: Console, compared: Comparison, flow: Flow) -> None:
@@ -55,7 +58,7 @@ def _draw(section: ReportSection) -> Table:
 
 
 def print_markdown(compared: Comparison, flow: Flow) -> None:
-    """Print the comparison as Markdown. Values of rows are escaped, so that they cannot format the page."""
+    """Print the comparison as Markdown. Values of rows are escaped: they cannot format the page or link to others."""
     write_out("".join(f"{line}\n" for line in _markdown_lines(compared, report_tables(compared, flow))))
 
 
@@ -81,4 +84,4 @@ def _markdown_row(cells: tuple[str, ...] | list[str], *, is_raw: bool = False) -
 
 
 def _escape(text: str) -> str:
-    return _MARKS.sub(r"\\\1", text)
+    return _BREAK.join(_MARKS.sub(r"\\\1", part) for part in _LINKS.split(text))

@@ -263,29 +263,46 @@ def _read_and_compare(  # noqa: PLR0913 - both sides and the options
     viewed: ViewedSides | None = None,
     is_strict: bool,
 ) -> _Read:
-    """Compare labels of both sides by their columns and rows."""
-    olds, news = _read_manifests(before, labels[0]), _read_manifests(after, labels[1])
+    """Compare labels of both sides by their columns and rows. Raises E605 for a damaged file of another environment."""
+
+    def compare() -> _Read:
+        olds, news = _read_manifests(before, labels[0]), _read_manifests(after, labels[1])
+        return _compare_slices(
+            work, open_session, before, after, options, olds, news, viewed=viewed, is_strict=is_strict
+        )
+
+    return _reporting_damage_of(before, compare) if before.lake != work.lake else compare()
+
+
+def _compare_slices(  # noqa: PLR0913 - both sides and the options
+    work: RunContext,
+    open_session: Callable[[], SparkSession],
+    before: ComparedSide,
+    after: ComparedSide,
+    options: ComparisonOptions,
+    olds: Mapping[datetime, Manifest],
+    news: Mapping[datetime, Manifest],
+    *,
+    viewed: ViewedSides | None,
+    is_strict: bool,
+) -> _Read:
     hidden = (*before.table.hidden_columns, *after.table.hidden_columns)
     key = options.key or after.table.keys
     ignored = frozenset(map(fold_case, (*options.ignored, *(name for name in hidden if name not in key))))
     if is_strict:
         _require_columns((*options.key, *options.ignored), (*olds.values(), *news.values()), after.table.name)
     changed = _compare_columns(olds, news, ignored) if viewed is None else {}
-
-    def compare() -> _Read:
-        spark = open_session()
-        old_rows = _frame_of(work, spark, before, olds, None if viewed is None else viewed.before)
-        new_rows = _frame_of(work, spark, after, news, None if viewed is None else viewed.after)
-        columns = match_columns(old_rows, new_rows, key, tuple(ignored))
-        most = len({*labels[0], *labels[1]})
-        rows = compare_rows(
-            old_rows, new_rows, columns, most_labels=most, tolerance=options.tolerance, most_shown=options.most_shown
-        )
-        counted = ({}, {}) if viewed is None else (count_rows(old_rows, most), count_rows(new_rows, most))
-        types = _summarize(changed) if viewed is None else _compare_frames(old_rows, new_rows, ignored, most)
-        return _Read(columns.key, rows, types, columns.unlike, frozenset(changed), counted)
-
-    return _reporting_damage_of(before, compare) if before.lake != work.lake else compare()
+    spark = open_session()
+    old_rows = _frame_of(work, spark, before, olds, None if viewed is None else viewed.before)
+    new_rows = _frame_of(work, spark, after, news, None if viewed is None else viewed.after)
+    columns = match_columns(old_rows, new_rows, key, tuple(ignored))
+    most = len({*olds, *news})
+    rows = compare_rows(
+        old_rows, new_rows, columns, most_labels=most, tolerance=options.tolerance, most_shown=options.most_shown
+    )
+    counted = ({}, {}) if viewed is None else (count_rows(old_rows, most), count_rows(new_rows, most))
+    types = _summarize(changed) if viewed is None else _compare_frames(old_rows, new_rows, ignored, most)
+    return _Read(columns.key, rows, types, columns.unlike, frozenset(changed), counted)
 
 
 def _reporting_damage_of(side: ComparedSide, compare: Callable[[], R]) -> R:
@@ -293,7 +310,7 @@ def _reporting_damage_of(side: ComparedSide, compare: Callable[[], R]) -> R:
     try:
         return compare()
     except Exception as raised:
-        place = None if isinstance(raised, WaterclockError) else damaged_file(side.lake, raised)
+        place = damaged_file(side.lake, raised)
         if place is None:
             raise
         raise WaterclockError(
@@ -305,9 +322,13 @@ def _reporting_damage_of(side: ComparedSide, compare: Callable[[], R]) -> R:
 
 
 def _read_manifests(side: ComparedSide, labels: Iterable[datetime]) -> dict[datetime, Manifest]:
-    """Read the manifests of a side's slices. Raises E640 if slices are gone."""
+    """Read the manifests of a side's slices. Raises E640 if earlier slices are gone, E605 if one is damaged.
+
+    No command removes a current slice. If one is gone, it is damaged.
+    """
     paths = {label: side.revisions[label].slice_path for label in labels}
-    gone = [label for label, path in paths.items() if not is_sealed(side.folder, path)]
+    earlier = {label: path for label, path in paths.items() if not side.revisions[label].is_current}
+    gone = [label for label, path in earlier.items() if not is_sealed(side.folder, path)]
     if gone:
         raise _gone_error(side, gone, next((label for label in paths if label not in gone), None))
     return {label: read_manifest(side.folder, path) for label, path in paths.items()}
