@@ -172,7 +172,7 @@ def write(
     loaded = open_project(project_folder(project), env)
     unit = _parse_unit(loaded, destination, options or {}, is_source=False)
     how = _parse_mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
-    _refuse_published(loaded, unit)
+    _require_unpublished(loaded, unit)
     if TIMELABEL in (name.lower() for name in frame.columns):
         why = f"{TIMELABEL} names the batch that made a row, and no batch made these rows"
         raise _usage_error(f"the frame has a column {TIMELABEL}", why, f"frame.drop('{TIMELABEL}')")
@@ -307,7 +307,7 @@ def _parse_mode(project: Project, unit: Unit, mode_name: str, keys: tuple[str, .
     return mode, keys
 
 
-def _refuse_published(project: Project, unit: Unit) -> None:
+def _require_unpublished(project: Project, unit: Unit) -> None:
     for table in project.flow.tables.values():
         to = table.destination
         if to is not None and (to.connection, to.path.lower()) == (unit.connection, unit.path.lower()):

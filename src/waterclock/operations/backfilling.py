@@ -11,7 +11,7 @@ from itertools import islice
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.project_opening import OpenedProject, select_tables
-from waterclock.operations.restating import refuse_dropped, refuse_more_than
+from waterclock.operations.restating import require_at_most, require_not_dropped
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
@@ -34,7 +34,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     for name in found.tables:
         of_table = islice(_find_missing_labels(at, at.flow.tables[name], by_table.get(name), starts[name]), left)
         missing[name] = frozenset(of_table)
-        refuse_more_than(most, sum(map(len, missing.values())))
+        require_at_most(most, sum(map(len, missing.values())))
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
@@ -73,7 +73,7 @@ def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None,
         low, high = labels.limit_to(table, start, end)
         if (dropped := facts.dropped_before) is not None and low < dropped:
             if facts.covered.gaps(low, min(dropped, high)):
-                refuse_dropped(table, low, dropped)
+                require_not_dropped(table, low, dropped)
             low = min(dropped, high)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))

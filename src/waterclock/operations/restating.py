@@ -121,11 +121,11 @@ def _find_done_labels(
         span = _selected_span(at, table, by_table.get(name), starts[name])
         made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)
         found[name] = [label for label, code in made if is_meant(table, code)]
-        refuse_more_than(most, sum(map(len, found.values())))
+        require_at_most(most, sum(map(len, found.values())))
     return {name: tuple(of_table) for name, of_table in found.items()}
 
 
-def refuse_more_than(most: int | None, count: int) -> None:
+def require_at_most(most: int | None, count: int) -> None:
     """Raise E525 if `count` exceeds `most`, the limit for a request of a page. None means no limit."""
     if most is not None and count > most:
         raise ledger_errors.too_many_batches_error(most)
@@ -138,11 +138,11 @@ def _selected_span(
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
     low, high = labels.limit_to(table, start, end)
-    refuse_dropped(table, low, dropped)
+    require_not_dropped(table, low, dropped)
     return low, high
 
 
-def refuse_dropped(table: Table, low: datetime, dropped: datetime | None) -> None:
+def require_not_dropped(table: Table, low: datetime, dropped: datetime | None) -> None:
     """Raise E518 if labels from `low` on include dropped ones, which are never made again."""
     if dropped is not None and low < dropped:
         raise WaterclockError(

@@ -133,7 +133,7 @@ def _name_of_reader(person: Person) -> str:
 
 
 async def _respond_html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_foreign_query(at, request)
+    _require_same_site_query(at, request)
     params, live = _read_query(request), people.live
     if at.starts_spark:
         await _record_query(people, params, request)
@@ -143,7 +143,7 @@ async def _respond_html(people: People, at: PageRoute, queries: _Queries, reques
 
 
 async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_foreign_query(at, request)
+    _require_same_site_query(at, request)
     params, live = _read_query(request), people.live
     if at.starts_spark:
         await _record_query(people, params, request)
@@ -291,7 +291,7 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
 
 
 async def _respond_csv(people: People, asker: QueryQueue, queries: _Queries, request: Request) -> Response:
-    _refuse_foreign_query(None, request)
+    _require_same_site_query(None, request)
     params, live = _read_query(request), people.live
     await _record_query(people, params, request)
 
@@ -305,7 +305,7 @@ async def _respond_csv(people: People, asker: QueryQueue, queries: _Queries, req
     return await queries.run(request, rows)
 
 
-def _refuse_foreign_query(at: PageRoute | None, request: Request) -> None:
+def _require_same_site_query(at: PageRoute | None, request: Request) -> None:
     """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)

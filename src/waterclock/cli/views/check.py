@@ -141,7 +141,7 @@ def _find_ledger_errors(project: Project, *, connect: bool) -> list[WaterclockEr
 
     def find_errors(ledger: Ledger) -> list[WaterclockError]:
         try:
-            ledger.declared.refuse_pending(project.flow)
+            ledger.declared.require_valid_renames(project.flow)
         except WaterclockError as error:
             return [one for one in flatten_errors([error]) if one.code in _OF_BATCHES]
         ledger.declared.apply_pending_renames(project.flow)  # a renamed table is compared under its new name

@@ -41,7 +41,7 @@ from waterclock.storage.slices.label_folders import (
     add_folder,
     move_if_there,
     move_into_place,
-    refuse_unknown_labels,
+    require_known_labels,
 )
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
@@ -300,7 +300,7 @@ def _write_filtered(
         rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, FATE] if is_group else [])
         rows.write.partitionBy(*([FOLDER] if is_group else []), FATE).parquet(str(scratch))
     fault("group_written")
-    refuse_unknown_labels(scratch, paths, draft.folder, is_group=is_group)
+    require_known_labels(scratch, paths, draft.folder, is_group=is_group)
     aside = {}
     for label, path in paths.items():
         source_path = f"{scratch_path}/{FOLDER}={label_of(label)}" if is_group else scratch_path
