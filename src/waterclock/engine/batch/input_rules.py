@@ -14,7 +14,7 @@ from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, expand_aggregates
 from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refused_batch_error
 from waterclock.engine.batch.multi_window_query import WINDOW, read_for_all_windows, read_same_rows, split_labels
-from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
+from waterclock.engine.batch.row_filters import OUTCOMES, find_actions, measures_of, row_filter_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
@@ -81,7 +81,7 @@ def input_filters_of(table: Table) -> dict[str, InputFilter]:
     bit = 0 if own is None else len(own.row_rules)
     found = {}
     for name, rules in input_rules_of(table).items():
-        row_rules = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
+        row_rules = tuple(RowRule(check.name, check.text, OUTCOMES[check.row_action]) for check in input_checks(rules))
         found[name] = InputFilter(name, RowFilter(row_rules), bit)
         bit += len(row_rules)
     return found

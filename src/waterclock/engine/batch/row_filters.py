@@ -17,9 +17,9 @@ from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import find_outcome
 from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
 from waterclock.storage.slices.row_filter import (
-    DROPPED,
-    SET_ASIDE,
-    STAYS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_QUARANTINED,
     UNREAD,
     FilterCounts,
     RowFilter,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.column_casts import ConformedRows
 
 _NONE: Mapping[str, str] = {}
-FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
+OUTCOMES = {Action.QUARANTINE: ROW_QUARANTINED, Action.DROP: ROW_DROPPED, None: ROW_KEPT}
 
 
 def row_filter_of(table: Table, absent: Mapping[str, str] = _NONE) -> RowFilter | None:
@@ -154,7 +154,7 @@ def _action_suffix(check: Check, action: Action) -> str:
 
 def _row_rule(table: Table, check: Check, absent: Mapping[str, str]) -> RowRule:
     is_alone = check.demand is Requirement.PARSED and check.row_action is not None
-    return RowRule(check.name, _condition_sql(table, check, absent), FATES[check.row_action], is_alone)
+    return RowRule(check.name, _condition_sql(table, check, absent), OUTCOMES[check.row_action], is_alone)
 
 
 def _condition_sql(table: Table, check: Check, absent: Mapping[str, str]) -> str:

@@ -89,9 +89,9 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
             code=table.fingerprint,
             source=made.notes.source,
             name=table.name,
-            of_nothing=part.of_nothing,
+            may_be_empty=part.may_be_empty,
             through=part.through,
-            inputs_aside=asked.aside,
+            quarantined_inputs=asked.aside,
             sort_by=table.sort_by,
         )
         manifests += written.manifests

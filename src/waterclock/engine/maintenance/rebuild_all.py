@@ -25,7 +25,7 @@ from waterclock.engine.maintenance.rebuild_lock import (
     require_no_other_rebuild,
     wait_for_running_batches,
 )
-from waterclock.engine.maintenance.rewindowing import pieces_of, results_of, rewindow_table
+from waterclock.engine.maintenance.rewindowing import pieces_of, results_of, seal_in_new_windows
 from waterclock.engine.maintenance.second_set import (
     PLACE,
     Cut,
@@ -203,16 +203,16 @@ def _find_future_slices(work: RunContext, cut: Cut) -> dict[str, Sequence[Curren
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
         if cut.has_other_windows(name)
         else cut.collected[name]
-        for name in cut.recut_collects
+        for name in cut.redeclared_collects
     }
 
 
 def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
     """Add the collected slices of changed tables to the second set: by links, or cut into their new windows."""
-    for name in cut.recut_collects:
+    for name in cut.redeclared_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
-            rewindow_table(work, other, table, current)
+            seal_in_new_windows(work, other, table, current)
         else:
             seed_from_live_slices(work, other, table, current)
 

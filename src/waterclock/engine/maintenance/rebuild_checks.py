@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.engine.maintenance.repair import missing_column_error
-from waterclock.engine.maintenance.rewindowing import find_rewindowing_obstacle
+from waterclock.engine.maintenance.rewindowing import find_obstacle_to_new_windows
 from waterclock.engine.maintenance.second_set import Cut
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
@@ -41,7 +41,7 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
         why = "its destination keeps the rows delivered for the old labels"
         return unsupported_change_error(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
-        reason = find_rewindowing_obstacle(work, table, cut.collected.get(table.name, ()))
+        reason = find_obstacle_to_new_windows(work, table, cut.collected.get(table.name, ()))
         return None if reason is None else uncuttable_rows_error(table.name, changes, where, why=reason)
     return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 

@@ -50,7 +50,7 @@ class MaintenanceSection(Section):
     current_of = DatabaseMethod(current_set.current_of)
     inputs_by_label = DatabaseMethod(current_set.read_inputs_by_label)
     skipped_windows = DatabaseMethod(current_set.list_skipped_windows)
-    recuts_of = DatabaseMethod(current_set.recuts_of)
+    emptying_versions_of = DatabaseMethod(current_set.emptying_versions_of)
     list_emptying_claims = DatabaseMethod(current_set.list_emptying_claims)
     record_set = DatabaseMethod(rebuilt_tables.record_set)
     record_former_name_and_folder = DatabaseMethod(renaming.record_former_name_and_folder)
