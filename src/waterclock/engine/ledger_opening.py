@@ -67,7 +67,7 @@ def _follow_rotation(ledger: Ledger, project: Project) -> None:
 
 def ledger_url(project: Project) -> str:
     """Return the URL of a project's ledger, with its secret resolved. Raises E225 if that does not resolve."""
-    return Secrets.of(project.secrets).value_of(project.ledger)
+    return Secrets.from_places(project.secrets).value_of(project.ledger)
 
 
 def require_valid_ledger_url(project: Project) -> None:

@@ -100,7 +100,7 @@ def create_app(
 
 
 def _read_query(request: Request) -> PageQuery:
-    return PageQuery.of({**request.query_params, **request.path_params})
+    return PageQuery.from_values({**request.query_params, **request.path_params})
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,11 @@ async def _serve_suffixed(
             is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _render_page(live, at, PageQuery.of({**params.values, "table": name}), request) if is_table else None
+        return (
+            _render_page(live, at, PageQuery.from_values({**params.values, "table": name}), request)
+            if is_table
+            else None
+        )
 
     return await run_in_threadpool(render_table) or await otherwise(request)
 
@@ -344,7 +348,7 @@ async def _store_form(
     people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    params, live = PageQuery.of(await _read_form(request)), people.live
+    params, live = PageQuery.from_values(await _read_form(request)), people.live
 
     def store_form() -> Response:
         try:
@@ -362,7 +366,7 @@ async def _store_form(
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
-    params = PageQuery.of(values)
+    params = PageQuery.from_values(values)
     try:
         reading = live.load()
         content, is_done = execute_plan(reading, params, _deciding_person(reading, params, request))

@@ -232,7 +232,7 @@ def _find_target_errors(project: Project) -> list[WaterclockError]:
     from waterclock.alerts.targets import target_errors
     from waterclock.secrets.reader import Secrets
 
-    return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
+    return target_errors(project.alerts.targets.values(), Secrets.from_places(project.secrets))
 
 
 def _find_lineage_errors(project: Project) -> list[WaterclockError]:

@@ -111,11 +111,11 @@ class ColumnLineage:
         """Return whether a `*` over a table includes a column, which must not be HIDDEN."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
-    def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+    def trace_upstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources or `depth` levels."""
         return self._trace_up(of, depth, set())
 
-    def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+    def trace_downstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
         return self._trace_down(of, depth, set())
 

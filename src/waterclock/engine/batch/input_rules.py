@@ -45,7 +45,7 @@ class InputFindings:
     counts: Mapping[str, InputCounts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
 
-    def of(self, action: Action) -> tuple[str, ...]:
+    def with_action(self, action: Action) -> tuple[str, ...]:
         """Return the texts of the findings with this action."""
         return tuple(text for action_of_text, text in self.findings if action_of_text is action)
 
@@ -65,7 +65,7 @@ class InputRuleResult:
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: QuarantinedInputs | None = None
 
-    def of(self, label: datetime) -> InputFindings:
+    def for_label(self, label: datetime) -> InputFindings:
         """Return the result for one batch."""
         return self.by_label.get(label, InputFindings())
 
@@ -146,13 +146,15 @@ def evaluate_input_rules(
     )
     where = {label: f"{table.name}@{label_of(label)}" for label in pins}
     for label in pins:
-        if failed := found.of(label).of(Action.FAIL):
+        if failed := found.for_label(label).with_action(Action.FAIL):
             found.clear(work.folder(table))
             raise refused_batch_error(table, where[label], RuleVerdict(refusals=failed))
-    held = [label for label in pins if found.of(label).of(Action.HOLD)]
+    held = [label for label in pins if found.for_label(label).with_action(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
-        raise batch_hold_error(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+        raise batch_hold_error(
+            table, where[held[0]], RuleVerdict(holds=found.for_label(held[0]).with_action(Action.HOLD)), held
+        )
     return found
 
 

@@ -67,7 +67,7 @@ def transform_slices(
     return MadeSlices(
         parts,
         resolve_stored_columns(table, schema),
-        Notes(noted, left_out=tuple(left_out), without_parent=without_parent.of),
+        Notes(noted, left_out=tuple(left_out), without_parent=without_parent.counts_for),
     )
 
 

@@ -95,7 +95,7 @@ class Sessions:
         self._opened: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
     @classmethod
-    def of(cls, session: SparkSession) -> Sessions:
+    def from_session(cls, session: SparkSession) -> Sessions:
         """Return `Sessions` on the Spark of an existing session. Closing them leaves it running."""
         block_foreign_types()
         borrowed = cls(work_folder=Path())
