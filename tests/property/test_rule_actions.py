@@ -46,11 +46,11 @@ def test_what_came_is_in_the_table_set_aside_or_dropped(outcomes: list[int], dat
         if mask:
             masks[mask] += 1
     found = count_broken_rules(row_filter, masks, stayed)
-    assert found.rows == len(rows) == stayed + found.aside + found.dropped
-    assert (found.aside, found.dropped) == (aside, dropped)
+    assert found.rows == len(rows) == stayed + found.quarantined + found.dropped
+    assert (found.quarantined, found.dropped) == (aside, dropped)
     assert Counter(found.broken) == broken
     assert Counter(found.first) == first
-    assert sum(found.first.values()) == found.aside + found.dropped
+    assert sum(found.first.values()) == found.quarantined + found.dropped
 
 
 LIMITS = st.one_of(

@@ -254,8 +254,13 @@ def _parse_columns(text: str) -> Columns:
     return Columns(
         tuple(
             Column(one.name, one.span.place, one.declared.type)
-            if one.tells is None
-            else Column(IN_ROWS[one.tells.what], one.span.place, one.declared.type, tells=one.tells.what)
+            if one.metadata_field is None
+            else Column(
+                IN_ROWS[one.metadata_field.what],
+                one.span.place,
+                one.declared.type,
+                metadata_field=one.metadata_field.what,
+            )
             for one in parsed.columns
         ),
         parsed.is_open,
@@ -265,7 +270,10 @@ def _parse_columns(text: str) -> Columns:
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
     """Rename and reorder the columns of a frame by the column list `columns`. Columns that it does not name follow."""
     parsed: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
-    new_names = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in parsed.columns}
+    new_names = {
+        IN_ROWS[one.metadata_field.what] if one.metadata_field is not None else one.name: one.name
+        for one in parsed.columns
+    }
     others = [name for name in frame.columns if name not in new_names]
     selected = [
         f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in new_names.items() if name in frame.columns

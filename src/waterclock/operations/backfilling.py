@@ -17,10 +17,10 @@ from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
-Found = Mapping[str, frozenset[datetime]]
+LabelsByTable = Mapping[str, frozenset[datetime]]
 
 
-def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
+def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> LabelsByTable:
     """Map each selected table to its due labels that are not done, skipped, failed, held, running or released.
 
     For a snapshot source only the newest label is returned, because the source has only its current content.
@@ -38,7 +38,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
-def snapshot_for(at: OpenedProject, requested: Found) -> LedgerSnapshot:
+def snapshot_for(at: OpenedProject, requested: LabelsByTable) -> LedgerSnapshot:
     """Return a ledger snapshot to plan requested batches. For states of open windows it has older closings, too."""
     open_labels = requested_open_labels(at.flow, requested)
     if not open_labels or at.ledger is None:
@@ -48,7 +48,7 @@ def snapshot_for(at: OpenedProject, requested: Found) -> LedgerSnapshot:
     return replace(at.snapshot, tables={**at.snapshot.tables, **replaced})
 
 
-def find_prerequisite_batches(at: OpenedProject, requested: Found) -> Found:
+def find_prerequisite_batches(at: OpenedProject, requested: LabelsByTable) -> LabelsByTable:
     """Map each table to the labels that must be made only because the requested batches read them.
 
     Cost: two plans of the due batches of these tables and of all tables upstream.

@@ -282,11 +282,13 @@ def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict
     """Return the origins of columns with AS ... RETIRE, which are computed from other columns until their last day."""
     found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
-        text = column.ends and column.ends.made_as
+        text = column.ending and column.ending.made_as
         if text:
             words = {word.lower() for word in re.findall(r"\w+", text)}
             inputs = sorted({each for name, one in made.items() if name.lower() in words for each in one.inputs})
-            found[column.name] = TracedColumn(text, tuple(inputs), f"until {column.ends.day}" if column.ends else "")
+            found[column.name] = TracedColumn(
+                text, tuple(inputs), f"until {column.ending.day}" if column.ending else ""
+            )
     return found
 
 

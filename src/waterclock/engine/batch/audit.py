@@ -67,7 +67,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         own = measure_again(spark, table, folder, manifest, written.measures[manifest.label])
         filter_counts = written.filter_counts.get(manifest.label)
         rows = partial(checked_rows, spark, table, folder, manifest)
-        of_table = [*sealed.asked.for_label(manifest.label).findings, *of_rules.for_label(manifest.label)]
+        of_table = [*sealed.input_findings.for_label(manifest.label).findings, *of_rules.for_label(manifest.label)]
         if keys:  # a destination would keep one of several rows, and not report which
             of_table += [(Action.FAIL, text) for text in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:

@@ -63,7 +63,7 @@ class InputRuleResult:
     """The results of input rules by label, and the quarantined input rows (None if no rule can quarantine rows)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
-    aside: QuarantinedInputs | None = None
+    quarantined: QuarantinedInputs | None = None
 
     def for_label(self, label: datetime) -> InputFindings:
         """Return the result for one batch."""
@@ -71,8 +71,8 @@ class InputRuleResult:
 
     def clear(self, folder: str) -> None:
         """Delete the scratch folder with quarantined input rows, after their batches were sealed or failed."""
-        if self.aside is not None:
-            self.aside.clear(folder)
+        if self.quarantined is not None:
+            self.quarantined.clear(folder)
 
 
 def input_filters_of(table: Table) -> dict[str, InputFilter]:
@@ -182,7 +182,9 @@ def _count_inputs(
     found = {}
     for label in labels:
         gone = count_broken_rules(of_input.row_filter, masks[label], 0)
-        filter_counts = count_broken_rules(of_input.row_filter, masks[label], totals[label] - gone.aside - gone.dropped)
+        filter_counts = count_broken_rules(
+            of_input.row_filter, masks[label], totals[label] - gone.quarantined - gone.dropped
+        )
         found[label] = InputCounts(filter_counts, answers[label].answers if answers else {})
     return found
 

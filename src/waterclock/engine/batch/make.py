@@ -101,7 +101,7 @@ def _make_slices(
         absent = absent_columns_of(table, work.folder(table), shaped.schema)
         through = written_filter_of(table, shaped, absent)
         part = GroupPart(all_labels, shaped.frame, result.collected.is_empty, through, absent)
-        if result.aside is not None:
+        if result.quarantined is not None:
             part = _add_quarantined(table, part, shaped, result)
         values = result.collected.values
         part = add_stored_rows(work, spark, table, group, again, part, (shaped, columns, values))
@@ -134,10 +134,10 @@ def _collect_rows(
 def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, result: CollectResult) -> GroupPart:
     """Add the quarantined rows of `result` to those of `part`, so that the current row filter checks all of them."""
     loose, declared = mismatch_columns_of(table), table.columns
-    if result.aside is None:
+    if result.quarantined is None:
         return part
     conformed = conform(
-        add_origins(table, result.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
+        add_origins(table, result.quarantined), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
         values=result.collected.values,
     )  # fmt: skip
     frame, through = union_shapes(part.through, [kept, conformed])

@@ -70,7 +70,7 @@ def reread_labels(
         | {RECOMPUTED: pieces[label].slice_path}
         for label, source in sources.items()
     }
-    return CollectResult(collected, again, aside=aside)
+    return CollectResult(collected, again, quarantined=aside)
 
 
 def _require_no_unreadable_lines(table: Table, aside: DataFrame) -> None:

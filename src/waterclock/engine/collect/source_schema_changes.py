@@ -111,7 +111,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     there, declared = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}
     gone = {
-        column.name: column.type for column in columns.named if not column.ends and column.name.lower() not in there
+        column.name: column.type for column in columns.named if not column.ending and column.name.lower() not in there
     }
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | declared}

@@ -101,7 +101,7 @@ class FilterCounts:
     """
 
     rows: int
-    aside: int
+    quarantined: int
     dropped: int
     broken: Mapping[str, int]
     first: Mapping[str, int]

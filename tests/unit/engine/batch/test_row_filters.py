@@ -54,7 +54,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
 
 def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
     stays = KeyOptions((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
-    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), stays=stays)))
+    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), key_options=stays)))
     assert found is not None
     assert [(row_rule.name, row_rule.holds, row_rule.outcome) for row_rule in found.row_rules[1:]] == [
         ("KEY (id) PAST 2 HOURS", "", ROW_DROPPED),
