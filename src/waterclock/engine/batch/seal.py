@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from waterclock.batches.records import Claim
@@ -16,6 +17,7 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.row_order import prepare_row_order
+from waterclock.engine.batch.shuffles import require_no_shuffle
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
@@ -95,6 +97,7 @@ def _write_slices(
             through=part.through,
             quarantined_inputs=input_findings.quarantined,
             sort_by=table.sort_by,
+            around_write=partial(require_no_shuffle, table, attempt.where) if table.is_unshuffled else None,
         )
         manifests += written.manifests
         measures |= written.measures
