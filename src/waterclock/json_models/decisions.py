@@ -71,6 +71,8 @@ class RevertAnswer(Answer):
     """The labels that are reverted."""
     unchanged: list[Label]
     """The selected labels that have the revision already."""
+    without: list[Label]
+    """The selected labels that have no such revision, and stay as they are."""
     following: dict[str, list[Label]]
     """The labels of each table that follow, if rows differ."""
     notes: list[str]

@@ -40,13 +40,14 @@ class RevertRequest:
 class RevertPlan:
     """The labels to revert, and the batches that follow.
 
-    `unchanged` are selected labels that have the revision already. `notes` are facts to know before confirming.
+    `unchanged` are selected labels that have the revision already, `without` those that have no such revision. `notes` are facts to know before confirming.
     `following` are the requests to record for older states.
     """
 
     table: Table
     changes: tuple[RevertedLabel, ...]
     unchanged: tuple[datetime, ...] = ()
+    without: tuple[datetime, ...] = ()
     ripple: Ripple = field(default_factory=Ripple)
     notes: tuple[str, ...] = ()
     following: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
@@ -88,14 +89,15 @@ def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
         RevertedLabel(currents[label], target) for label, target in sorted(chosen.items()) if not target.is_current
     )
     unchanged = tuple(label for label, target in sorted(chosen.items()) if target.is_current)
+    without = tuple(sorted(made.keys() - chosen.keys()))
     if not changes:
-        return RevertPlan(table, (), unchanged)
+        return RevertPlan(table, (), unchanged, without)
     _check(at, ledger, table, changes, made)
     asked = {name: tuple(each.label for each in changes)}
     asking, snapshot = build_requests(at, ledger, RECOMPUTE, asked)
     following = {of: labels for (verb, of), labels in asking.items() if verb == FOLLOW}
     ripple = at.planner.ripple(snapshot, at.now, asked)
-    return RevertPlan(table, changes, unchanged, ripple, tuple(_notes(table, changes)), following)
+    return RevertPlan(table, changes, unchanged, without, ripple, tuple(_notes(table, changes)), following)
 
 
 def read_known_at(at: OpenedProject, text: str) -> datetime:

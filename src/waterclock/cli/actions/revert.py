@@ -24,7 +24,7 @@ from waterclock.operations.reverting import RevertPlan, RevertRequest, plan_reve
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
-    from waterclock.dpl.project import Project
+    from waterclock.engine.run_context import RunContext
 
 
 def revert_labels(  # noqa: PLR0913 - the options of the command
@@ -58,7 +58,8 @@ def revert_labels(  # noqa: PLR0913 - the options of the command
     words = local_range(labels[0], labels[-1], plan.table.cadence)
     count = count_words(len(labels), "label")
     confirm(f"Revert {count} of {plan.table.name} ({words})?", yes=yes)
-    _commit(project, plan, why, instant)
+    with open_workplace(project) as work:
+        commit_reverts(work, plan, why, instant)
     if not is_json:
         to.print(f"reverted: {count} of {plan.table.name} ({words}): {why}", soft_wrap=True)
     if not is_run:
@@ -74,14 +75,13 @@ def revert_labels(  # noqa: PLR0913 - the options of the command
     return run_and_report(project, RunOptions(command="revert", only=only, labels=spans, now=now, is_json=is_json))
 
 
-def _commit(project: Project, plan: RevertPlan, why: str, now: datetime) -> None:
-    """Commit the earlier slices, and request the older states that depend on them."""
-    with open_workplace(project) as work:
-        apply_flow(work, now)
-        with Heartbeat(work, "revert"):  # a commit may take longer than a lease
-            for chunk in chunk_labels(plan.table, plan.changes):
-                report = run_group(work, group_to_revert(work, plan.table, chunk, now, why), now)
-                if report.error is not None:
-                    raise report.error
-        for name, labels in plan.following.items():
-            work.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who=work.settings.who, why=why)
+def commit_reverts(work: RunContext, plan: RevertPlan, why: str, now: datetime) -> None:
+    """Commit the earlier slices, and request the older states that depend on them. Raises the error of a failed claim."""
+    apply_flow(work, now)
+    with Heartbeat(work, "revert"):  # a commit may take longer than a lease
+        for chunk in chunk_labels(plan.table, plan.changes):
+            report = run_group(work, group_to_revert(work, plan.table, chunk, now, why), now)
+            if report.error is not None:
+                raise report.error
+    for name, labels in plan.following.items():
+        work.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who=work.settings.who, why=why)

@@ -38,6 +38,8 @@ def print_revert_plan(to: Console, at: OpenedProject, plan: RevertPlan) -> None:
         to.print(Text(f"  and {count_words(left, 'label')} more", style="quiet"))
     if plan.unchanged:
         to.print(Text(f"{count_words(len(plan.unchanged), 'label')} have this revision already"))
+    if plan.without:
+        to.print(Text(f"{count_words(len(plan.without), 'label')} stay as they are: they have no such revision"))
     _print_following(to, at, plan)
     for note in plan.notes:
         to.print(Text(note), soft_wrap=True)
@@ -91,6 +93,7 @@ def build_revert_answer(plan: RevertPlan, why: str, *, is_dry: bool = False) -> 
             for each in plan.changes
         ],
         unchanged=[label_of(label) for label in plan.unchanged],
+        without=[label_of(label) for label in plan.without],
         following={name: [label_of(each.start) for each in windows] for name, windows in plan.ripple.following.items()},
         notes=list(plan.notes),
         why=why,
