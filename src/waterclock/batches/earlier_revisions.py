@@ -11,7 +11,9 @@ from waterclock.batches.records import Input
 
 REVERTED = "reverted"
 """The measure of a revision that a revert committed: the revision it was reverted to and from, by whom, and why."""
-_OF_ONE_COMMIT = frozenset({REVERTED, "recovered"})
+TAKEN_BACK = "taken back"
+"""The measure of a revision that adopts an earlier one, since its code and inputs are equal again: that revision."""
+_OF_ONE_COMMIT = frozenset({REVERTED, TAKEN_BACK, "recovered"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,8 +73,10 @@ class RevertAnswer(Answer):
     """The selected labels that have the revision already."""
     without: list[Label]
     """The selected labels that have no such revision, and stay as they are."""
-    following: dict[str, list[Label]]
-    """The labels of each table that follow, if rows differ."""
+    taken_back: dict[str, list[Label]]
+    """The labels of each table that follow without a computation: they take earlier revisions back."""
+    computed: dict[str, list[Label]]
+    """The labels of each table that are computed again, if rows differ."""
     notes: list[str]
     """What to know about the revisions."""
     why: str

@@ -17,10 +17,11 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import local_label
 from waterclock.operations.project_opening import OpenedProject, known_label_bounds, no_ledger_error, one_table
 from waterclock.operations.restating import build_requests, refuse_dropped
+from waterclock.operations.taken_back import FollowingBatches, predict_following
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.plan import Batch, Ripple
 from waterclock.planner.query_ticks import read_tick
-from waterclock.planner.reverting import choose_revision, refuse_table, usable_revisions
+from waterclock.planner.reverting import PREVIOUS, choose_revision, refuse_table, usable_revisions
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 
@@ -29,10 +30,10 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RevertRequest:
-    """A table with labels, and the revision to revert them to: its claim `to`, or the one known at an instant."""
+    """A table with labels, and the revision to revert them to: its claim, PREVIOUS, or the one known at an instant."""
 
     which: str
-    to: int | None = None
+    to: int | str | None = None
     known_at: str | None = None
 
 
@@ -40,8 +41,9 @@ class RevertRequest:
 class RevertPlan:
     """The labels to revert, and the batches that follow.
 
-    `unchanged` are selected labels that have the revision already, `without` those that have no such revision. `notes` are facts to know before confirming.
-    `following` are the requests to record for older states.
+    `unchanged` are selected labels that have the revision already, `without` those that have no such revision. `notes`
+    are facts to know before confirming. `following` are the requests to record for older states. `ripple` has the
+    batches that may follow, `predicted` those that follow according to their recorded inputs.
     """
 
     table: Table
@@ -51,6 +53,7 @@ class RevertPlan:
     ripple: Ripple = field(default_factory=Ripple)
     notes: tuple[str, ...] = ()
     following: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+    predicted: FollowingBatches = field(default_factory=FollowingBatches)
 
 
 def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
@@ -92,12 +95,14 @@ def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
     without = tuple(sorted(made.keys() - chosen.keys()))
     if not changes:
         return RevertPlan(table, (), unchanged, without)
-    _check(at, ledger, table, changes, made)
+    contents = _check(at, ledger, table, changes, made)
     asked = {name: tuple(each.label for each in changes)}
     asking, snapshot = build_requests(at, ledger, RECOMPUTE, asked)
     following = {of: labels for (verb, of), labels in asking.items() if verb == FOLLOW}
     ripple = at.planner.ripple(snapshot, at.now, asked)
-    return RevertPlan(table, changes, unchanged, without, ripple, tuple(_notes(table, changes)), following)
+    predicted = predict_following(at.flow, ledger, ripple, contents)
+    notes = tuple(_notes(table, changes))
+    return RevertPlan(table, changes, unchanged, without, ripple, notes, following, predicted)
 
 
 def read_known_at(at: OpenedProject, text: str) -> datetime:
@@ -112,8 +117,8 @@ def _check(
     table: Table,
     changes: Sequence[RevertedLabel],
     made: Mapping[datetime, Sequence[EarlierRevision]],
-) -> None:
-    """Raise the error of the first label that cannot become its revision again: E605 or E759."""
+) -> ContentChanges:
+    """Raise the error of the first label that cannot become its revision again: E605 or E759. Return the changes."""
     folder = lake_of(at.project, ledger).folder(table.name)
     contents = ContentChanges({name: each.mode for name, each in at.flow.tables.items()})
     labels = [each.label for each in changes]
@@ -121,10 +126,12 @@ def _check(
     for chunk in [[label] for label in labels] if table.reads_itself else [labels]:
         bound |= bind_reverted_labels(at.flow, ledger, table, chunk, at.now)
     for pair in changes:
-        batch = bound[pair.label]
-        reads = contents.after(pinned_inputs(ledger, batch))  # a table that reads itself is reverted in label order
-        check_revision(folder, table, pair, made[pair.label], batch, reads)
+        reads = contents.after(
+            pinned_inputs(ledger, bound[pair.label])
+        )  # a table that reads itself is reverted in label order
+        check_revision(folder, table, pair, made[pair.label], reads)
         contents.add(table.name, pair.current, pair.target)
+    return contents
 
 
 def pinned_inputs(ledger: Ledger, batch: Batch) -> tuple[Input, ...]:
@@ -159,6 +166,12 @@ def _no_revision_error(
             where=where,
             fix=f"`waterclock plan {table.name}` shows the due batches",
         )
+    if request.to == PREVIOUS:
+        return WaterclockError(
+            "E516", f"no label of {request.which} has an earlier revision", where=where,
+            why="each was made once, or its windows were cut anew since",
+            fix=f"`waterclock audit {where}` shows its revisions",
+        )  # fmt: skip
     if request.to is None:
         return WaterclockError(
             "E516", f"no label of {request.which} was made by {request.known_at}", where=where,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from waterclock.batches.earlier_revisions import EarlierRevision, input_identities
@@ -12,6 +13,9 @@ from waterclock.batches.records import Input
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import LINKED, Kind
 from waterclock.timelabel.label import label_of
+
+PREVIOUS = "previous"
+"""The name of the revision before the current one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,15 @@ def usable_revisions(made: Sequence[EarlierRevision], recuts: Mapping[int, datet
 
 
 def choose_revision(
-    made: Sequence[EarlierRevision], *, to: int | None = None, known_at: datetime | None = None
+    made: Sequence[EarlierRevision], *, to: int | str | None = None, known_at: datetime | None = None
 ) -> EarlierRevision | None:
-    """Return the revision of claim `to`, or the one that was current at an instant. None if there is no such one."""
+    """Return the revision of claim `to`, the one before the current one (PREVIOUS), or the one current at an instant.
+
+    `made` are the revisions of a label, oldest first. None if there is no such one.
+    """
+    if to == PREVIOUS:
+        before = [each for each, after in pairwise(made) if after.is_current]
+        return before[0] if before else None
     if known_at is not None:
         return next((each for each in reversed(made) if each.recorded_at <= known_at), None)
     return next((each for each in made if each.claim == to), None)
@@ -59,19 +69,11 @@ def refuse_table(table: Table) -> Refusal | None:
 
 
 def refuse_revision(
-    table: Table,
-    target: EarlierRevision,
-    current: EarlierRevision,
-    reads: Sequence[Input],
-    stands_from: datetime | None,
+    table: Table, target: EarlierRevision, current: EarlierRevision, reads: Sequence[Input]
 ) -> Refusal | None:
-    """Return why a label cannot become a revision again, or None.
-
-    `reads` are the inputs that the label would read now, `stands_from` is the start of the period that a snapshot would
-    stand for now.
-    """
+    """Return why a label cannot become a revision again, or None. `reads` are the inputs that it would read now."""
     where = f"{table.name}@{label_of(target.label)}"
-    if target.stands_from != stands_from:
+    if target.stands_from != current.stands_from:
         return Refusal(
             f"revision {target.claim} stands for another period than the current one",
             f"`waterclock recollect {where}` reads the source again, where it still has the rows",

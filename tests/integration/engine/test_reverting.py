@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.batches.earlier_revisions import EarlierRevision
+from waterclock.batches.earlier_revisions import TAKEN_BACK, EarlierRevision
 from waterclock.cli.actions.revert import commit_reverts
 from waterclock.engine.batch.reverting import RevertedLabel
 from waterclock.engine.run_opening import apply_flow
@@ -93,16 +93,22 @@ def at(revision: EarlierRevision) -> str:
     return f"{revision.recorded_at:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def plan(tiny: Tiny, which: str, to: int | None = None, known_at: str | None = None) -> RevertPlan:
+def plan(tiny: Tiny, which: str, to: int | str | None = None, known_at: str | None = None) -> RevertPlan:
     with open_read_only(tiny.root, None, "2020-01-05") as opened:
         return plan_revert(opened, RevertRequest(which, to, known_at))
 
 
-def revert(tiny: Tiny, which: str, to: int | None = None, known_at: str | None = None) -> RevertPlan:
+def revert(tiny: Tiny, which: str, to: int | str | None = None, known_at: str | None = None) -> RevertPlan:
     found = plan(tiny, which, to, known_at)
     with tiny.opened() as work:
         commit_reverts(work, found, "it was right", LAST)
     return found
+
+
+def taken_back(tiny: Tiny, table: str, number: int) -> int | None:
+    """Return the revision that a label's current one has taken back, or None if it was computed."""
+    found = revisions(tiny, table, number)[-1].measures.get(TAKEN_BACK)
+    return None if found is None else found["revision"]
 
 
 def state(tiny: Tiny) -> dict[str, Any]:
@@ -145,7 +151,14 @@ def test_a_reverted_label_and_all_that_reads_it_are_as_before_it_was_restated(do
         found = revert(tiny, "shop.orders@2020-01-02..2020-01-03", known_at=at(first))
     assert jobs.count == 0
     assert [each.label for each in found.changes] == [day(2), day(3)]
-    assert set(found.ripple.following) == {"clean.orders", "marts.total", "out.orders"}
+    assert found.predicted.taken_back == {"clean.orders": (day(2), day(3)), "marts.total": (day(2), day(3), day(4))}
+    assert found.predicted.computed == {"out.orders": (day(2), day(3))}
+    with counted_jobs(tiny.spark) as jobs:
+        outcome = tiny.run(LAST, only=["clean.orders", "marts.total"])
+    assert not outcome.failed, described(outcome)
+    assert (outcome.done, jobs.count) == (5, 0)
+    assert taken_back(tiny, "clean.orders", 2) == revisions(tiny, "clean.orders", 2)[0].claim
+    assert taken_back(tiny, "marts.total", 4) == revisions(tiny, "marts.total", 4)[0].claim
     run(tiny)
     assert state(tiny) == before
     assert run(tiny).done == 0
@@ -284,3 +297,41 @@ def test_a_publish_and_a_table_without_labels_are_refused(done: Tiny) -> None:
         plan(done, "shop.orders@2020-01-02", to=1)
     current = revisions(done, "shop.orders", 2)[0]
     assert plan(done, "shop.orders@2020-01-02", to=current.claim).unchanged == (day(2),)
+
+
+def test_rows_that_come_back_from_the_source_are_not_computed_again_by_readers(done: Tiny, tmp_path: Path) -> None:
+    tiny = done.copied(tmp_path / "tiny")
+    before = state(tiny)
+    fill(tiny, OTHER, OTHER_CUSTOMERS)
+    recollect(tiny, "shop.orders", 2)
+    recollect(tiny, "shop.customers", 2)
+    assert taken_back(tiny, "clean.orders", 2) is None
+    fill(tiny, ORDERS, CUSTOMERS)
+    recollect(tiny, "shop.orders", 2)
+    recollect(tiny, "shop.customers", 2)
+    assert state(tiny) == before
+    assert taken_back(tiny, "shop.orders", 2) is None  # a source may always have other rows
+    assert [taken_back(tiny, name, 2) for name in ("clean.orders", "marts.total", "marts.named")] == [
+        revisions(tiny, name, 2)[0].claim for name in ("clean.orders", "marts.total", "marts.named")
+    ]
+    assert any("taken back from earlier revisions" in said for said in tiny.heard.said_)
+
+
+def test_readers_are_computed_where_their_slice_is_damaged_and_where_a_user_asks_for_it(
+    done: Tiny, tmp_path: Path
+) -> None:
+    tiny = done.copied(tmp_path / "tiny")
+    before = state(tiny)
+    fill(tiny, OTHER, CUSTOMERS)
+    recollect(tiny, "shop.orders", 2, 3)
+    with tiny.opened() as work:
+        folder = Path(work.lake.folder("clean.orders"))
+    file = next((folder / revisions(tiny, "clean.orders", 2)[0].slice_path).glob("*.parquet"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:40] + bytes(len(whole) - 80) + whole[-40:])
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("clean.orders", [day(3)], "recompute", who="a test")
+    revert(tiny, "shop.orders@2020-01-02..2020-01-03", to="previous")
+    run(tiny)
+    assert [taken_back(tiny, "clean.orders", number) for number in (2, 3)] == [None, None]
+    assert state(tiny) == before

@@ -27,9 +27,9 @@ def read(name: str = "shop.orders", content: str = "1.1", low: float = 1) -> Inp
 
 
 def revision(claim: int, *reads: Input, version: int | None = None, **more: object) -> EarlierRevision:
-    values = {"version": claim if version is None else version, "is_current": False} | more
+    values = {"version": claim if version is None else version, "is_current": False, "stands_from": None} | more
     return EarlierRevision(
-        day(1), claim, code="c", rows=1, digest="1:2:3", slice_path=f"c={claim}", stands_from=None, end=day(2),
+        day(1), claim, code="c", rows=1, digest="1:2:3", slice_path=f"c={claim}", end=day(2),
         recorded_at=day(claim), inputs=reads, **values,  # type: ignore[arg-type]
     )  # fmt: skip
 
@@ -60,25 +60,25 @@ def test_inputs_are_equal_by_interval_and_content() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "reads", "stands_from", "why"),
+    ("target", "reads", "why"),
     [
-        pytest.param(revision(10, read()), [read()], None, None, id="equal inputs"),
-        pytest.param(revision(10, read()), [read(content="1.2")], None, "orders has other rows", id="other inputs"),
-        pytest.param(revision(10), [], day(0), "stands for another period", id="another period"),
+        pytest.param(revision(10, read()), [read()], None, id="equal inputs"),
+        pytest.param(revision(10, read()), [read(content="1.2")], "orders has other rows", id="other inputs"),
+        pytest.param(revision(10, stands_from=day(0)), [], "stands for another period", id="another period"),
         pytest.param(
-            revision(10, source={"items": [{"name": "a.csv"}]}), [], None, "other items of its source", id="other files"
+            revision(10, source={"items": [{"name": "a.csv"}]}), [], "other items of its source", id="other files"
         ),
         pytest.param(
-            revision(10, source={"items": [{"name": "b.csv"}]}), [], None, None, id="the same files"
+            revision(10, source={"items": [{"name": "b.csv"}]}), [], None, id="the same files"
         ),
     ],
 )  # fmt: skip
 def test_a_revision_is_refused_if_its_rows_do_not_follow_from_the_inputs(
-    target: EarlierRevision, reads: list[Input], stands_from: object, why: str | None
+    target: EarlierRevision, reads: list[Input], why: str | None
 ) -> None:
     items = {} if why is None and not target.source else {"items": [{"name": "b.csv"}]} if target.source else {}
     current = revision(20, source=items, is_current=True)
-    refusal = refuse_revision(CLEAN, target, current, reads, stands_from)  # type: ignore[arg-type]
+    refusal = refuse_revision(CLEAN, target, current, reads)  # type: ignore[arg-type]
     if why is None:
         assert refusal is None
     else:

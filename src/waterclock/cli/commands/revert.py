@@ -16,9 +16,12 @@ OfTable = Annotated[
     ),
 ]
 ToRevision = Annotated[
-    int | None,
+    str | None,
     typer.Option(
-        "--to", metavar="REVISION", help="The revision, by its claim as `audit` shows it.", show_default=False
+        "--to",
+        metavar="REVISION",
+        help="The revision: its claim, as `audit` shows it, or `previous`, the one before the current one.",
+        show_default=False,
     ),
 ]
 KnownAt = Annotated[
@@ -58,10 +61,12 @@ def revert(  # noqa: PLR0913 - each is an option
     """
     if (to is None) == (known_at is None):
         raise typer.BadParameter("give either --to or --known-at", param_hint="--to")
+    if to is not None and to != "previous" and not to.isdecimal():
+        raise typer.BadParameter(f"{to} is neither a claim nor previous", param_hint="--to")
     from waterclock.cli.actions.revert import revert_labels
     from waterclock.operations.reverting import RevertRequest
 
-    request = RevertRequest(which, to, known_at)
+    request = RevertRequest(which, int(to) if to is not None and to.isdecimal() else to, known_at)
     raise typer.Exit(
         revert_labels(project, env, request, because, now, is_dry=dry_run, is_run=not no_run, yes=yes, is_json=json)
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.table import Table as Columns
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from waterclock.engine.batch.reverting import RevertedLabel
 from waterclock.json_models.decisions import RevertAnswer, RevertedLabelPart
-from waterclock.operations.formatting import count_words, label_range, local_label, local_range, number_words
+from waterclock.operations.formatting import count_words, local_label, local_range, number_words
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.reverting import RevertPlan
 from waterclock.timelabel.label import label_of
@@ -57,23 +58,23 @@ def _cells(plan: RevertPlan, each: RevertedLabel) -> Sequence[Text]:
 
 
 def _print_following(to: Console, at: OpenedProject, plan: RevertPlan) -> None:
-    following = plan.ripple.following
-    if not following:
+    """Print the batches that follow: those that take an earlier revision back, and those that are computed."""
+    found = plan.predicted
+    if not found.count:
         return
     to.print()
-    total = count_words(sum(map(len, following.values())), "batch", "batches")
-    to.print(Text(f"then, if rows differ, up to {total}", style="head"))
-    width = max(map(len, following))
-    for name, windows in following.items():
-        first, last = windows[0].start, windows[-1].start
-        line = Text.assemble(
-            "  ",
-            (f"{name:<{width}}", "name"),
-            f"  {count_words(len(windows), 'label'):>12}",
-            f"  {local_range(first, last, at.flow.tables[name].cadence):<26}",
-            ("  " + label_range(first, last), "quiet"),
-        )
-        to.print(line, soft_wrap=True)
+    to.print(Text(f"then {count_words(found.count, 'batch', 'batches')}", style="head"))
+    lines = [
+        *((name, labels, "take earlier revisions back") for name, labels in found.taken_back.items()),
+        *((name, labels, "computed, if rows differ") for name, labels in found.computed.items()),
+    ]
+    rows = Columns(box=None, pad_edge=True, show_header=False, padding=(0, 2, 0, 0))
+    for _ in range(4):
+        rows.add_column(no_wrap=True)
+    for name, labels, how in lines:
+        words = local_range(labels[0], labels[-1], at.flow.tables[name].cadence)
+        rows.add_row(Text(name, style="name"), count_words(len(labels), "label"), words, Text(how, style="quiet"))
+    to.print(rows)
     to.print()
 
 
@@ -94,7 +95,12 @@ def build_revert_answer(plan: RevertPlan, why: str, *, is_dry: bool = False) -> 
         ],
         unchanged=[label_of(label) for label in plan.unchanged],
         without=[label_of(label) for label in plan.without],
-        following={name: [label_of(each.start) for each in windows] for name, windows in plan.ripple.following.items()},
+        taken_back=_label_texts(plan.predicted.taken_back),
+        computed=_label_texts(plan.predicted.computed),
         notes=list(plan.notes),
         why=why,
     )
+
+
+def _label_texts(labels: Mapping[str, Sequence[datetime]]) -> dict[str, list[str]]:
+    return {name: [label_of(label) for label in of_table] for name, of_table in labels.items()}

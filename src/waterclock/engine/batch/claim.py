@@ -6,6 +6,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import RELEASE
 from waterclock.batches.records import Claim, ClaimRequest, Input
+from waterclock.engine.batch.adoption import find_equal_slices
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs, bind_source, pin_inputs
 from waterclock.engine.batch.releasing import find_held_batch
@@ -35,6 +36,8 @@ def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
     # if a scan for changed windows fails, the attempt fails, and its report needs the inputs bound above
     with attempt.step("look" if table.source and table.source.changed else "pin"):
         attempt.bound = bind_source(work, table, group, bound, lambda: attempt.spark)
+    equal = find_equal_slices(work, table, group.batches, bound.pins)
+    attempt.adopted = tuple(equal.values()) if len(equal) == len(group.batches) else ()
     return attempt.bound
 
 

@@ -82,10 +82,16 @@ def chunk_labels(table: Table, changes: Sequence[RevertedLabel]) -> list[tuple[R
 def group_to_revert(work: RunContext, table: Table, changes: Sequence[RevertedLabel], now: datetime, why: str) -> Group:
     """Return the group that reverts labels under one claim. Raises E759 if one of them cannot be made now."""
     bound = bind_reverted_labels(work.flow, work.ledger, table, [each.label for each in changes], now)
-    batches = (
-        replace(bound[each.label], verb=REVERT, reason=why, reverts=RevertTarget(each.target.claim, each.current.claim))
+    batches = [
+        replace(
+            bound[each.label],
+            verb=REVERT,
+            reason=why,
+            stands_from=each.current.stands_from,
+            reverts=RevertTarget(each.target.claim, each.current.claim),
+        )
         for each in sorted(changes, key=lambda each: each.label)
-    )
+    ]
     return Group(table.name, tuple(batches))
 
 
@@ -110,7 +116,7 @@ def find_reverted_slices(
             raise revert_error(table, batch.label, again)
         reads = [it.input for it in pins[batch.label]]
         pair = RevertedLabel(current, target)
-        check_revision(work.folder(table), table, pair, of_label, batch, reads, is_deep=True)
+        check_revision(work.folder(table), table, pair, of_label, reads, is_deep=True)
         note = {REVERTED: {"to": target.claim, "from": current.claim, "by": work.settings.who, "why": batch.reason}}
         found.append(adopt(work.folder(table), target, note))
     return tuple(found)
@@ -121,17 +127,16 @@ def check_revision(
     table: Table,
     pair: RevertedLabel,
     made: Sequence[EarlierRevision],
-    batch: Batch,
     reads: Sequence[Input],
     *,
     is_deep: bool = False,
 ) -> None:
     """Raise an error if a label cannot become an earlier revision again: E759, or E605 if its slice is damaged.
 
-    `made` are all revisions of the label, `reads` the inputs that `batch` would read now. Cost: see `slice_fault`.
+    `made` are all revisions of the label, `reads` the inputs that it would read now. Cost: see `slice_fault`.
     """
     target = pair.target
-    refusal = refuse_revision(table, target, pair.current, reads, batch.stands_from)
+    refusal = refuse_revision(table, target, pair.current, reads)
     if refusal is not None:
         raise revert_error(table, target.label, refusal)
     fault = slice_fault(folder, target, is_deep=is_deep)

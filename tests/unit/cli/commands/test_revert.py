@@ -17,7 +17,7 @@ from waterclock.planner.plan import Group
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import seal
 
-NAME, WHICH = "shop.orders", "shop.orders@2024-11-18"
+NAME, WHICH, READER = "shop.orders", "shop.orders@2024-11-18", "sales.by_country"
 NOW = ("--now", "2024-11-20T08:00")
 
 
@@ -36,8 +36,9 @@ def seal_revisions(shop: Shop, name: str = NAME, number: int = 18) -> None:
 
 @pytest.fixture
 def restated(busy_shop: Shop) -> Shop:
-    """A shop whose orders of the 18th were made again with other rows."""
+    """A shop whose orders of the 18th were made again with other rows, and then what reads them."""
     busy_shop.done(NAME, 18, rows=11)
+    busy_shop.done(READER, 18, rows=7)
     seal_revisions(busy_shop)
     return busy_shop
 
@@ -50,8 +51,8 @@ def test_a_revert_shows_revisions_and_what_follows_before_it_asks(restated: Shop
     assert lines[0] == "revert: 1 label of shop.orders"
     assert lines[1].startswith(f"2024-11-18 revision {current.claim} to {old.claim} made ")
     assert lines[1].endswith("11 to 10 rows")
-    assert "then, if rows differ, up to 1 batch" in lines
-    assert any(line.startswith("sales.by_country 1 label 2024-11-18") for line in lines)
+    assert "then 1 batch" in lines
+    assert "sales.by_country 1 label 2024-11-18 take earlier revisions back" in lines
     assert "Revert 1 label of shop.orders (2024-11-18)?" in found.stderr
     assert made(restated)[1].is_current
 
@@ -68,7 +69,8 @@ def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
         ],
         "unchanged": [],
         "without": [],
-        "following": {"sales.by_country": ["20241118000000"]},
+        "taken_back": {READER: ["20241118000000"]},
+        "computed": {},
         "notes": [],
         "why": "",
     }  # fmt: skip
@@ -163,3 +165,26 @@ def test_a_confirmed_revert_commits_each_claim_and_then_runs_what_follows(
     told = restated.json(*words, "--no-run")
     assert told["reverted"][0]["revision"] == old.claim
     assert len(runs.asked) == 1
+
+
+def test_what_never_read_the_revision_is_computed_and_what_reads_it_now_stays(restated: Shop) -> None:
+    restated.done(NAME, 18, rows=12)
+    seal_revisions(restated)
+    told = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)
+    assert (told["taken_back"], told["computed"]) == ({}, {})  # its readers were not made again since
+    restated.done(NAME, 18, rows=13)
+    restated.done(READER, 18, rows=8)
+    seal_revisions(restated)
+    _, _, unread, _ = made(restated)
+    told = restated.json("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW)
+    assert (told["taken_back"], told["computed"]) == ({}, {READER: ["20241118000000"]})
+    said = restated.ask("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW, width=200).stdout
+    assert "sales.by_country 1 label 2024-11-18 computed, if rows differ" in " ".join(said.split())
+
+
+def test_labels_without_the_revision_stay_as_they_are(restated: Shop) -> None:
+    told = restated.json("revert", "shop.orders@2024-11-17..2024-11-18", "--to", "previous", "--dry-run", *NOW)
+    assert (len(told["reverted"]), told["without"]) == (1, ["20241117000000"])
+    refused = restated.ask("revert", "shop.orders@2024-11-17", "--to", "previous", "--dry-run", *NOW)
+    assert "E516 no label of shop.orders@2024-11-17 has an earlier revision" in refused.stderr
+    assert "neither a claim nor previous" in restated.ask("revert", WHICH, "--to", "last", *NOW).stderr
