@@ -31,6 +31,8 @@ COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FRO
   EXPECT amount < 1000 AS small ELSE QUARANTINE;
 COLLECT shop.customers (customer KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.customers
   EVERY DAY BY DATA TIME at MERGE ORDER BY at DELETE WHEN gone = 1;
+COLLECT shop.versions (customer KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.customers
+  EVERY DAY BY DATA TIME at TEMPORAL AT at DELETE WHEN gone = 1;
 COLLECT shop.prices (item KEY, price BIGINT) FROM shop.prices EVERY DAY;
 TRANSFORM clean.orders PARTITIONED (id KEY, *) AS SELECT id, amount FROM shop.orders;
 TRANSFORM marts.total (amount BIGINT, days BIGINT)
@@ -41,7 +43,7 @@ TRANSFORM marts.named (name KEY, *) MERGE ORDER BY customers
   AS SELECT name, count(*) AS customers FROM shop.customers GROUP BY name;
 PUBLISH clean.orders TO out.orders;
 """
-TABLES = ("shop.orders", "shop.customers", "shop.prices", "clean.orders", "marts.total", "marts.named")
+TABLES = ("shop.orders", "shop.customers", "shop.versions", "shop.prices", "clean.orders", "marts.total", "marts.named")
 ORDERS = [(n, n + 1, f"2020-01-{1 + n // 3:02d} {8 + n % 3:02d}:00:00") for n in range(12)]
 OTHER = [(n, 100 if n == 4 else 5000 if n == 7 else amount, at) for n, amount, at in ORDERS]
 CUSTOMERS = [
@@ -171,9 +173,9 @@ def test_a_reverted_label_and_all_that_reads_it_are_as_before_it_was_restated(do
     assert state(tiny) == restated
 
 
-@pytest.mark.parametrize("table", ["shop.customers", "shop.prices"])
-def test_a_revert_of_a_merge_table_and_of_a_snapshot_restores_its_state(done: Tiny, tmp_path: Path, table: str) -> None:
-    tiny, number = done.copied(tmp_path / "tiny"), 2 if table == "shop.customers" else 4
+@pytest.mark.parametrize("table", ["shop.customers", "shop.versions", "shop.prices"])
+def test_a_revert_of_a_state_and_of_a_snapshot_restores_its_state(done: Tiny, tmp_path: Path, table: str) -> None:
+    tiny, number = done.copied(tmp_path / "tiny"), 4 if table == "shop.prices" else 2
     before = state(tiny)
     fill(tiny, ORDERS, OTHER_CUSTOMERS)
     tiny.source("prices", "item TEXT, price INTEGER", [("pen", 4)])

@@ -42,9 +42,9 @@ class CommittedGroup:
 class GroupAttempt:
     """One attempt at a group of batches that share a claim. It holds the state that all steps and `close_failed` need.
 
-    `bound` are the inputs, once their versions are fixed. `held` is the held batch that a release commits. `adopted` are
-    sealed slices that become current revisions, one for each label of the group. `made` are the rows to write. `spent`
-    maps each step to its seconds.
+    `bound` are the inputs, once their versions are fixed. `held` is the held batch that a release commits. `adopted`
+    are sealed slices that become current revisions, one for each label of the group. `made` are the rows to write.
+    `spent` maps each step to its seconds.
     """
 
     work: RunContext

@@ -31,7 +31,15 @@ def run_group_with_retries(work: RunContext, group: Group, now: datetime) -> tup
     only if its outcome is unknown. Raises E701 to E704 if Spark does not start, before anything is claimed.
     """
     work.sessions.root()
-    return tuple(report for part in split_by_adoption(work, group) for report in _make_in_parts(work, part, now))
+    return tuple(report for part in _split_adopted(work, group) for report in _make_in_parts(work, part, now))
+
+
+def _split_adopted(work: RunContext, group: Group) -> list[Group]:
+    """Separate the labels that take earlier slices back. If that fails, the attempt reports the same error."""
+    try:
+        return split_by_adoption(work, group)
+    except Exception:  # noqa: BLE001 - an attempt binds the same inputs, and its report has the error
+        return [group]
 
 
 def _make_in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[GroupReport]:

@@ -14,7 +14,6 @@ from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.enums import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import REVERT, Batch, Group, RevertTarget, Status
 from waterclock.planner.planning import Planner
@@ -69,10 +68,10 @@ def bind_reverted_labels(
 def chunk_labels(table: Table, changes: Sequence[RevertedLabel]) -> list[tuple[RevertedLabel, ...]]:
     """Return the labels that share a claim, and thus one commit, oldest first: of equal code, up to a year of days.
 
-    In a table whose labels follow one another, each label has its own claim.
+    In a regular table, and if labels follow one another, each label has its own claim.
     """
     ordered = sorted(changes, key=lambda each: each.label)
-    if table.is_in_label_order or table.mode is not Mode.APPEND:
+    if table.is_in_label_order or not table.is_partitioned:
         return [(each,) for each in ordered]
     by_code = groupby(sorted(ordered, key=lambda each: each.target.code), key=lambda each: each.target.code)
     runs = [tuple(of_code) for _, of_code in by_code]
