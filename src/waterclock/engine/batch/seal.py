@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from waterclock.batches.records import Claim
+from waterclock.engine.batch.adoption import seal_adopted_slices
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checked_rows import measures_to_write
@@ -41,8 +42,14 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
-    """Seal the group's slices: write its rows (`made`, or built here), or link those of a publish or a held batch."""
+    """Seal the group's slices: write its rows (`made`, or built here), or link files that are sealed already.
+
+    A publish may link the files of its input, a release those of the held batch, a revert those of earlier revisions.
+    """
     work, table, group = attempt.work, attempt.table, attempt.group
+    if attempt.adopted:
+        with attempt.step("seal"):
+            return _group_of_links(seal_adopted_slices(work, table, attempt.adopted, claim))
     if attempt.held is not None:
         with attempt.step("seal"):
             recollect_past(work, table, attempt.held)
