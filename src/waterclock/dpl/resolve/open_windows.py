@@ -99,6 +99,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         sort_by=(),
         is_sequential=False,
         on_restate=OnRestate.RECOMPUTE,
+        restate_at_most=None,
         partial_after=None,
         deadline=None,
         is_by_watermark=False,
