@@ -11,6 +11,7 @@ from typing import Any
 from waterclock.batches.ledger_snapshot import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
+from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.planner.sharing import SharedQueries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -123,7 +124,8 @@ class Batch:
     of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans. `begins` is the
     START of the table whose late rows this table keeps. `closing` is the closing of the batch's window, for tables with
     CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows. `is_outdated`: the batch
-    is held, and its inputs have changed since, so it cannot be released. `reverts` is set for the verb `revert`.
+    is held, and its inputs have changed since, so it cannot be released. `is_over_limit`: it is held because too many
+    labels would be made again; it keeps its rows until then. `reverts` is set for the verb `revert`.
     """
 
     table: str
@@ -142,6 +144,7 @@ class Batch:
     opened: tuple[OpenWindow, ...] = ()
     is_outdated: bool = False
     reverts: RevertTarget | None = None
+    is_over_limit: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -168,6 +171,7 @@ class Batch:
             "reads": [read.to_dict() for read in self.reads],
             "causes": [cause.to_dict() for cause in self.causes],
             "missing": [missing.to_dict() for missing in self.missing],
+            "is_over_limit": self.is_over_limit,
             **({} if self.closing is None else {"closing": self.closing.to_dict()}),
             **({"open_windows": [each.window.label for each in self.opened]} if self.opened else {}),
         }
@@ -209,7 +213,8 @@ class Plan:
     transforms whose inputs were restated since and that no batch needs, oldest first; they are made again only on
     request. `queries`: by table, how many queries make the ready and waiting batches. `paused`: by table, its own
     pause; `paused_all`: that of all tables. `partial`: by table and label, the missing inputs for which done batches
-    wait, to be made whole. `refused`: by table, the error of its refused declaration (E405).
+    wait, to be made whole. `refused`: by table, the error of its refused declaration (E405). `held_restatements`: by
+    table, the done labels that are not made again because they exceed a limit, until a user decides.
     """
 
     now: datetime
@@ -226,6 +231,7 @@ class Plan:
     paused_all: Pause | None = None
     partial: Mapping[str, Mapping[datetime, tuple[Missing, ...]]] = field(default_factory=dict)
     refused: Mapping[str, WaterclockError] = field(default_factory=dict)
+    held_restatements: Mapping[str, HeldRestatement] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as a dictionary for JSON: the same keys in the same order for the same plan."""
@@ -247,6 +253,7 @@ class Plan:
                 for name, of_table in sorted(self.partial.items())
             },
             "refused": {name: error.to_dict() for name, error in sorted(self.refused.items())},
+            "held_restatements": {name: held.to_dict() for name, held in self.held_restatements.items()},
         }
 
 

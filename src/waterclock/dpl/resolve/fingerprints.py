@@ -170,6 +170,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             table.keep_versions,
             table.is_sequential,
             table.on_restate,
+            *([f"AT MOST {table.restate_at_most}"] if table.restate_at_most is not None else []),
             *([f"WAS {table.was}"] if table.was else []),
             *([table.manifest] if table.manifest else []),
             *([f"SORT BY {table.sort_by}"] if table.sort_by else []),

@@ -100,6 +100,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         is_unshuffled=False,
         is_sequential=False,
         on_restate=OnRestate.RECOMPUTE,
+        restate_at_most=None,
         partial_after=None,
         deadline=None,
         is_by_watermark=False,

@@ -41,7 +41,8 @@ from waterclock.ui.pages.quality import note_content
 _STATUS_WORDS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
-    "replay requested", "request withdrawn", f"{RELEASE} requested", "released", REVERTED, CLOSED,
+    "replay requested", "restatement requested", "request withdrawn", f"{RELEASE} requested", "released", REVERTED,
+    CLOSED,
 })  # fmt: skip
 _MOST_DECISIONS = 10
 _NEWEST_ATTEMPT = {
