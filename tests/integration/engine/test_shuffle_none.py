@@ -104,6 +104,7 @@ def test_a_batch_with_exchanges_is_refused_before_its_rows_are_written_and_names
     assert report.error.why == (
         "Spark moves rows between tasks for ORDER BY v DESC (Exchange by v DESC); for GROUP BY id (Exchange by id)"
     )
+    assert report.error.fix is not None
     assert "`waterclock retry made.sums@20200101000000`" in report.error.fix
     assert plans == []  # no row was written
     assert tiny.batches()["made.sums", labels(1)[0]] == "failed"
