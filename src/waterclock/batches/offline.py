@@ -34,7 +34,10 @@ class OfflineRun:
 
 @dataclass(frozen=True, slots=True)
 class KeptLabel:
-    """The claim and the declaration with which a label was measured. `has_states`: partial aggregates are stored."""
+    """Identifies the measured version of a label: the claim that made its rows, and the hash of the declaration.
+
+    `has_states`: partial aggregates are stored.
+    """
 
     claim: int
     code: str
@@ -69,7 +72,10 @@ def cadence_of(table: Table) -> Cadence:
 
 
 def has_spans(table: Table) -> bool:
-    """Return whether a span's measures are merged from those of several labels, each of which has its own rows."""
+    """Return whether the measures of a span are merged from the measures of several labels.
+
+    This requires that each label has rows of its own.
+    """
     is_several = table.offline is not None and cadence_of(table).period != table.cadence.period
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 

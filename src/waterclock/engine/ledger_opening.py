@@ -51,7 +51,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
 
 
 def open_or_create_ledger(project: Project) -> Ledger:
-    """Open a project's ledger, and create it if it does not exist yet. Raises as `Ledger.open`."""
+    """Open a project's ledger, and create it if it does not exist yet. Raises the same errors as `Ledger.open`."""
     from waterclock.ledger.ledger import Ledger
 
     ledger = Ledger.open(ledger_url(project))

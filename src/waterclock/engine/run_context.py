@@ -125,7 +125,7 @@ class RunContext:
             self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
-        """Remember that this runner stopped working on an open claim whose outcome is unknown."""
+        """Remember that this runner stops working on a claim whose outcome is unknown. The claim stays open."""
         with self._lock:
             self._left.add(claim.number)
 

@@ -60,8 +60,8 @@ class TableWithRules(Protocol):
 class Check:
     """A check of each row of a batch; `columns` are the checked columns.
 
-    `text` depends on `demand`: the expression, the type, the parent table, the duration of PAST, or for KEY the order
-    that determines which of several rows with the same key stays.
+    `text` depends on the requirement, `demand`: the expression, the type, the parent table, the duration of PAST, or
+    for KEY the order that determines which of several rows with the same key stays.
     """
 
     name: str
@@ -102,7 +102,10 @@ def every_rule(table: TableWithRules) -> tuple[Rule, ...]:
 
 
 def asks_rows(table: TableWithRules) -> bool:
-    """Return whether a rule checks the rows that a batch makes, one by one or together, and not only OVER TABLE."""
+    """Return whether a rule checks the rows that a batch makes, one by one or together.
+
+    Rules OVER TABLE alone do not count.
+    """
     return any(rule.scope is not Scope.TABLE for rule in list_batch_rules(table))
 
 

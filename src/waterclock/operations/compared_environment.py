@@ -1,4 +1,4 @@
-"""Reads another environment for a comparison, and decides what a person sees of a table on both sides."""
+"""Reads another environment for a comparison, and determines the rows and columns that a person sees on both sides."""
 
 from __future__ import annotations
 
@@ -107,7 +107,10 @@ def require_declared(other: Project, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PersonsView:
-    """What a person sees of tables `before` and `after`. Without `persons`, the owner of the project sees all."""
+    """Determines the tables, rows and columns that a person sees on both sides of a comparison.
+
+    Without `persons`, the owner of the project sees all.
+    """
 
     before: Project
     after: Project

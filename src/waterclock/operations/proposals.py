@@ -79,11 +79,11 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers, even if they
-    run only when rows differ. Both are by table, upstream first and oldest first. `steps`: the position of each table
-    in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent command line without
-    the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the tables to pause or
-    resume; `asked` are then their due batches.
+    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers of the
+    requested batches, including readers that run only if the rows differ. Both are by table, upstream first and oldest
+    first. `steps`: the position of each table in the order. `may_differ`: whether existing rows are made again.
+    `command`: the equivalent command line without the reason. `asking`: the restate requests for the ledger, by verb
+    and table. `of_tables`: the tables to pause or resume; `asked` are then their due batches.
     """
 
     verb: Verb
@@ -292,7 +292,10 @@ def _find_withdrawal(at: OpenedProject, selection: str, labels: str | None, _: i
 def _withdraw(
     at: OpenedProject, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str
 ) -> None:
-    """Withdraw requests, and those requests to recompute older states (FOLLOW) that were made only because of them."""
+    """Withdraw requests.
+
+    Also withdraw the requests to recompute older states (FOLLOW) that were made only because of these.
+    """
     for name, found in labels.items():
         is_of_late_rows = at.flow.tables[name].late_rows is not None
         shortened = find_shortened_windows(at, ledger, name, found)

@@ -72,7 +72,8 @@ def build_requests(
 def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
     """Return the batches of `<table>_late` that may lose rows when closed windows are recomputed, oldest first.
 
-    A recomputed window takes its late rows in. Until then they are in `<table>_late`, with labels after its end.
+    A recomputed window includes its late rows. Until then they are in `<table>_late`, with labels after the window's
+    end.
     """
     affected: dict[str, tuple[datetime, ...]] = {}
     for name, labels in found.items():

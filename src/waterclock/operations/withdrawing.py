@@ -32,7 +32,7 @@ def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> 
 def find_shortened_windows(
     at: OpenedProject, ledger: Ledger, name: str, labels: Collection[datetime]
 ) -> tuple[datetime, ...]:
-    """Return those closed windows of `labels` that would now read more, since the START of an input moved back.
+    """Return the closed windows among `labels` that would now read more, because the START of an input moved back.
 
     Cost: a ledger query for each label of a table with CLOSE WHEN.
     """

@@ -48,6 +48,6 @@ def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
 def bind_source(
     work: RunContext, table: Table, group: Group, bound: BoundInputs, spark: Callable[[], SparkSession]
 ) -> BoundInputs:
-    """Add to `bound` the ranges of a log that each label owns, and the done windows to collect again (LOOKBACK)."""
+    """Return `bound` with the log ranges that each label owns, and the done windows to collect again (LOOKBACK)."""
     owned = ranges_of(work, table, group)
     return replace(bound, look=scan_past_windows(work, table, group, spark), owned=owned)

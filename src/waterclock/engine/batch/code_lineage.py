@@ -28,9 +28,10 @@ _UNREADABLE = "its plan"
 
 
 def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
-    """Alias a transform's inputs in its plan. Return them, and by alias a function from its columns to the table's.
+    """Alias a transform's inputs in its plan.
 
-    Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
+    Return the inputs, and for each alias a function from its columns to the table's. Rows of SHARED views, which were
+    computed before, get no alias: the lineage of columns made from them is unknown.
     """
     columns: dict[str, Sequence[str]] = {}
     if any(isinstance(read, Flat) for read in frames):

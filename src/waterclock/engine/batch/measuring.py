@@ -187,7 +187,7 @@ def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> Me
 
 @dataclass(slots=True)
 class LabelMeasurement:
-    """Measures the labels of a group, oldest first, and compares each with earlier labels."""
+    """Evaluates the measures of the labels of a group, oldest first, and compares each with earlier labels."""
 
     work: RunContext
     table: Table

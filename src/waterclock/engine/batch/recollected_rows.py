@@ -1,8 +1,8 @@
-"""Keeps the rows that a MERGE or TEMPORAL table has of a window when the window is collected again.
+"""Keeps the stored rows of a window when a MERGE or TEMPORAL table collects the window again.
 
 A source that updates its rows in place shows a row only in the window of its newest change. An older row that is no
-longer there may still have existed. So a window that is read again keeps the rows of its slice, and adds the late ones.
-If key, order and time are equal, the current row of the source replaces the stored one.
+longer there may still have existed. So a window that is read again keeps the rows of its slice, and adds the late
+ones. If key, order and time are equal, the current row of the source replaces the stored one.
 """
 
 from __future__ import annotations

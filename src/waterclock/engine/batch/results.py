@@ -48,7 +48,10 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def parents_missing(self, manifest: Manifest, filter_counts: FilterCounts | None) -> Mapping[str, Any]:
-        """Return a measure: the number of FLAT rows without a parent, by reference. No warning: rows may have none."""
+        """Return a measure: the number of FLAT rows without a parent, by reference.
+
+        No warning is given, because rows may lawfully have no parent.
+        """
         found = self.without_parent(manifest.label, manifest.rows if filter_counts is None else filter_counts.rows)
         return {"without parent": dict(found)} if found else {}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def leave_out_early_windows(
     work: RunContext, table: Table, frame: DataFrame, labels: Sequence[datetime], again: Sequence[Slice]
 ) -> tuple[DataFrame, tuple[Slice, ...]]:
-    """Leave out past windows of a LOOKBACK that contain a column which has retired since and that the rows do not have.
+    """Leave out past windows of a LOOKBACK whose slices have a retired column that the new rows do not have.
 
     Such a window keeps its slice, and is reported. Return the remaining rows and past windows. `labels` are the group's
     own. Rows are filtered only if a window is left out.

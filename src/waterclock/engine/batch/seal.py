@@ -66,7 +66,7 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
 
 
 def _group_of_links(written: WrittenSlices) -> SealedGroup:
-    """Return a group of slices that were sealed by links, with the source notes of their manifests."""
+    """Return a group of slices that were sealed by links, with the source notes from their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 

@@ -74,9 +74,9 @@ def reread_labels(
 
 
 def _refuse_lines(table: Table, aside: DataFrame) -> None:
-    """Raise E806 for quarantined unreadable lines: no rule accepts them, and they have no column values.
+    """Raise E806 if unreadable lines are quarantined: no rule accepts them any more, and they have no column values.
 
-    Cost: a job over the quarantined rows, if parsed() was declared and is no more.
+    Cost: a job over the quarantined rows, if parsed() is no longer declared.
     """
     line = aside.where(f"{UNREAD} IS NOT NULL").selectExpr(TIMELABEL, f"left({UNREAD}, {_MOST_OF_A_LINE})").first()
     if line is not None:

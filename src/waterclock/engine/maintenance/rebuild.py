@@ -193,7 +193,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
 def _build_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Build the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
+    """Build the claim that makes resealed slices the current ones. It has the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SliceCheck:
-    """The checked slices of a table: intact ones with their manifests, those that were sealed again, and lost ones."""
+    """The result of checking slices: intact ones with their manifests, slices sealed again, and lost slices."""
 
     whole: tuple[Slice, ...]
     manifests: tuple[Manifest, ...]
@@ -135,7 +135,7 @@ def renew_log(
     """Replace a table's unusable Delta log by a new one, with a version above every one that was ever recorded.
 
     The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
-    afterwards: before, nothing could be committed.
+    afterwards, since nothing could be committed before.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project

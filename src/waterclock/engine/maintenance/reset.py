@@ -1,4 +1,4 @@
-"""Resets a table: it becomes empty, the ledger has no batch of it any more, and the next run starts it as declared.
+"""Resets a table: empties it, and removes its batches from the ledger, so that the next run starts it as declared.
 
 Nothing is deleted: the sealed slices stay in its stage like those of earlier revisions, and the past before the reset
 can still be queried. There are three steps, each of which may be repeated: the table is paused, its log is emptied in
@@ -79,7 +79,7 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     """Reset a table, and export the ledger, which alone records who reset the table and why.
 
-    Raises as `prepare_reset`: a batch or a rebuild may have started while the user was asked.
+    Raises the same errors as `prepare_reset`, because a batch or a rebuild may have started while the user was asked.
     """
     refuse_during_rebuild(work)
     table, maintenance, who = found.table, work.ledger.maintenance, work.settings.who

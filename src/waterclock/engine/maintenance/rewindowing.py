@@ -1,4 +1,4 @@
-"""Cuts collected slices into other windows: rows by their data time, items by the windows in which they arrived.
+"""Assigns the rows of collected slices to other windows: by data time, or by the windows in which items arrived.
 
 The slices of the stage are unchanged; new ones are sealed in the second set of tables. For rows by arrival only the old
 window is known, so each old window must be within a new one. A snapshot still stands for the same span, and becomes the
@@ -47,7 +47,7 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 @dataclass(frozen=True, slots=True)
 class RewindowedSlice:
-    """The plan for one window of the new cadence. `of`: the old slices that may contain its rows.
+    """Describes how to build one window of the new cadence. `of`: the old slices that may contain its rows.
 
     `stands_from`: the start of the period that a snapshot covers. `is_state`: the content is that of one old slice,
     unchanged: a snapshot, or the state of another project's table.
@@ -84,7 +84,7 @@ def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[
 def _find_unmovable_window(
     live: RunContext, table: Table, source: Source, current: Sequence[CurrentRevision]
 ) -> str | None:
-    """Return why a slice whose rows belong to its window as a whole is in no new window, or None if each is in one."""
+    """Return why a slice cannot be assigned to a new window as a whole, or None if each slice can."""
     if source.each is not None and table.mode is Mode.REPLACE:
         return None
     for each in current:
@@ -108,7 +108,7 @@ def _find_unmovable_window(
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
-    """Return why a column that some rows of a new window are missing cannot be NULL there. None if it can.
+    """Some rows of a new window may not have a column. Return why it cannot be NULL in these rows, or None if it can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
     manifest.
@@ -285,7 +285,8 @@ def _write_slices(
 def _source_notes(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
     """Build the source notes of a new slice: the paths of its old slices, and the items of all of them.
 
-    `read`: the items that contained their rows, among others. If it is collected again, it is read from these, too.
+    `read` lists the items that contained the rows of the old slices, and possibly others. A recollection of the new
+    window reads these items, too.
     """
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}

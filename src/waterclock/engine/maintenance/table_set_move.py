@@ -49,10 +49,10 @@ MOVING = "moving.json"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The new content and revisions of one table, under a claim.
+    """The new content and revisions of one table, committed under one claim.
 
-    `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
-    are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
+    `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made.
+    Both are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
     `dropped_before` is the instant before which windows of a recut table (with another declaration) stay dropped.
     `keeps_skipped` and `items_before`: which skipped labels and source items of a recut table stay known.
     """

@@ -112,9 +112,9 @@ class MomentFinder:
         The moment's `known_at` is now (None), or the given one. If inputs were restated and some batches were not made
         again yet, it is the last instant before that. All tables share one instant.
 
-        Raises E521 for a tick in the future or before a table's first window, E522 if a window before the tick is
-        not made, or was not by then, E518 if RETAIN dropped it, E523 if there is no such tick or instant, and as
-        `read_tick`.
+        Raises E521 for a tick in the future or before a table's first window, E522 if a window before the tick is not
+        made, or was not by then, E518 if RETAIN dropped it, E523 if there is no such tick or instant, and the errors
+        of `read_tick`.
 
         Cost: one snapshot of the ledger. If inputs disagree, or `known_at` is given, also a query of the commits since
         (`ledger.reads.history`). If that does not go back far enough, it is repeated over eight times the span.

@@ -131,7 +131,7 @@ class _ParentJoiner:
 def _mark_orphans(
     rows: DataFrame, join: FlatJoin, columns: Sequence[str], suffix: str, there: str, alone: MutableMapping[str, str]
 ) -> DataFrame:
-    """Add a column that is TRUE if the parent is missing: `there` is NULL although the key is not."""
+    """Add a column that is TRUE if a row's parent is missing: its column `there` is NULL, and the row's key is not."""
     mark = f"{_ALONE}{len(alone)}"
     alone[f"{join.parent.read.table}{suffix and f' ({suffix[1:]})'}"] = mark
     named = " AND ".join(f"`{name}` IS NOT NULL" for name in columns)

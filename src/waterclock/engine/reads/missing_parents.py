@@ -17,7 +17,10 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """Counts FLAT rows whose parent is missing, by label. Over Spark Connect there are no counts: it loses them."""
+    """Counts FLAT rows whose parent is missing, by label.
+
+    Over Spark Connect there are no counts, because it does not return them.
+    """
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 

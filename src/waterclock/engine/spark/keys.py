@@ -50,7 +50,7 @@ class KeysOfProject:
         """Create the temporary view with the keys, which keyed functions such as `hash_keyed` read.
 
         The keys are sent to Spark as an Arrow table of one row: its plan has the columns' names, and no value. Raises
-        as `derive`.
+        the same errors as `derive`.
         """
         import pyarrow as pa
 

@@ -362,7 +362,7 @@ def _spark_conf(settings: Mapping[str, str], master: str) -> SparkConf:
 
 
 def _end_accumulators(session: SparkSession) -> None:
-    """Stop PySpark's accumulator server, which unpickles updates from the JVM. Queries have no accumulators."""
+    """Stop PySpark's accumulator server, which unpickles updates from the JVM. Queries use no accumulators."""
     context: Any = session.sparkContext
     context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark has no setting for it
     context._accumulatorServer = None  # noqa: SLF001

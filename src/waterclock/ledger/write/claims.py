@@ -220,7 +220,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
 
 
 def _unreleasable_batch_error(table: str, label: datetime) -> ledger_errors.ClaimRefused:
-    """Build the error for a batch to release that another user has released, made again or skipped meanwhile."""
+    """Build the error for a held batch to release that another user has released, made again or skipped."""
     return ledger_errors.ClaimRefused(
         "E756",
         f"{table}@{label_of(label)} cannot be released",

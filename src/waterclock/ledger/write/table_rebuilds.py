@@ -83,9 +83,9 @@ def begin_rebuild(
 ) -> tuple[int, int | None]:
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
-    Without the pause, the rows of a batch that commits after the slices were read would be removed from the table
-    again. `left` are abandoned claims that can only be resolved during the rebuild. The second number is the claim of
-    an earlier unfinished rebuild or reset, or None: it is taken over, and must never commit.
+    Without the pause, a batch could commit after the slices were read, and the rebuild would remove its rows. `left`
+    are abandoned claims that can only be resolved during the rebuild. The second number is the claim of an earlier
+    unfinished rebuild or reset, or None: it is taken over, and must never commit.
 
     Raises E407 if a batch is running, E644 while all tables are rebuilt.
     """

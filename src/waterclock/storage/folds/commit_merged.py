@@ -113,7 +113,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
 
 
 def _is_commit_conflict(raised: PySparkException) -> bool:
-    """Return whether the MERGE failed because of another commit, such as OPTIMIZE. It is tried again then."""
+    """Return whether the MERGE failed because of another commit, such as OPTIMIZE. The MERGE is then tried again."""
     message = f"{raised.getCondition() or ''} {raised}".upper()
     return any(word in message for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
 

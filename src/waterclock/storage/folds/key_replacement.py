@@ -92,7 +92,10 @@ def _count_rows(folder: str, merge_start: MergeStart) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _RowsToReplace:
-    """The number of rows to replace in a file, and their positions, or None if they are too many for this process."""
+    """The rows to replace in a file: their number and their positions.
+
+    The positions are None if there are too many for this process.
+    """
 
     rows: int
     places: pa.Array | None

@@ -49,8 +49,8 @@ def merge_slice(
     """Merge a new label's sealed slice into its table, in one commit under the claim's id. Return its version.
 
     The label of `manifest` must be newer than every label of the table. `earlier` are the paths of the slices before
-    it, whose deletes may sort after late rows. Cost: 10 ms into an empty table if keys are unique, else as
-    `commit_winners`.
+    it, whose deletes may sort after late rows. Cost: 10 ms into an empty table if keys are unique, else the same as
+    for `commit_winners`.
 
     Raises ClaimKilledError if the claim was killed first, E620 for two different rows with the same key and order, and
     E616 or E617 if the slice does not fit the table.
@@ -95,14 +95,14 @@ def restate_slices(
     the newest state's rows decide about the only slice (`is_decided_by_head`), only the label's slices and those with
     deletes that may sort after its rows are read. Otherwise the winners are recomputed for all keys of the old and the
     new slices. They are computed from the newest stored state before these labels and the slices after it, or from
-    START if no state is stored. The table never goes back to an older label. Cost: a read of those slices, and as
-    `commit_winners`.
+    START if no state is stored. The table never goes back to an older label. Cost: a read of those slices, and the
+    cost of `commit_winners`.
 
     `is_whole`: a replaced slice is damaged and not among `steps`, so its keys are unknown. The whole table is then
     recomputed from that stored state and those slices, and all rows are written.
 
-    Raises as `merge_slice`. Also raises E605 if a replaced slice has the same rows, is live, and is damaged, and E640
-    if a slice that is needed is gone.
+    Raises the same errors as `merge_slice`. Also raises E605 if a replaced slice has the same rows, is live, and is
+    damaged, and E640 if a slice that is needed is gone.
     """
     folder = lake.folder(manifests[0].table)
     merge_start = prepare_merge(folder, identity, manifests)

@@ -66,10 +66,10 @@ def place_slices(
     """Commit sealed slices of new, late or restated labels to a TEMPORAL table, in one commit. Return its version.
 
     `steps` are the current slices of all labels, including replaced ones. All versions of the keys in the old and the
-    new slices are recomputed from the raw rows of these keys, and replaced (`swap_rows`). If files of the table may not
-    be replaced, Spark merges the differences.
+    new slices are recomputed from the raw rows of these keys, and replaced (`swap_rows`). If files of the table may
+    not be replaced, Spark merges the differences.
 
-    Cost: a scan of the slices, a shuffle and sort of these keys' rows, and as `swap_rows`. The whole table is
+    Cost: a scan of the slices, a shuffle and sort of these keys' rows, and the cost of `swap_rows`. The whole table is
     recomputed in these cases:
 
     - The new slices are at least a quarter of all raw rows.
@@ -77,8 +77,8 @@ def place_slices(
     - A new snapshot comes before others: keys that only these have may then begin later.
     - `is_whole` is set: a replaced slice is damaged and not among `steps`.
 
-    Raises ClaimKilledError if the claim was killed first, E616 or E617 if a slice does not fit the table, and E640 if a
-    slice that is needed is gone.
+    Raises ClaimKilledError if the claim was killed first, E616 or E617 if a slice does not fit the table, and E640 if
+    a slice that is needed is gone.
     """
     folder = lake.folder(table.name)
     shown = [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
@@ -204,7 +204,10 @@ def _find_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewS
 
 
 def _read_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewSlices) -> DataFrame:
-    """Return the keys of the new slices and of those they replace. Some may occur twice; a shuffle would cost more."""
+    """Return the keys of the new slices and of the slices that they replace.
+
+    A key may occur twice, because removing duplicates would cost a shuffle.
+    """
     slices = [*new_slices.new, *new_slices.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
     return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), new_slices.most)

@@ -21,7 +21,7 @@ FOLDER = "_waterclock_label"
 
 
 def add_folder(rows: DataFrame) -> DataFrame:
-    """Add the column by which the write makes a folder for each label, and bring the rows of each label together.
+    """Add the column by which rows are written to a folder for each label, and group the rows of each label.
 
     Otherwise every task would write a file for each of its labels. With a rebalance, few rows make one file per label,
     and many rows are split (24 labels, two tasks: 48 files in 15.3 s, 24 in 10.8 s for a million rows).

@@ -108,7 +108,10 @@ class FilterCounts:
 
 
 def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> FilterCounts:
-    """Count broken rules, from the number of rows by set of broken rules (`masks`) and the number that `stayed`."""
+    """Count broken rules.
+
+    `masks` has the number of rows by set of broken rules, `stayed` the number of rows that the filter kept.
+    """
     out = row_filter.bits(SET_ASIDE, DROPPED)
     broken = {row_rule.name: 0 for row_rule in row_filter.row_rules}
     first = {row_rule.name: 0 for row_rule in row_filter.row_rules if row_rule.fate != STAYS}

@@ -143,7 +143,7 @@ def _add_earlier_keys(marked: DataFrame, through: RowFilterSettings, names: Sequ
 
 
 def _key_mark_sql(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: bool) -> str:
-    """Return SQL for the mark of a row with a NULL key, or with the key of another staying row of its label.
+    """Return SQL for the mark of a row with a NULL key, or with the key of another row of its label that is kept.
 
     Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets the mark
     of a separate rule instead.

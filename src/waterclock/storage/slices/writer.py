@@ -80,7 +80,7 @@ Measures = Sequence[tuple[str, "Column"]]
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRows:
-    """One label's rows that do not stay: their files in quarantine, their digest, and the counts of the row filter.
+    """The quarantined rows of one label: their files, their digest, and the counts of the row filter.
 
     `rules`: the names of the rules for the bits of quarantined rows.
     """
@@ -186,7 +186,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
 
 @dataclass(frozen=True, slots=True)
 class _SliceDraft:
-    """The values that the manifests of one claim have in common."""
+    """The values that the manifests of all slices of one claim have in common."""
 
     folder: str
     table: str
@@ -276,11 +276,11 @@ def _write_filtered(
     *,
     is_measured: bool,
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, QuarantinedRows]]:
-    """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
+    """Write all labels in one job, and kept, quarantined and dropped rows separately.
 
-    Dropped rows are written without their values, then counted and removed, so their number is exact even if tasks ran
-    twice. Measures count only rows that stay, and need a later scan. In a group of labels that has measures, or more
-    than 16 labels, the digests need this scan, too.
+    Return the digests and the removed rows. Dropped rows are written without their values, then counted and removed, so
+    their number is exact even if tasks ran twice. Measures count only rows that stay, and need a later scan. In a group
+    of labels that has measures, or more than 16 labels, the digests need this scan, too.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
     scratch = entry_path(draft.folder, scratch_path)
@@ -418,7 +418,10 @@ def _scan_group(
     files: Mapping[datetime, tuple[DataFile, ...]],
     measures: Measures,
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Compute digests and measures of a group by one scan of its files. A label without rows gets those of no rows."""
+    """Compute digests and measures of a group by one scan of its files.
+
+    A label without rows gets the digest and the measures of an empty slice.
+    """
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
     nothing = _measures_without_rows(frame, measures) if len(rows) < len(paths) else {}
@@ -442,7 +445,7 @@ def _measure_label(
 
 
 def _measures_without_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
-    """Return the digest and the measures of no rows. Spark computes the counts and sums of an empty frame."""
+    """Return the digest and the measures of an empty slice. Spark computes the counts and sums of an empty frame."""
     nothing: dict[str, Any] = {ROWS: 0, HIGH: 0, LOW: 0}
     if measures:
         found = frame.limit(0).agg(*(column.alias(name) for name, column in measures)).first()
