@@ -140,9 +140,30 @@ class Commands(TyperGroup):
         except Exception as error:
             if ctx.params.get("traceback") or _is_usage_error(error):
                 raise
+            if isinstance(error, FileNotFoundError) and not _has_working_folder():
+                from waterclock.cli.views.error_card import fail
+
+                raise typer.Exit(fail(_no_working_folder_error())) from error
             from waterclock.cli.views.crash import report_defect
 
             raise typer.Exit(report_defect(error)) from error
+
+
+def _has_working_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _no_working_folder_error() -> WaterclockError:
+    return WaterclockError(
+        "E925",
+        "the current folder does not exist any more",
+        why="it was deleted or replaced after the shell entered it",
+        fix="`cd` to a folder that exists, or to this one again if it was replaced",
+    )
 
 
 class Command(TyperCommand):
