@@ -79,7 +79,8 @@ def final_plan(spark: SparkSession, path: str) -> str | None:
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_WAIT_MS)  # noqa: SLF001
         known = spark._jsparkSession.sharedState().statusStore().executionsList()  # noqa: SLF001
         texts = (str(known.apply(at).physicalPlanDescription()) for at in reversed(range(known.size())))
-        return next((text for text in texts if f"[path={path}]" in text), None)
+        # the path is the first argument of the write; the operators have details only in the form of EXPLAIN FORMATTED
+        return next((text for text in texts if f"{path}, false, " in text and "\n(1) " in text), None)
     except Exception:  # noqa: BLE001 - the first plan has already been checked
         return None
 
@@ -87,10 +88,13 @@ def final_plan(spark: SparkSession, path: str) -> str | None:
 def exchanges_in(plan: str) -> list[Exchange]:
     """Return the exchanges of a plan, of its subqueries and of cached inputs, without equal ones. Broadcasts are none.
 
-    Of an adaptive plan that has run, only the final form counts.
+    Of an adaptive plan that has run, only the final form counts. Raises ValueError for a text without operators.
     """
     details = {number: _fields_of(text) for number, text in _DETAILS.findall(plan)}
-    found = (_exchange_of(node) for node in _nodes_in(plan, details))
+    nodes = list(_nodes_in(plan, details))
+    if not nodes:
+        raise ValueError(f"Spark wrote a plan in an unknown form: {plan[:200]}")
+    found = map(_exchange_of, nodes)
     return list(dict.fromkeys(each for each in found if each is not None))
 
 

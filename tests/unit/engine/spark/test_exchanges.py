@@ -59,6 +59,11 @@ def test_a_literal_that_looks_like_a_plan_hides_no_exchange() -> None:
     assert exchanges_in(plan.replace("ReadSchema:", trap, 1)) == exchanges_in(plan)
 
 
+def test_a_text_that_is_no_plan_is_not_taken_for_one_without_exchanges() -> None:
+    with pytest.raises(ValueError, match="unknown form"):
+        exchanges_in("== Physical Plan ==\n*(1) Range (0, 10, step=1, splits=2)\n\n")
+
+
 def test_limits_of_one_task_move_no_rows_between_tasks() -> None:
     plan = """== Physical Plan ==
 TakeOrderedAndProject (4)
