@@ -74,7 +74,7 @@ def past_retirement_error(
 
     A table without batches has no readers to inform. `check` and each batch of the table use this one rule.
     """
-    ends = column.ends
+    ends = column.ending
     if ends is None or ends.at(table.cadence.zone) > now:
         return None
     retirements = [retirement_of(each.columns, column.name) for each in versions if each.side is Side.TABLE]

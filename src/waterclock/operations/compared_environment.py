@@ -41,7 +41,7 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
     from waterclock.ledger.store.read_only import OlderSchema
 
     def read(ledger: Ledger) -> OtherProject:
-        ledger.maintenance.refuse_moved()
+        ledger.maintenance.require_not_moved()
         ledger.declared.apply_pending_renames(other.flow)
         known = {record.name for record in ledger.reads.tables()}
         found = {

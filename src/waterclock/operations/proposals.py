@@ -27,7 +27,7 @@ from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, 
 from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
-from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
+from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, require_at_most
 from waterclock.operations.retrying import (
     find_batches_to_retry,
     find_blocked_batches,
@@ -270,7 +270,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
     low, high = selected.limit_to(table, start, table.cadence.last_due(at.now))
-    refuse_more_than(most, table.cadence.count(low, high))
+    require_at_most(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]
     if done:

@@ -16,7 +16,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import local_label
 from waterclock.operations.project_opening import OpenedProject, known_label_bounds, no_ledger_error, one_table
-from waterclock.operations.restating import build_requests, refuse_dropped
+from waterclock.operations.restating import build_requests, require_not_dropped
 from waterclock.operations.taken_back import FollowingBatches, predict_following
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.plan import Batch, Ripple
@@ -72,12 +72,12 @@ def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
     low, high = known_label_bounds(at, table, labels)
     if refusal := refuse_table(table):
         raise revert_error(table, low, refusal)
-    refuse_dropped(table, low, at.snapshot.of(name).dropped_before)
+    require_not_dropped(table, low, at.snapshot.of(name).dropped_before)
     known_at = None if request.known_at is None else read_known_at(at, request.known_at)
     done = [label for label, _ in ledger.past.made_labels(name, low, high)]
-    recuts = ledger.maintenance.recuts_of(name)
+    emptying_versions = ledger.maintenance.emptying_versions_of(name)
     made = {
-        label: usable_revisions(of_label, recuts)
+        label: usable_revisions(of_label, emptying_versions)
         for label, of_label in ledger.reads.earlier_revisions(name, done).items()
     }
     chosen = {

@@ -65,9 +65,9 @@ def predict_following(flow: Flow, ledger: Ledger, ripple: Ripple, contents: Cont
 def _read_revisions(
     ledger: Ledger, name: str, labels: Sequence[datetime]
 ) -> dict[datetime, tuple[EarlierRevision, ...]]:
-    recuts = ledger.maintenance.recuts_of(name)
+    emptying_versions = ledger.maintenance.emptying_versions_of(name)
     found = ledger.reads.earlier_revisions(name, labels)
-    return {label: usable_revisions(of_label, recuts) for label, of_label in found.items()}
+    return {label: usable_revisions(of_label, emptying_versions) for label, of_label in found.items()}
 
 
 def _read_contents(

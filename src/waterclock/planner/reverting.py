@@ -26,9 +26,11 @@ class Refusal:
     fix: str
 
 
-def usable_revisions(made: Sequence[EarlierRevision], recuts: Mapping[int, datetime]) -> tuple[EarlierRevision, ...]:
+def usable_revisions(
+    made: Sequence[EarlierRevision], emptying_versions: Mapping[int, datetime]
+) -> tuple[EarlierRevision, ...]:
     """Return the revisions since the table was last emptied by a reset, or cut into other windows. Order is kept."""
-    since = max(recuts, default=-1)
+    since = max(emptying_versions, default=-1)
     return tuple(each for each in made if each.version >= since)
 
 

@@ -108,9 +108,9 @@ def find_equal_slices(
     wanted = [batch for batch in batches if is_repeated(batch)] if has_repeatable_rows(table) else []
     if not wanted:
         return {}
-    recuts = work.ledger.maintenance.recuts_of(table.name)
+    emptying_versions = work.ledger.maintenance.emptying_versions_of(table.name)
     made = {
-        label: usable_revisions(of_label, recuts)
+        label: usable_revisions(of_label, emptying_versions)
         for label, of_label in work.ledger.reads.earlier_revisions(table.name, [it.label for it in wanted]).items()
     }
     wanted = [batch for batch in wanted if len(made.get(batch.label, ())) > 1]

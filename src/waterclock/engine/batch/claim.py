@@ -79,7 +79,7 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
         run=work.run,
         restates=_restatement_reason(attempt, bound),
         seen={batch.label: batch.reverts.since for batch in group.batches if batch.reverts}
-        or bound.look.scanned_claims,
+        or bound.scan.scanned_claims,
         held={} if held is None else {held.manifest.label: held.manifest.claim},
         owned=owned_by_labels(bound.owned),
         closed={each.label: each.closing.tick for each in group.batches if each.closing and each.closing.tick},

@@ -102,10 +102,10 @@ def find_reverted_slices(
     Raises E759 if a label was made again meanwhile, or cannot become the revision; E605 if the slice is damaged.
     """
     made = work.ledger.reads.earlier_revisions(table.name, [batch.label for batch in group.batches])
-    recuts = work.ledger.maintenance.recuts_of(table.name)
+    emptying_versions = work.ledger.maintenance.emptying_versions_of(table.name)
     found = []
     for batch in group.batches:
-        of_label, asked = usable_revisions(made.get(batch.label, ()), recuts), batch.reverts
+        of_label, asked = usable_revisions(made.get(batch.label, ()), emptying_versions), batch.reverts
         if asked is None:
             raise AssertionError(f"{table.name}@{label_of(batch.label)} is reverted to no revision")
         current = next((each for each in of_label if each.is_current), None)
