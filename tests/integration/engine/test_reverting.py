@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 FLOW = """
 COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at
-  EXPECT amount < 1000 AS small ELSE QUARANTINE;
+  EXPECT amount < 1000 AS small ELSE QUARANTINE, count(*) < 6 AS few ELSE HOLD;
 COLLECT shop.customers (customer KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.customers
   EVERY DAY BY DATA TIME at MERGE ORDER BY at DELETE WHEN gone = 1;
 COLLECT shop.versions (customer KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.customers
@@ -336,4 +336,22 @@ def test_readers_are_computed_where_their_slice_is_damaged_and_where_a_user_asks
     revert(tiny, "shop.orders@2020-01-02..2020-01-03", to="previous")
     run(tiny)
     assert [taken_back(tiny, "clean.orders", number) for number in (2, 3)] == [None, None]
+    assert state(tiny) == before
+
+
+def test_a_label_whose_new_rows_are_held_is_reverted_and_no_longer_held(done: Tiny, tmp_path: Path) -> None:
+    tiny = done.copied(tmp_path / "tiny")
+    before = state(tiny)
+    fill(tiny, OTHER, CUSTOMERS)
+    recollect(tiny, "shop.orders", 2)
+    fill(tiny, [*OTHER, *((n, n, "2020-01-02 20:00:00") for n in range(100, 104))], CUSTOMERS)
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="a test")
+    assert tiny.run(LAST).failed
+    with tiny.ledger() as ledger:
+        assert set(ledger.reads.held_labels("shop.orders")) == {day(2)}
+    revert(tiny, "shop.orders@2020-01-02", to="previous")
+    with tiny.ledger() as ledger:
+        assert ledger.reads.held_labels("shop.orders") == {}
+    run(tiny)
     assert state(tiny) == before

@@ -47,8 +47,13 @@ def print_revert_plan(to: Console, at: OpenedProject, plan: RevertPlan) -> None:
 
 
 def _cells(plan: RevertPlan, each: RevertedLabel) -> Sequence[Text]:
-    same = each.current.digest is not None and each.current.digest == each.target.digest
-    change = "the same rows" if same else f"{number_words(each.current.rows)} to {number_words(each.target.rows)} rows"
+    before, after = each.current, each.target
+    change = f"{number_words(before.rows)} to {number_words(after.rows)} rows"
+    if before.rows == after.rows:
+        is_same = before.digest is not None and before.digest == after.digest
+        change = (
+            "the same rows" if is_same else f"{number_words(after.rows)} other {'row' if after.rows == 1 else 'rows'}"
+        )
     return (
         Text(local_label(each.label, plan.table.cadence), style="name"),
         Text(f"revision {each.current.claim} to {each.target.claim}"),
