@@ -42,7 +42,7 @@ def require_no_other_rebuild(work: RunContext) -> None:
 
 
 def is_left(known: Rebuilding) -> bool:
-    """Return whether the runner that owns the rebuild lock is certainly gone."""
+    """Return whether the rebuild lock was left behind: the process that took it has certainly ended."""
     return has_ended(known.runner)
 
 
