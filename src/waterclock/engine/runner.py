@@ -30,6 +30,7 @@ from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
+from waterclock.planner.work_order import WorkOrder
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -42,7 +43,7 @@ _POLL_SECONDS = 0.5  # between two polls of the other runners' progress
 class Runner:
     """Runs a flow from one process: many batches concurrently, each once.
 
-    Due batches are taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how
+    New windows go before backfills and restatements, oldest first in dependency order (`WorkOrder`). A regular table has one batch at a time; a pool limits how
     many of its tables' batches run at once; `threads` limits all. Call the methods from one thread, except `stop`.
     `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. If more
     than `at_most` labels would be made again because inputs were restated, none is without a user's decision. With
@@ -57,6 +58,7 @@ class Runner:
         labels: Mapping[str, Labels] | None = None,
         force: Mapping[str, frozenset[datetime]] | None = None,
         at_most: int | None = None,
+        newest_first: bool = False,
         waits: bool = False,
         stop: threading.Event | None = None,
     ) -> None:
@@ -67,6 +69,8 @@ class Runner:
         self._labels = labels or None
         self._force = force or {}
         self._at_most = at_most
+        self._newest_first = newest_first
+        self._order = WorkOrder()
         self._stop = stop or threading.Event()
         self._unclaimed: dict[str, str] = {}
         self._reported: dict[str, set[str]] = {}
@@ -107,6 +111,7 @@ class Runner:
             clock=self._work.real_now(),
             absent=self._absent,
             at_most=self._at_most,
+            newest_first=self._newest_first,
         )
 
     def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
@@ -220,6 +225,7 @@ class Runner:
         clocks = SourceClocks(self._work, now)
         self._absent = {}
         ready = self._find_startable_groups(now, tried, clocks, outcome)
+        may_be_fresher = False  # whether fresh groups may have become ready since the last plan
         while True:
             if not self.is_stopping and not self._is_spark_lost:
                 self._start_groups(ready, running, threads, now)
@@ -237,11 +243,15 @@ class Runner:
                 continue
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
-                running.pop(future)
+                may_be_fresher = running.pop(future).is_fresh or may_be_fresher
                 for report in future.result():
                     self._record_report(report, tried, outcome)
-            # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads
-            if not self.is_stopping and not self._has_startable_group(ready, running):
+            # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads, or would
+            # fill them with backfills and restatements, although batches that read new windows may be ready
+            startable = [group for group in ready if self._has_slot(group, running)]
+            is_exhausted = may_be_fresher and not any(group.is_fresh for group in startable)
+            if not self.is_stopping and (not startable or is_exhausted):
+                may_be_fresher = False
                 busy = {group.table for group in running.values()}
                 ready = deque(
                     group
@@ -401,9 +411,6 @@ class Runner:
         reported.add(report.error.what)
         return replace(report, is_repeat=is_repeat)
 
-    def _has_startable_group(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
-        return any(self._has_slot(group, running) for group in ready)
-
     def _start_groups(
         self,
         ready: deque[Group],
@@ -416,13 +423,14 @@ class Runner:
         # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.retry import run_group_with_retries
 
-        for group in tuple(ready):
-            if len(running) >= self._work.settings.threads:
+        while len(running) < self._work.settings.threads:
+            group = next((each for each in self._order.sort(ready) if self._has_slot(each, running)), None)
+            if group is None:
                 return
-            if self._has_slot(group, running):
-                ready.remove(group)
-                self._work.listener.on_group_start(group)
-                running[threads.submit(run_group_with_retries, self._work, group, now)] = group
+            ready.remove(group)
+            self._order.start(group)
+            self._work.listener.on_group_start(group)
+            running[threads.submit(run_group_with_retries, self._work, group, now)] = group
 
     def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         # any of the batches that were running when the JVM ended may have ended it: alone, it fails no other

@@ -15,6 +15,7 @@ from waterclock.planner.closings import ClosingFacts, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
 from waterclock.planner.first_windows import starts_of
+from waterclock.planner.fresh_windows import find_fresh_start, is_fresh
 from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.planner.linked_projects import find_served_spans
 from waterclock.planner.oldest_read import oldest_needed
@@ -26,7 +27,7 @@ from waterclock.planner.readiness_bounds import find_partial_span, find_reachabl
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.restate_limits import find_held_restatements
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
-from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
+from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION, SharedQueries, max_labels_per_claim, queries_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
@@ -66,7 +67,7 @@ class Planner:
         return Plan(
             now=now,
             batches=tuple(batches),
-            groups=self._sort_groups(groups),
+            groups=self._sort_groups(groups, request),
             left_out=left_out,
             next_due=self._next_due(starts, now),
             older_code=self._count_older_code(snapshot),
@@ -110,7 +111,7 @@ class Planner:
         groups: list[Group] = []
         for node, to_do in self._select_work(evaluator, request):
             groups += self._build_claimable_groups(evaluator, node, to_do, request)
-        return self._sort_groups(groups)
+        return self._sort_groups(groups, request)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Build a `Ticks`, which finds ticks at which tables can be queried together. Due batches are not evaluated."""
@@ -238,9 +239,19 @@ class Planner:
             within = within.limit_missing(closed_windows(past, node.table.cadence))
         if (link := evaluator.facts.snapshot.links.get(node.table.name)) is not None:
             within = within.limit_missing(find_served_spans(node.table, link))
-        evaluated = (evaluator.batch(node.table.name, window) for window in within.windows(node.table.cadence))
+        windows = within.windows(node.table.cadence)
+        is_newest_first = request.newest_first and not node.is_ordered
+        if is_newest_first:
+            windows = reversed(tuple(windows))
+        evaluated = (evaluator.batch(node.table.name, window) for window in windows)
         ready = islice((batch for batch in evaluated if batch.status is Status.READY), _ready_limit(node, request.cap))
-        return _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, request.group_cap))
+        group_cap = min(request.group_cap, MOST_WINDOWS_OF_A_UNION) if is_newest_first else request.group_cap
+        groups = _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, group_cap))
+        if is_newest_first:
+            groups = [Group(each.table, each.batches[::-1]) for each in groups]
+        requested = past.wanted.union(request.force.get(node.table.name, ()))
+        fresh_from = find_fresh_start(node.table.cadence, evaluator.facts.now)
+        return [replace(each, is_fresh=is_fresh(each, requested, fresh_from)) for each in groups]
 
     def _build_evaluator(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> BatchEvaluator:
         starts, force, only, clock = (
@@ -277,10 +288,18 @@ class Planner:
                 chosen = request.labels_of(name)
                 yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
-    def _sort_groups(self, groups: list[Group]) -> tuple[Group, ...]:
-        """Sort groups into the order in which they are claimed: oldest first, upstream before downstream."""
+    def _sort_groups(self, groups: list[Group], request: PlanRequest) -> tuple[Group, ...]:
+        """Sort groups: fresh ones first, then oldest first or, if requested, newest first; upstream before downstream.
+
+        A runner claims them in this order, but its tables take turns (`WorkOrder`).
+        """
         nodes = self.graph.nodes
-        return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
+        groups = sorted(groups, key=lambda group: nodes[group.table].rank)
+        if request.newest_first:
+            groups.sort(key=lambda group: group.batches[-1].window.end, reverse=True)
+        else:
+            groups.sort(key=lambda group: group.batches[0].window.end)
+        return tuple(sorted(groups, key=lambda group: not group.is_fresh))
 
     def _next_due(self, starts: Mapping[str, datetime], now: datetime) -> datetime | None:
         """Return the first instant after `now` at which a window of any table becomes due."""
