@@ -43,14 +43,14 @@ _POLL_SECONDS = 0.5  # between two polls of the other runners' progress
 class Runner:
     """Runs a flow from one process: many batches concurrently, each once.
 
-    New windows go before backfills and restatements, oldest first in dependency order (`WorkOrder`). A regular table has one batch at a time; a pool limits how
-    many of its tables' batches run at once; `threads` limits all. Call the methods from one thread, except `stop`.
-    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. If more
-    than `at_most` labels would be made again because inputs were restated, none is without a user's decision. With
-    `waits`, the runner continues as long as another runner makes batches that are due here.
+    New windows go before backfills and restatements, oldest first in dependency order (`WorkOrder`). A regular table
+    has one batch at a time; a pool limits how many of its tables' batches run at once; `threads` limits all. Call the
+    methods from one thread, except `stop`. `labels` limits the labels of a table that run. `force` names labels to run
+    although no reader needs them. `at_most` and `newest_first` are those of a `PlanRequest`. With `waits`, the runner
+    continues as long as another runner makes batches that are due here.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what runs, and how
         self,
         work: RunContext,
         *,

@@ -43,15 +43,17 @@ def claimable_groups(evaluator: BatchEvaluator, node: Node, to_do: TableWork, re
     fresh_from = find_fresh_start(cadence, facts.now)
     requested = past.wanted.union(request.force.get(node.table.name, ()))
     is_newest_first = request.newest_first and not node.is_ordered
+    most = _ready_limit(node, request.cap)
     if is_newest_first:
-        ready = _take_ready(evaluator, node, within, _ready_limit(node, request.cap), is_newest_first=True)
-    elif _ready_limit(node, request.cap) > 1:
-        ready = _find_ready(evaluator, node, within, request.cap, fresh_from)
+        parts = [_take_ready(evaluator, node, within, most, is_newest_first=True)]
+    elif most > 1:
+        parts = _find_ready(evaluator, node, within, most, fresh_from)
     else:
         is_behind = _is_behind(to_do, cadence, requested, fresh_from)
-        ready = _find_next_ready(evaluator, node, within, fresh_from, is_behind=is_behind)
+        parts = [_find_next_ready(evaluator, node, within, fresh_from, is_behind=is_behind)]
     group_cap = min(request.group_cap, MOST_WINDOWS_OF_A_UNION) if is_newest_first else request.group_cap
-    groups = _split_into_groups(node, past, ready, max_labels_per_claim(node, group_cap))
+    together = max_labels_per_claim(node, group_cap)
+    groups = [each for ready in parts for each in _split_into_groups(node, past, ready, together)]
     if is_newest_first:
         groups = [Group(each.table, each.batches[::-1]) for each in groups]
     return [replace(each, is_fresh=_is_fresh(each, requested, fresh_from)) for each in groups]
@@ -59,10 +61,8 @@ def claimable_groups(evaluator: BatchEvaluator, node: Node, to_do: TableWork, re
 
 def find_fresh_start(cadence: Cadence, now: datetime) -> datetime:
     """Return the start of the oldest window of a table that is fresh at `now`."""
-    oldest = cadence.last_due(now)
-    for _ in range(NEWEST_WINDOWS):
-        oldest = cadence.previous(oldest)
-    return min(oldest, cadence.last_due(now - RECENTLY))  # windows that end after the latter became due recently
+    # windows that start at the latter or later became due recently
+    return min(cadence.shift(cadence.last_due(now), -NEWEST_WINDOWS), cadence.last_due(now - RECENTLY))
 
 
 def _is_fresh(group: Group, requested: Collection[datetime], fresh_from: datetime) -> bool:
@@ -85,12 +85,16 @@ def _is_behind(to_do: TableWork, cadence: Cadence, requested: Collection[datetim
 
 def _find_ready(
     evaluator: BatchEvaluator, node: Node, within: TableWork, cap: int, fresh_from: datetime
-) -> tuple[Batch, ...]:
-    """Return the ready batches of one table, oldest first: up to `cap`, and the fresh ones after these."""
+) -> list[tuple[Batch, ...]]:
+    """Return up to `cap` ready batches of one table, oldest first. Of more, fresh ones replace some, in their own part.
+
+    Without the fresh ones, a table with a long history to make would stay behind until all of it is made.
+    """
     ready = _take_ready(evaluator, node, within, cap)
-    if len(ready) < cap or node.is_ordered:
-        return ready
-    return ready + _take_ready(evaluator, node, within.new_from(max(ready[-1].window.end, fresh_from)))
+    if len(ready) < cap or node.is_ordered or ready[-1].label >= fresh_from:
+        return [ready]
+    fresh = _take_ready(evaluator, node, within.new_from(fresh_from), cap)
+    return [ready[: cap - len(fresh)], fresh]
 
 
 def _find_next_ready(
@@ -106,7 +110,7 @@ def _find_next_ready(
 
 
 def _take_ready(
-    evaluator: BatchEvaluator, node: Node, within: TableWork, most: int | None = None, *, is_newest_first: bool = False
+    evaluator: BatchEvaluator, node: Node, within: TableWork, most: int, *, is_newest_first: bool = False
 ) -> tuple[Batch, ...]:
     windows = within.windows(node.table.cadence)
     if is_newest_first:
