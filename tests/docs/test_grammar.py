@@ -73,6 +73,7 @@ ACCEPTED = {
         "WATERMARK at 10 MINUTES", "WATERMARK at 1 DAY PER (device, land)",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
     )] + [TRANSFORM.format(text) for text in (
+        "ON RESTATE RECOMPUTE AT MOST 1 LABEL ELSE HOLD", "ON RESTATE RECOMPUTE AT MOST 31 LABELS ELSE HOLD",
         "PARTIAL AFTER 2 HOURS", "CLOSE WHEN max(a) > WINDOW_END()", "MAX LATENESS 1 DAY",
     )],
     "measure": [TRANSFORM.format(text) for text in (

@@ -79,7 +79,7 @@ Selected = Annotated[
         autocompletion=tables_from,
     ),
 ]
-AtMost = Annotated[
+RestateLimit = Annotated[
     int | None,
     typer.Option(
         "--at-most",

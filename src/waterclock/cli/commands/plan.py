@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.exit_codes import OF_PLAN, ExitCode
-from waterclock.cli.options import HERE, AsJson, AtMost, Env, LabelRange, Now, ProjectDir, Selected
+from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, RestateLimit, Selected
 
 Detailed = Annotated[
     bool,
@@ -25,7 +25,7 @@ def plan(  # noqa: PLR0913 - each is an option
     env: Env = None,
     now: Now = None,
     labels: LabelRange = None,
-    at_most: AtMost = None,
+    at_most: RestateLimit = None,
     detailed_exitcode: Detailed = False,
     json: AsJson = False,
 ) -> None:

@@ -9,13 +9,13 @@ import typer
 from waterclock.cli.options import (
     HERE,
     AsJson,
-    AtMost,
     CertificateFile,
     Env,
     KeyFile,
     LabelRange,
     Now,
     ProjectDir,
+    RestateLimit,
     Selected,
     certificate_of,
 )
@@ -60,7 +60,7 @@ def run(  # noqa: PLR0913 - each is an option
     watch: Watch = False,
     every: Every = 30,
     labels: LabelRange = None,
-    at_most: AtMost = None,
+    at_most: RestateLimit = None,
     threads: Threads = None,
     listen: Listen = None,
     ui: Pages = None,

@@ -53,9 +53,10 @@ def parse_default(text: str, span: Span) -> ParsedRestate:
 
     def parse() -> ParsedRestate:
         try:
-            return parse_clause(_CLAUSE, text, SourceText("", text), variables={})
+            parsed: ParsedRestate = parse_clause(_CLAUSE, text, SourceText("", text), variables={})
         except WaterclockError as error:
             error.where, error.excerpt = None, None
             raise
+        return parsed
 
     return parse_at(span, parse)
