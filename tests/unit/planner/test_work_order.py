@@ -93,7 +93,7 @@ def test_new_windows_are_found_behind_more_ready_labels_than_a_plan_takes() -> N
     ledger = past(a=done(("2013-01-19", "2013-01-19")))
     found = Planner(flow(collect("a", start=at("2012-01-01")))).plan(ledger, NOW, PlanRequest(cap=10)).groups
     assert [(each.is_fresh, each.batches[0].label, len(each.batches)) for each in found] == [
-        (True, at("2013-01-12"), 7), (False, at("2012-01-01"), 3)
+        (True, at("2013-01-13"), 7), (False, at("2012-01-01"), 3)
     ]  # fmt: skip
 
 
