@@ -614,6 +614,7 @@ def test_a_plan_is_the_same_json_each_time() -> None:
             ],
             "causes": [{"table": "a", "label": "20130104000000", "status": "failed", "detail": "boom"}],
             "missing": [],
+            "is_over_limit": False,
         }
         or found["batches"][-1]["table"] == "s"
     )
