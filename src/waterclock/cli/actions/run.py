@@ -286,6 +286,7 @@ def _build_runner(work: RunContext, asked: RunOptions, stop: threading.Event) ->
         at_most=asked.at_most,
         newest_first=asked.newest_first,
         waits=not is_watch,
+        follows_clock=is_watch,
         stop=stop,
     )
 
