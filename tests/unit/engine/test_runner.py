@@ -312,14 +312,13 @@ def test_windows_that_become_due_during_a_long_backfill_are_made_next_to_it(monk
     made = threading.Event()
     work = work_of([table("a.b", partitioned=True), table("c.d", partitioned=True)])
     new = dataclasses.replace(group("c.d", 9), is_fresh=True)
-    clock = iter([day(9), *[day(10)] * 99])
+    clock = iter([day(10) - timedelta(milliseconds=50), *[day(10)] * 99])
     work.real_now = lambda: next(clock)
 
     class Watching(Planned):
         def plan(self, now: datetime) -> Plan:
-            return Plan(
-                now=now, groups=(*self.groups, *([new] if now == day(10) else [])), next_due=now + timedelta(days=1)
-            )
+            due = [new] if now == day(10) and not made.is_set() else []
+            return Plan(now=now, groups=(*self.groups, *due), next_due=now + timedelta(days=1))
 
     def run_group(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
         if of is new:
