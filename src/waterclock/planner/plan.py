@@ -19,6 +19,8 @@ from waterclock.timelabel.window import Window
 # ways to request that a done batch is made again: from its source, or as skipped, without rows
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
+# the verb of a batch that adopts the sealed slice of an earlier revision of its label
+REVERT = "revert"
 
 
 class Status(StrEnum):
@@ -105,6 +107,14 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class RevertTarget:
+    """The revision that a label becomes again (`to`), and the current one (`since`), each by its claim."""
+
+    to: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """One due batch. `is_revision`: it was done before and is made again, for `reason`.
 
@@ -115,7 +125,7 @@ class Batch:
     START of the table whose late rows this table keeps. `closing` is the closing of the batch's window, for tables with
     CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows. `is_outdated`: the batch
     is held, and its inputs have changed since, so it cannot be released. `is_over_limit`: it is held because too many
-    labels would be made again; it keeps its rows until then.
+    labels would be made again; it keeps its rows until then. `reverts` is set for the verb `revert`.
     """
 
     table: str
@@ -133,6 +143,7 @@ class Batch:
     closing: Closing | None = None
     opened: tuple[OpenWindow, ...] = ()
     is_outdated: bool = False
+    reverts: RevertTarget | None = None
     is_over_limit: bool = False
 
     @property
@@ -186,7 +197,7 @@ class Group:
     @property
     def is_made_of_kept(self) -> bool:
         """Whether the labels are made again from rows that are stored already, without reading their source."""
-        return self.verb in {RECOMPUTE, GIVE_UP, RELEASE}
+        return self.verb in {RECOMPUTE, GIVE_UP, RELEASE, REVERT}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as a dictionary for JSON, with its labels only; the plan lists their batches."""

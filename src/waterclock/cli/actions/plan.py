@@ -113,7 +113,7 @@ def plan_selection(
     `at_most`: as `run --at-most`.
     """
     if at.ledger is not None:
-        at.ledger.declared.refuse_pending(at.flow)
+        at.ledger.declared.require_valid_renames(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table, at_most=at_most))
     idle = {}

@@ -253,6 +253,15 @@ def parse_tags(cursor: Cursor) -> tuple[str, ...]:
     return cursor.names("tags")
 
 
+def parse_shuffle(cursor: Cursor) -> bool:
+    """Parse the value of SHUFFLE, which can only be NONE. Return True."""
+    if cursor.at("SALT"):
+        raise planned_feature_error("SHUFFLE SALT", cursor.here())
+    if not cursor.accept("NONE"):
+        cursor.raise_unexpected("NONE after SHUFFLE", fix="write SHUFFLE NONE")
+    return True
+
+
 def parse_sort_columns(cursor: Cursor) -> tuple[str, ...]:
     """Parse the columns of SORT BY in brackets. They take no direction: Spark skips rows in either order."""
     cursor.need("(", fix="write columns in brackets, as in SORT BY (a, b)")

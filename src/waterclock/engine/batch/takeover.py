@@ -1,4 +1,7 @@
-"""Resolves claims of unknown outcome by a kill: a log entry that prevents their commit, unless that came first."""
+"""Resolves claims of unknown outcome: writes a log entry that prevents their commit, unless the commit came first.
+
+Writing this entry is called killing the claim.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from datetime import datetime
 from waterclock.batches.records import BatchResult, Claim
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import kill_delivery
+from waterclock.engine.batch.reverting import record_reverts
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_versions
 from waterclock.engine.run_context import RunContext
@@ -53,8 +57,8 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakeoverResult:
 def _close_undeclared(work: RunContext, claim: Claim) -> bool:
     """Close a claim of a table that is no longer declared, unless it has committed data. Return whether it was closed.
 
-    As long as it is open, the slices that it reads are kept. Deliveries are left open, as their destination is not
-    known any more.
+    While a claim is open, the slices that it reads are kept. Claims of deliveries stay open, as their destination is
+    not known any more.
     """
     record = work.ledger.reads.find_table(claim.request.table)
     if record is None or record.kind == Kind.PUBLISH:
@@ -115,6 +119,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     results = _build_results(table, folder, manifests, version)
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
+    record_reverts(work, table, results, claim.number)
     if table.kind is not Kind.PUBLISH:
         update_symlink_manifest(work, table)
     return True

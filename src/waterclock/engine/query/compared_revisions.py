@@ -25,12 +25,12 @@ QUARANTINED = "quarantined rows"
 class TableRevisions:
     """All revisions of some labels of a table in one ledger, in the order of their commits.
 
-    `recuts` are the versions that emptied the table, with their instants. The rows of labels before `dropped_before`
-    were dropped by RETAIN. `held` are labels whose newest rows a rule holds.
+    `emptying_versions` are the versions that emptied the table, with their instants. The rows of labels before
+    `dropped_before` were dropped by RETAIN. `held` are labels whose newest rows a rule holds.
     """
 
     revisions: tuple[CommittedRevision, ...] = ()
-    recuts: Mapping[int, datetime] = field(default_factory=dict)
+    emptying_versions: Mapping[int, datetime] = field(default_factory=dict)
     dropped_before: datetime | None = None
     held: frozenset[datetime] = frozenset()
 
@@ -41,12 +41,12 @@ class TableRevisions:
     def known_at(self, at: datetime) -> dict[datetime, CommittedRevision]:
         """Map each label to the revision that was its current one at an instant of the ledger's clock."""
         paths = {(each.label, each.slice_path): each for each in self.revisions}
-        found = find_known_slices(group_commits(self.revisions, self.recuts), at)
+        found = find_known_slices(group_commits(self.revisions, self.emptying_versions), at)
         return {label: paths[label, path] for label, path in found.items()}
 
     def before_current(self) -> dict[datetime, CommittedRevision]:
         """Map each label that was made again to the revision before its current one."""
-        since = max(self.recuts, default=-1)  # earlier revisions have other windows
+        since = max(self.emptying_versions, default=-1)  # earlier revisions have other windows
         found: dict[datetime, CommittedRevision] = {}
         last: dict[datetime, CommittedRevision] = {}
         for each in self.revisions:
@@ -66,7 +66,7 @@ def read_table_revisions(ledger: Ledger, table: Table, bounds: Bounds = ALL) -> 
     boundaries = [each for each in (retained, dropped) if each is not None]
     return TableRevisions(
         tuple(ledger.reads.revisions(table.name, *bounds)),
-        ledger.maintenance.recuts_of(table.name),
+        ledger.maintenance.emptying_versions_of(table.name),
         max(boundaries, default=None),
         frozenset(ledger.reads.held_labels(table.name)),
     )
@@ -76,7 +76,7 @@ def read_table_revisions(ledger: Ledger, table: Table, bounds: Bounds = ALL) -> 
 class ComparedSide:
     """One side of a comparison: the revisions of a table's labels, and the storage with their slices.
 
-    `name` names the side in messages, such as "in prod".
+    `name` names the side in messages, such as "in prod". `env` is its environment if it is not that of the project.
     """
 
     name: str
@@ -84,6 +84,7 @@ class ComparedSide:
     lake: Lake
     revisions: Mapping[datetime, CommittedRevision] = field(default_factory=dict)
     dropped_before: datetime | None = None
+    env: str | None = None
 
     @property
     def folder(self) -> str:
@@ -91,12 +92,16 @@ class ComparedSide:
         return self.lake.folder(self.table.name)
 
 
+def are_one_slice(before: ComparedSide, after: ComparedSide, label: datetime) -> bool:
+    """Return whether both sides of a label are the same files."""
+    slices = before.revisions[label].slice_path, after.revisions[label].slice_path
+    return before.folder == after.folder and slices[0] == slices[1]
+
+
 def are_same_rows(before: ComparedSide, after: ComparedSide, label: datetime) -> bool:
     """Return whether the ledgers prove that both sides have the same rows of a label: one slice, or equal digests."""
     old, new = before.revisions[label], after.revisions[label]
-    if before.folder == after.folder and old.slice_path == new.slice_path:
-        return True
-    return old.digest is not None and old.digest == new.digest
+    return are_one_slice(before, after, label) or (old.digest is not None and old.digest == new.digest)
 
 
 def compare_measures(old: CommittedRevision, new: CommittedRevision) -> dict[str, tuple[str | None, str | None]]:

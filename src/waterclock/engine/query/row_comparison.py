@@ -79,7 +79,7 @@ class DifferingRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """The result of a comparison of rows: the differing rows by label, and by column those of changed rows.
+    """The result of a comparison of rows: the differing rows by label, and the changed rows by column.
 
     `counts` has only labels with differing rows. `sample` has at most as many rows of each kind as were requested.
     """
@@ -111,12 +111,14 @@ class ComparedColumns:
 def match_columns(
     before: DataFrame, after: DataFrame, key: Sequence[str] = (), ignored: Sequence[str] = ()
 ) -> ComparedColumns:
-    """Match the columns of both sides by name, without regard to case, except `timelabel` and those to ignore.
+    """Match the columns of both sides by name, without regard to case, except those to ignore.
 
-    A column that one side does not have is left out, and so is one whose types cannot be compared. If a column of `key`
-    is left out, rows have no key.
+    `timelabel` is matched only as a column of `key`: rows are compared by label in any case. A column that one side
+    does not have is left out, and so is one whose types cannot be compared. If a column of `key` is left out, rows have
+    no key.
     """
-    left_out = {TIMELABEL, *map(fold_case, ignored)}
+    wanted = tuple(dict.fromkeys(map(fold_case, key)))
+    left_out = {*({TIMELABEL} - {*wanted}), *map(fold_case, ignored)}
     olds = {fold_case(each.name): each for each in before.schema.fields}
     names, types, unlike = dict[str, str](), dict[str, Any](), list[str]()
     for each in after.schema.fields:
@@ -130,8 +132,8 @@ def match_columns(
         else:
             names[each.name], types[each.name] = old.name, kind
     found = {fold_case(name): name for name in names}
-    keys = tuple(found[fold_case(name)] for name in key if fold_case(name) in found)
-    return ComparedColumns(names, types, keys if len(keys) == len(key) else (), tuple(unlike))
+    keys = tuple(found[name] for name in wanted if name in found)
+    return ComparedColumns(names, types, keys if len(keys) == len(wanted) else (), tuple(unlike))
 
 
 def compare_rows(
@@ -171,7 +173,7 @@ def compare_rows(
 
 
 def count_rows(rows: DataFrame, most_labels: int) -> dict[str, int]:
-    """Count the rows of each label, of at most `most_labels`. Cost: one scan."""
+    """Count the rows of each label, for at most `most_labels` labels. Cost: one scan."""
     return dict(rows_of(rows.groupBy(TIMELABEL).agg(F.expr("count(1)")), most_labels))
 
 
@@ -241,7 +243,7 @@ class _Comparison:
         return differs
 
     def aggregates(self) -> Iterator[str]:
-        """Yield the aggregates of a label: rows by kind, then rows by column, then the largest change by column."""
+        """Yield the aggregates of each label: rows by kind, changed rows and the largest change by column."""
         for kind in (ADDED, REMOVED, CHANGED):
             yield f"sum(times) FILTER (WHERE kind = '{kind}') AS {kind}"
         if not self.keys:
@@ -256,9 +258,16 @@ class _Comparison:
             yield f"max_by({row}, struct({size}, {keys})) FILTER (WHERE {is_measured}) AS {_largest(new)}"
 
     def results(self) -> list[str]:
-        """Return the columns of the aggregates, with those of largest changes one by one: Arrow needs plain ones."""
-        parts = (*self.keys.values(), "old", "new")
-        largest = [f"{_largest(self.values[name])}.{part}" for name in self.numbers for part in parts]
+        """Return the columns of the aggregates.
+
+        The fields of largest changes are separate columns, because Arrow needs plain types.
+        """
+        kinds = {place: self.columns.types[name] for name, place in self.keys.items()}
+        largest = [
+            shown_sql(f"{_largest(self.values[name])}.{part}", kinds.get(part, self.columns.types[name]))
+            for name in self.numbers
+            for part in (*self.keys.values(), "old", "new")
+        ]
         differing = map(_differs, self.values.values()) if self.keys else ()
         return ["label", ADDED, REMOVED, CHANGED, *differing, *largest]
 
