@@ -44,7 +44,8 @@ class Runner:
 
     Due batches are taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how
     many of its tables' batches run at once; `threads` limits all. Call the methods from one thread, except `stop`.
-    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. With
+    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. If more
+    than `at_most` labels would be made again because inputs were restated, none is without a user's decision. With
     `waits`, the runner continues as long as another runner makes batches that are due here.
     """
 
@@ -55,6 +56,7 @@ class Runner:
         only: Iterable[str] | None = None,
         labels: Mapping[str, Labels] | None = None,
         force: Mapping[str, frozenset[datetime]] | None = None,
+        at_most: int | None = None,
         waits: bool = False,
         stop: threading.Event | None = None,
     ) -> None:
@@ -64,6 +66,7 @@ class Runner:
         self._only = None if only is None else frozenset(only)
         self._labels = labels or None
         self._force = force or {}
+        self._at_most = at_most
         self._stop = stop or threading.Event()
         self._unclaimed: dict[str, str] = {}
         self._reported: dict[str, set[str]] = {}
@@ -103,6 +106,7 @@ class Runner:
             force=force,
             clock=self._work.real_now(),
             absent=self._absent,
+            at_most=self._at_most,
         )
 
     def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:

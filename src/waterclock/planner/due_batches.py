@@ -50,6 +50,10 @@ class TableWork:
         """Return a copy that keeps only the missing windows within `spans`."""
         return replace(self, missing=self.missing & spans)
 
+    def without_revisions(self, labels: frozenset[datetime]) -> TableWork:
+        """Return a copy without these labels to make again."""
+        return replace(self, revisions=tuple(label for label in self.revisions if label not in labels))
+
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
         """Return a copy with only the labels in `[low, high)`; a bound of None is open."""
         if low is None and high is None:

@@ -15,6 +15,7 @@ from waterclock.planner.closings import ClosingFacts, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
 from waterclock.planner.first_windows import starts_of
+from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.planner.linked_projects import find_served_spans
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
@@ -23,6 +24,7 @@ from waterclock.planner.query_ticks import Ticks
 from waterclock.planner.readiness import BatchEvaluator
 from waterclock.planner.readiness_bounds import find_partial_span, find_reachable_spans
 from waterclock.planner.request import ALL, PlanRequest
+from waterclock.planner.restate_limits import find_held_restatements
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
 from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
 from waterclock.timelabel.cadence import Cadence
@@ -97,6 +99,9 @@ class Planner:
                 for name in self.graph.nodes
                 if name in evaluator.facts.selected and (error := snapshot.of(name).refused)
             },
+            held_restatements={
+                name: held for name, held in evaluator.facts.held.items() if name in evaluator.facts.selected
+            },
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Group, ...]:
@@ -122,6 +127,10 @@ class Planner:
             name: frozenset(label for label in labels if not _covers_label(unsettled.get(name), label))
             for name, labels in requested.items()
         }
+
+    def find_held_restatements(self, snapshot: LedgerSnapshot, now: datetime) -> Mapping[str, HeldRestatement]:
+        """Map each table to its labels that are not made again because they exceed its limit (ON RESTATE)."""
+        return self._build_evaluator(snapshot, now, ALL).facts.held
 
     def find_unreleasable(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
         """Map each table to its labels with a release request that no runner can ever fulfil.
@@ -223,6 +232,8 @@ class Planner:
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
         reach = find_reachable_spans(node, evaluator.facts.settlement.settled, self.graph.nodes)
         within = front.limit_missing(reach | find_partial_span(node, evaluator.facts.now))
+        if (held := evaluator.facts.held.get(node.table.name)) is not None:
+            within = within.without_revisions(held.labels)
         if node.table.closes is not None:
             within = within.limit_missing(closed_windows(past, node.table.cadence))
         if (link := evaluator.facts.snapshot.links.get(node.table.name)) is not None:
@@ -241,8 +252,19 @@ class Planner:
         settlement = find_unsettled(self.graph, snapshot, force, starts)
         to_do = work_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
+        held = find_held_restatements(self.graph, snapshot, to_do, settlement, request.force, selected, request.at_most)
         facts = Facts(
-            self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected, request.absent
+            self.flow,
+            self.graph,
+            snapshot,
+            now,
+            clock or now,
+            starts,
+            settlement,
+            to_do,
+            selected,
+            request.absent,
+            held,
         )
         return BatchEvaluator(facts)
 

@@ -587,7 +587,7 @@ def test_a_plan_is_the_same_json_each_time() -> None:
     found = planned(flow(A, B, snapshot("s")), ledger).to_dict()
     assert list(found) == [
         *("now", "next_due", "batches", "groups", "left_out", "older_code", "reported", "following", "behind"),
-        *("queries", "paused", "paused_all", "partial", "refused"),
+        *("queries", "paused", "paused_all", "partial", "refused", "held_restatements"),
     ]
     assert found["next_due"] == "2013-01-06T00:00:00Z"
     assert [batch["stands_from"] for batch in found["batches"] if batch["table"] == "s"] == ["0001-01-01T00:00:00Z"]
@@ -614,6 +614,7 @@ def test_a_plan_is_the_same_json_each_time() -> None:
             ],
             "causes": [{"table": "a", "label": "20130104000000", "status": "failed", "detail": "boom"}],
             "missing": [],
+            "is_over_limit": False,
         }
         or found["batches"][-1]["table"] == "s"
     )
