@@ -1,4 +1,4 @@
-"""Plans a revert: which labels become which revisions again, what follows, and what follows without a computation."""
+"""Plans a revert: finds the revision for each label, and the batches that follow, computed or adopted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RevertPlan:
 
 
 def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
-    """Find the labels and revisions of a revert, and what follows. Changes nothing.
+    """Find the labels and revisions of a revert, and the batches that follow. Changes nothing.
 
     Raises E412 before the first run, E510 to E515 for the selection, E516 if the table has no such revision, E518 for
     dropped labels, E605 for a damaged slice, E759 if a label cannot become the revision again.

@@ -39,7 +39,7 @@ def choose_revision(
 ) -> EarlierRevision | None:
     """Return the revision of claim `to`, the one before the current one (PREVIOUS), or the one current at an instant.
 
-    `made` are the revisions of a label, oldest first. None if there is no such one.
+    `made` are the revisions of a label, oldest first. None if there is no such revision.
     """
     if to == PREVIOUS:
         before = [each for each, after in pairwise(made) if after.is_current]
