@@ -54,6 +54,10 @@ class TableWork:
         """Return a copy without these labels to make again."""
         return replace(self, revisions=tuple(label for label in self.revisions if label not in labels))
 
+    def new_from(self, low: datetime) -> TableWork:
+        """Return a copy with only the missing windows from `low` on."""
+        return replace(self.limit_to_labels(low, None), revisions=())
+
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
         """Return a copy with only the labels in `[low, high)`; a bound of None is open."""
         if low is None and high is None:

@@ -179,10 +179,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first."""
+    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first.
+
+    `is_fresh`: its newest label is a new window that nobody requested, and not an old one. Fresh groups go before
+    backfills and restatements.
+    """
 
     table: str
     batches: tuple[Batch, ...]
+    is_fresh: bool = False
 
     @property
     def verb(self) -> str | None:
