@@ -21,7 +21,8 @@ Labels = Mapping[str, tuple[datetime, ...]]
 class FollowingBatches:
     """The batches that follow a revert by table, oldest first.
 
-    `computed` make their rows, and `taken_back` adopt an earlier revision. A batch that reads rows which are computed counts as computed, although its input may turn out to be unchanged.
+    `computed` make their rows, and `taken_back` adopt an earlier revision. A batch that reads computed rows
+    counts as computed, although its input may turn out to be unchanged.
     """
 
     computed: Labels = field(default_factory=dict)
