@@ -79,8 +79,7 @@ def read_rule(file: Path) -> ProjectRule:
     """Read the file of a rule. Raises E396 if it is no text, or if its header is invalid."""
     name = f"{RULES_FOLDER}/{file.name}"
     try:
-        with file.open("rb") as opened:
-            content = opened.read(_LONGEST_FILE + 1)
+        content = _read_start(file)
         text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise WaterclockError(_INVALID, f"the rule {file.stem} cannot be read", where=name, why=str(error)) from error
@@ -101,6 +100,14 @@ def read_rule(file: Path) -> ProjectRule:
     return ProjectRule(
         file.stem, source, header["message"], ERROR if severity is None else severity.text, header.get("fix")
     )
+
+
+def _read_start(file: Path) -> bytes:
+    """Read a file up to its maximum size. Raises OSError for anything but a file: a pipe would never end."""
+    if not file.is_file():
+        raise OSError("it is no regular file")
+    with file.open("rb") as opened:
+        return opened.read(_LONGEST_FILE + 1)
 
 
 def _read_header(source: SourceText) -> dict[str, Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,13 @@ def test_an_invalid_header_is_an_error(shop: Shop, text: str, what: str) -> None
     [error] = findings(shop, text)
     assert error.code == "E396"
     assert what in error.what
+
+
+def test_a_pipe_in_the_folder_is_an_error(shop: Shop) -> None:
+    (shop.folder / "rules").mkdir()
+    os.mkfifo(shop.folder / "rules" / "pipe.sql")
+    [error] = check_project_rules(open_project(shop.folder, None)).errors
+    assert (error.code, error.where) == ("E396", "rules/pipe.sql")
 
 
 @pytest.mark.parametrize(
