@@ -92,6 +92,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "open windows of": table.open_of,
         "pool": table.pool if table.pool != "default" else None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
+        "restate at most": table.restate_at_most,
         "where": table.where and f"{table.where.text}: {terms_of(table.where.term)}",
         "in order": table.is_in_label_order or None,
         "about": table.about,
@@ -111,7 +112,15 @@ def parts_of(table: Table) -> Iterator[str]:
         rules = [(rule.expression, rule.name, format_actions(rule.actions)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {format_actions(actions)}" for what, actions in ladders.items() if actions]
-        of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
+        of_column = (
+            *references_of(column),
+            column.comment,
+            column.tags,
+            rules,
+            *otherwise,
+            column.key_options,
+            column.metadata_field,
+        )
         of_column = (*of_column, column.made_as and column.made_as.expression)
         of_column = (*of_column, column.subject and f"subject {column.subject}")
         notes = [note for note in of_column if note]

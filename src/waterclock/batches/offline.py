@@ -80,22 +80,22 @@ def has_spans(table: Table) -> bool:
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 
 
-def next_measurement_time(table: Table, look: OfflineRun | None) -> datetime:
+def next_measurement_time(table: Table, last_run: OfflineRun | None) -> datetime:
     """Return the instant from which a table is to be measured again. `NEVER` if a measurement is due at once.
 
-    `look` is its newest measurement.
+    `last_run` is its newest measurement.
     """
-    if table.offline is None or look is None or look.looked_at == NEVER or look.code != table.offline.code:
+    if table.offline is None or last_run is None or last_run.looked_at == NEVER or last_run.code != table.offline.code:
         return NEVER
-    return cadence_of(table).next(cadence_of(table).floor(look.looked_at))
+    return cadence_of(table).next(cadence_of(table).floor(last_run.looked_at))
 
 
-def is_due(table: Table, look: OfflineRun | None, now: datetime) -> bool:
-    """Return whether an offline measurement of a table is due, also if the clock was set back since `look`."""
+def is_due(table: Table, last_run: OfflineRun | None, now: datetime) -> bool:
+    """Return whether an offline measurement of a table is due, also if the clock was set back since `last_run`."""
     if table.offline is None:
         return False
-    is_of_later_span = look is not None and cadence_of(table).floor(look.looked_at) > now
-    return is_of_later_span or next_measurement_time(table, look) <= now
+    is_of_later_span = last_run is not None and cadence_of(table).floor(last_run.looked_at) > now
+    return is_of_later_span or next_measurement_time(table, last_run) <= now
 
 
 def to_measure(

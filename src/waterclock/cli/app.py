@@ -42,6 +42,7 @@ from waterclock.cli.commands.replay import replay
 from waterclock.cli.commands.reset import reset
 from waterclock.cli.commands.resume import resume
 from waterclock.cli.commands.retry import retry
+from waterclock.cli.commands.revert import revert
 from waterclock.cli.commands.run import run
 from waterclock.cli.commands.runners import runners
 from waterclock.cli.commands.session import session
@@ -75,6 +76,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         recompute,
         replay,
         recollect,
+        revert,
         withdraw,
         pause,
         resume,

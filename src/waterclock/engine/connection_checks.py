@@ -75,7 +75,7 @@ def probes(project: Project) -> Iterator[ConnectionTest]:
     for name, found in logins.items():
         if name not in written:
             yield _login(project.flow.connections[name], found)
-    keys = KeysOfProject.of(project.flow, Secrets.of(project.secrets))
+    keys = KeysOfProject.from_flow(project.flow, Secrets.from_places(project.secrets))
     for name in keys.connections:
         yield _run_probe("keys", name, partial(_check_keys, keys.only(name)))
     yield _run_probe("spark", "Spark", lambda: _check_spark(project))

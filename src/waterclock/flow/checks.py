@@ -198,17 +198,17 @@ def columns_to_request(table: Table) -> Columns:
     be quarantined.
     """
     loose, of = loose_types(table), table.columns
-    tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
-    if not loose and not tells and not can_quarantine_rows(table):
+    origins = {column.metadata_field: column.place for column in of.named if column.metadata_field in IN_ROWS}
+    if not loose and not origins and not can_quarantine_rows(table):
         return of
     if can_quarantine_rows(table):
-        tells = dict.fromkeys(IN_ROWS, table.place)
+        origins = dict.fromkeys(IN_ROWS, table.place)
     own = (
         replace(it, type=_choose_read_type(it.type)) if it.name.lower() in loose else it
         for it in of.named
-        if not it.tells
+        if not it.metadata_field
     )
-    origin_columns = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    origin_columns = (Column(IN_ROWS[what], place, TYPES[what], metadata_field=what) for what, place in origins.items())
     return replace(of, named=(*own, *origin_columns))
 
 
@@ -237,9 +237,9 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
         yield Check(columns.unread.name, Requirement.PARSED, "parsed()", columns.unread.actions)
 
 
-def key_stays(table: TableWithRules) -> KeyOptions:
+def key_options_of(table: TableWithRules) -> KeyOptions:
     """Return the rule for rows with the same key (PAST and ORDER BY), combined from all KEY columns."""
-    key_options = [column.stays for column in table.columns.named if column.stays]
+    key_options = [column.key_options for column in table.columns.named if column.key_options]
     return KeyOptions(
         next((each.order for each in key_options if each.order), ()),
         next((each.past for each in key_options if each.past), None),
@@ -276,9 +276,9 @@ def _rule_checks(rules: Iterable[Rule]) -> Iterator[Check]:
 
 
 def _key_checks(table: TableWithRules) -> Iterator[Check]:
-    keys, actions, stays = table.columns.keys, key_actions(table), key_stays(table)
+    keys, actions, key_options = table.columns.keys, key_actions(table), key_options_of(table)
     if keys and actions != FAILS:
         name = f"KEY ({', '.join(keys)})"
-        if stays.past is not None:
-            yield Check(f"{name} PAST {stays.past}", Requirement.PAST, str(stays.past), actions, keys)
-        yield Check(name, Requirement.KEY, ", ".join(map(str, stays.order)), actions, keys)
+        if key_options.past is not None:
+            yield Check(f"{name} PAST {key_options.past}", Requirement.PAST, str(key_options.past), actions, keys)
+        yield Check(name, Requirement.KEY, ", ".join(map(str, key_options.order)), actions, keys)

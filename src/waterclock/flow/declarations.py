@@ -82,9 +82,9 @@ class Column:
 
     - `else_of_type`, `else_of_null`, `else_of_key`: the actions if type, NOT NULL or KEY are violated; if empty, the
       batch fails.
-    - `ends`: the date on which the column ends (RETIRE).
-    - `stays`: the rule for rows with the same key (KEY ... PAST, ORDER BY).
-    - `tells`: the metadata field that the column contains, such as 'file'; None for a column of the source.
+    - `ending`: the date on which the column ends (RETIRE).
+    - `key_options`: the rule for rows with the same key (KEY ... PAST, ORDER BY).
+    - `metadata_field`: the metadata field that the column contains, such as 'file'; None for a column of the source.
     - `made_as`: the expression whose value a PUBLISH sends under this name.
     - `is_hidden`: queries read the column only by its name, not by `*`.
     - `subject`: the kind of persons, such as `customer`, that the column's values identify (SUBJECT).
@@ -102,9 +102,9 @@ class Column:
     else_of_type: RuleActions = ()
     else_of_null: RuleActions = ()
     else_of_key: RuleActions = ()
-    ends: Ending | None = None
-    stays: KeyOptions | None = None
-    tells: str | None = None
+    ending: Ending | None = None
+    key_options: KeyOptions | None = None
+    metadata_field: str | None = None
     made_as: PublishedExpression | None = None
     is_hidden: bool = False
     subject: str | None = None
@@ -385,6 +385,8 @@ class TableDeclaration(Keyed):
     - `start`: None if it follows from the inputs, or if the first run records it (arrivals, snapshots).
     - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `sort_by`: the columns by which the rows of each stored file are ordered. They are no part of the content.
+    - `is_unshuffled`: SHUFFLE NONE: a batch whose query moves rows between tasks is refused.
+    - `restate_at_most`: if more labels may be made again because inputs changed, all wait for a user; None: no limit.
     - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
     - `deadline`: the time after a window until its batch must be done or, if `is_by_watermark`, until the table's
       watermark must have passed the window's end. `runtime`: the longest time that a batch may take.
@@ -412,9 +414,11 @@ class TableDeclaration(Keyed):
     keep_versions: Duration | None = None
     manifest: str | None = None
     sort_by: tuple[str, ...] = ()
+    is_unshuffled: bool = False
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE
+    restate_at_most: int | None = None
     partial_after: Duration | None = None
     deadline: Duration | None = None
     is_by_watermark: bool = False
@@ -499,7 +503,7 @@ class Table(TableDeclaration):
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
         named = self.columns.named
         made = [column.made_as.expression for column in named if column.made_as]
-        made += [column.ends.made_as for column in named if column.ends and column.ends.made_as]
+        made += [column.ending.made_as for column in named if column.ending and column.ending.made_as]
         return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []), *made)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.adhoc import no_table_error
 from waterclock.dpl.query.visible_flow import show_flow
-from waterclock.engine.ledger_opening import ledger_url, refuse_lost_ledger
+from waterclock.engine.ledger_opening import ledger_url, require_ledger_not_lost
 from waterclock.engine.query.compared_revisions import Bounds, TableRevisions, read_table_revisions
 from waterclock.engine.query.table_comparison import ViewedSides
 from waterclock.engine.storage_access import reach_storage
@@ -59,7 +59,7 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
     from waterclock.ledger.store.read_only import OlderSchema
 
     def read(ledger: Ledger) -> OtherProject:
-        ledger.maintenance.refuse_moved()
+        ledger.maintenance.require_not_moved()
         ledger.declared.apply_pending_renames(other.flow)
         known = {record.name for record in ledger.reads.tables()}
         found = {
@@ -74,7 +74,7 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
             reach_storage(other)
             found = Ledger.query(ledger_url(other), read)
             if found is None:
-                refuse_lost_ledger(other)
+                require_ledger_not_lost(other)
     except OlderSchema as older:
         raise WaterclockError(
             "E402",

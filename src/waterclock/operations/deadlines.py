@@ -140,7 +140,7 @@ def due_of(
     have run. `reached`: how far tables have come, newest last; without an entry nothing is known about a deadline BY
     WATERMARK.
     """
-    times = RemainingTimes.of(flow, snapshot, plan, elapsed or {})
+    times = RemainingTimes.compute(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
         table = flow.tables[batch.table]
         remaining = times.to(batch.table, batch.label)

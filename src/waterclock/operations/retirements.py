@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def retirement_errors(project: Project, now: datetime, *, connect: bool = False) -> list[WaterclockError]:
-    """Return the errors of columns whose end has come, each at its column.
+    """Return the errors of columns whose RETIRE day has passed, each at its column.
 
     A ledger on a server is read only with `connect`. No ledger is written. Cost: nothing if no column has ended;
     otherwise a parse of the queries that read them, and a query of the ledger.
     """
     over = [
-        (table, column, column.ends)
+        (table, column, column.ending)
         for table in project.flow.tables.values()
         for column in table.columns.named
-        if column.ends is not None and column.ends.at(table.cadence.zone) <= now
+        if column.ending is not None and column.ending.at(table.cadence.zone) <= now
     ]
     if not over:
         return []

@@ -57,7 +57,7 @@ class RemainingTimes:
     _times: dict[str, list[RemainingTime]] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def compute(
         cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
     ) -> RemainingTimes:
         """Compute the remaining times of all batches of a plan. Cost: some microseconds per batch."""

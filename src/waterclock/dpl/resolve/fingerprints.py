@@ -170,9 +170,11 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             table.keep_versions,
             table.is_sequential,
             table.on_restate,
+            *([f"AT MOST {table.restate_at_most}"] if table.restate_at_most is not None else []),
             *([f"WAS {table.was}"] if table.was else []),
             *([table.manifest] if table.manifest else []),
             *([f"SORT BY {table.sort_by}"] if table.sort_by else []),
+            *(["SHUFFLE NONE"] if table.is_unshuffled else []),
             *([f"COMPATIBLE {table.compatible}"] if table.compatible else []),
             *([f"ON SCHEMA CHANGE {table.columns.on_change}"] if table.columns.on_change else []),
         )
@@ -194,9 +196,9 @@ def _describe_column(column: Column) -> str:
         of = column.references
         actions[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
     texts = [f"{what} else {format_actions(each)}" for what, each in actions.items() if each not in ((), FAILS)]
-    texts += [str(column.stays)] if column.stays else []
-    texts += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
-    made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
+    texts += [str(column.key_options)] if column.key_options else []
+    texts += [f"AS {SOURCE}.{column.metadata_field}"] if column.metadata_field else []
+    made_as = f" AS {column.ending.made_as}" if column.ending and column.ending.made_as else ""
     made_as += f" AS {column.made_as.expression}" if column.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *texts])
 

@@ -64,13 +64,13 @@ def record_lineage(
         if not work.code_lineages.is_shown(table, _NO_PLAN):
             work.code_lineages.add(table, _NO_PLAN, unknown_lineage(["*"], tables, [_NO_PLAN]))
         return
-    looks = work.code_lineages.analyse(table.function)
+    findings = work.code_lineages.analyse(table.function)
     inputs = tuple((str(read), tuple(frame.columns)) for read, frame in frames.items())
-    if not looks.may_part and work.code_lineages.is_shown(table, inputs):
+    if not findings.may_branch and work.code_lineages.is_shown(table, inputs):
         return
     found = _trace_lineage(rows, rows.columns, sources, tables)
-    if looks.brings:
-        found |= unknown_lineage(found.columns, tables, looks.brings)
+    if findings.collecting_calls:
+        found |= unknown_lineage(found.columns, tables, findings.collecting_calls)
     columns = {name: made for name, made in found.columns.items() if name.lower() != TIMELABEL}
     work.code_lineages.add(table, inputs, CodeLineage(columns, found.uses))
 

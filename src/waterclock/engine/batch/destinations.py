@@ -31,7 +31,7 @@ def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | 
     return newest if _describe_loss(work, table, newest) is None else None
 
 
-def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
+def require_last_delivery(work: RunContext, table: Table, group: Group) -> None:
     """Raise E824 if the destination lost its newest delivery, and labels are delivered one by one.
 
     A recompute delivers all labels again, so it raises no error. If each delivery contains the whole table, the loss

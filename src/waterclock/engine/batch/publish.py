@@ -89,7 +89,7 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
             code=table.fingerprint,
             name=table.name,
             source={"linked": piece.slice_path},
-            with_aside=False,
+            with_quarantine=False,
         )
         for batch, piece in zip(group.batches, found, strict=True)
     )

@@ -79,7 +79,9 @@ def add_stored_rows(
     shapes = [_mark_new(it, is_new=True) for it in read] + [_mark_new(it, is_new=False) for it in kept]
     frame, through = union_shapes(part.through, shapes)
     changing = tuple(label for label in part.labels if label not in other or label in asked)
-    return replace(part, labels=changing, frame=_remove_replaced_rows(table, frame), through=through, of_nothing=False)
+    return replace(
+        part, labels=changing, frame=_remove_replaced_rows(table, frame), through=through, may_be_empty=False
+    )
 
 
 def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:

@@ -60,13 +60,13 @@ class Notes:
 class GroupPart:
     """The rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
 
-    `of_nothing`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
+    `may_be_empty`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
     `absent`: the columns of a MERGE or TEMPORAL table that the rows do not have (see `absent_columns_of`).
     """
 
     labels: tuple[datetime, ...]
     frame: DataFrame
-    of_nothing: bool = False
+    may_be_empty: bool = False
     through: RowFilterSettings | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
 

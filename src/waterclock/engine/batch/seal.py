@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from waterclock.batches.records import Claim
+from waterclock.engine.batch.adoption import seal_adopted_slices
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checked_rows import measures_to_write
@@ -16,6 +18,7 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.row_order import prepare_row_order
+from waterclock.engine.batch.shuffles import require_no_shuffle
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
@@ -30,7 +33,7 @@ class SealedGroup:
 
     written: WrittenSlices
     notes: Notes
-    asked: InputRuleResult = field(default_factory=InputRuleResult)
+    input_findings: InputRuleResult = field(default_factory=InputRuleResult)
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
@@ -39,8 +42,14 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
-    """Seal the group's slices: write its rows (`made`, or built here), or link those of a publish or a held batch."""
+    """Seal the group's slices: write its rows (`made`, or built here), or link files that are sealed already.
+
+    A publish may link the files of its input, a release those of the held batch, a revert those of earlier revisions.
+    """
     work, table, group = attempt.work, attempt.table, attempt.group
+    if attempt.adopted:
+        with attempt.step("seal"):
+            return _group_of_links(seal_adopted_slices(work, table, attempt.adopted, claim))
     if attempt.held is not None:
         with attempt.step("seal"):
             recollect_past(work, table, attempt.held)
@@ -50,19 +59,19 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
             linked = linked_slices(work, table, group, bound.pins, claim)
         if linked is not None:
             return _group_of_links(linked)
-    asked = InputRuleResult()
+    input_findings = InputRuleResult()
     if table.input_rules and group.verb != GIVE_UP:
         with attempt.step("input_rules"):
             pins = {batch.label: bound.pins[batch.label] for batch in group.batches}
-            asked = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
+            input_findings = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
     made = made or attempt.make(bound)
     with attempt.step("seal"):
         prepare_row_order(attempt, made)
-        written = _write_slices(attempt, claim, made, asked)
-        asked.clear(attempt.folder)
+        written = _write_slices(attempt, claim, made, input_findings)
+        input_findings.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.filter_counts else None)
     made.notes.before_commit()
-    return SealedGroup(WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, asked)
+    return SealedGroup(WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, input_findings)
 
 
 def _group_of_links(written: WrittenSlices) -> SealedGroup:
@@ -70,7 +79,9 @@ def _group_of_links(written: WrittenSlices) -> SealedGroup:
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 
-def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> WrittenSlices:
+def _write_slices(
+    attempt: GroupAttempt, claim: Claim, made: MadeSlices, input_findings: InputRuleResult
+) -> WrittenSlices:
     """Write and seal the slices, one part of the group after the other."""
     table = attempt.table
     manifests: list[Manifest] = []
@@ -89,10 +100,11 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
             code=table.fingerprint,
             source=made.notes.source,
             name=table.name,
-            of_nothing=part.of_nothing,
+            may_be_empty=part.may_be_empty,
             through=part.through,
-            inputs_aside=asked.aside,
+            quarantined_inputs=input_findings.quarantined,
             sort_by=table.sort_by,
+            around_write=partial(require_no_shuffle, table, attempt.where) if table.is_unshuffled else None,
         )
         manifests += written.manifests
         measures |= written.measures

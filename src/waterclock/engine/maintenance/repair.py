@@ -77,7 +77,7 @@ def missing_column_error(
     placing = table.keys if temporal is None else (*temporal.keys, *filter(None, [temporal.at]))
     for piece in slices:
         if not (piece.rows and piece.slice_path) or damage_of(folder, piece.slice_path) is not None:
-            continue  # damaged slices are reported by `refuse_unrecoverable`
+            continue  # damaged slices are reported by `require_recoverable_slices`
         has = {name.lower() for name in fields_of(read_manifest(folder, piece.slice_path).schema)}
         missing = [name for name in placing if name.lower() not in has]
         if missing:
@@ -86,7 +86,7 @@ def missing_column_error(
     return None
 
 
-def refuse_unrecoverable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
+def require_recoverable_slices(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Raise E752 for a lost slice that cannot be made again, with the `skip` command that continues without it.
 
     A REPLACE table continues with its other slices, and raises no error.

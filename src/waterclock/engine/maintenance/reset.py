@@ -15,7 +15,7 @@ from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
@@ -52,14 +52,14 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 
     Raises E407 if a batch is running, E432 if the destination keeps rows of the old labels, E644 during a rebuild.
     """
-    refuse_during_rebuild(work, is_read_only=True)
+    require_no_running_rebuild(work, is_read_only=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.maintenance.is_resettable(name):
         return None
     left = [claim for claim in find_abandoned_claims(work) if claim.request.table == name]
     for error in take_over(work, left).unsettled:
         raise error
-    ledger.maintenance.refuse_busy(name)
+    ledger.maintenance.require_idle_table(name)
     changed = tuple(ledger.maintenance.differences(work.flow).get(name, ()))
     if table.is_delivered_by_label and {what for what, _, _ in changed} & {"cadence", "zone"}:
         why = "its destination keeps the rows delivered for the old labels"
@@ -81,7 +81,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
 
     Raises the same errors as `prepare_reset`, because a batch or a rebuild may have started while the user was asked.
     """
-    refuse_during_rebuild(work)
+    require_no_running_rebuild(work)
     table, maintenance, who = found.table, work.ledger.maintenance, work.settings.who
     record = work.ledger.reads.table(table.name)
     claim, before = maintenance.begin_reset(table.name, who=who)

@@ -77,7 +77,7 @@ class Cut:
         return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
 
     @property
-    def recut_collects(self) -> tuple[str, ...]:
+    def redeclared_collects(self) -> tuple[str, ...]:
         """The names of the collected tables whose declaration changed."""
         return tuple(name for name in self.collected if name in self.differing)
 
@@ -143,7 +143,12 @@ def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
     Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
     """
     is_patient = table.closes is None and not has_partial
-    return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)
+    return replace(
+        table,
+        on_restate=OnRestate.RECOMPUTE,
+        restate_at_most=None,
+        partial_after=None if is_patient else table.partial_after,
+    )
 
 
 def _find_removed_end(
@@ -160,7 +165,7 @@ def _find_removed_end(
 
 def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
     """Build the run context of the second set. Its ledger has the collected slices, and none made from them."""
-    lives_on = frozenset(cut.collected) - set(cut.recut_collects)
+    lives_on = frozenset(cut.collected) - set(cut.redeclared_collects)
     lake = RebuildLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
         replace(live.project, flow=cut.flow),

@@ -79,7 +79,7 @@ def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str
     """
     moves = []
     for name in cut.flow.order:
-        if name in cut.recut_collects or name in cut.transforms:
+        if name in cut.redeclared_collects or name in cut.transforms:
             move = _prepare_move(live, cut, work, cut.flow.tables[name], linked)
             moves += [move] if move is not None else []
             fault("rebuild.linked")

@@ -160,7 +160,7 @@ class _Search:
             )
         needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
         left_out = states.find_missing_windows(needs, at)
-        self._refuse_unknown(left_out, tick, states)
+        self._require_known_labels(left_out, tick, states)
         conflicts = first = states.conflicts(needs, at)
         while conflicts:
             at = states.find_instant_before_conflicts(conflicts, at)
@@ -191,7 +191,7 @@ class _Search:
         found = self.ticks.find_awaited_windows(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
-    def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
+    def _require_known_labels(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
         """Raise an error if labels in `left_out` were not made yet at the requested `known_at`."""
         for name, gaps in left_out.items():
             if self.asked.known_at is not None and not self._can_be_missing(name):

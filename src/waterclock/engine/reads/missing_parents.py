@@ -27,8 +27,8 @@ class AbsentParents:
     def observe(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
         """Count a FLAT's rows without a parent while they are written. Return the rows without the marker columns.
 
-        `alone` maps references to marker columns (see `flat_frame`). Cost: no pass of its own. Spark does not push
-        filters below the count, so use it for queries without filters.
+        `alone` maps references to marker columns (see `flat_frame`). Cost: no further scan of the rows. Spark does not
+        push filters below the count, so use it for queries without filters.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
@@ -41,7 +41,7 @@ class AbsentParents:
             self.seen[label] = seen, alone
         return rows.drop(*alone.values())
 
-    def of(self, label: datetime, rows: int) -> dict[str, int]:
+    def counts_for(self, label: datetime, rows: int) -> dict[str, int]:
         """Map references to the number of a label's rows whose parent is missing. References without any are left out.
 
         Call it after the write. `rows`: the number of rows that the label's query made. If a different number was

@@ -29,7 +29,7 @@ class KeysOfProject:
     secrets: Secrets
 
     @classmethod
-    def of(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
+    def from_flow(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
         """Return the keys of all connections of a flow."""
         return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets)
 

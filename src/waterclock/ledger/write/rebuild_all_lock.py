@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import ledger
-from waterclock.ledger.write.pauses import refuse_holds
+from waterclock.ledger.write.pauses import require_no_holds
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
 _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
@@ -34,7 +34,7 @@ def begin_rebuilding(
     Raises E644 if another rebuild is running, or stopped while it moved the new tables in.
     """
     with database.write() as write:
-        refuse_holds(write)
+        require_no_holds(write)
         known = write.rebuilding
         if known is not None and known.is_blocking(write.at):
             raise rebuild_in_progress_error(known)
@@ -74,7 +74,7 @@ def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) 
 def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
     """Release the rebuild lock that was loaded from an export, even if that rebuild was moving its tables in.
 
-    The commits show which tables were moved. Each of these is recorded by itself.
+    The commits show which tables were moved. Each of these is recorded separately.
     """
     with database.write() as write:
         known = write.rebuilding

@@ -62,16 +62,16 @@ def merge_slice(
     if not manifest.rows:
         return commit_nothing(folder, identity)
     is_unique = _is_unique(spark, folder, manifest, merge)
-    rivals = slices_with_later_deletes(
+    with_later_deletes = slices_with_later_deletes(
         folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, merge_start.schema
     )
-    if not merge_start.live and is_unique and not manifest.has_deletes and not rivals:
+    if not merge_start.live and is_unique and not manifest.has_deletes and not with_later_deletes:
         return commit_slices(folder, identity, [manifest], mode="append")
     rows = own_rows(spark, folder, manifest, merge, merge_start.schema)
     winning_rows = rows if is_unique else last_rows(rows, merge)
-    if rivals:
+    if with_later_deletes:
         winning_rows = drop_deleted_rows(
-            winning_rows, highest_deletes(spark, folder, rivals, merge, merge_start.schema), merge
+            winning_rows, highest_deletes(spark, folder, with_later_deletes, merge, merge_start.schema), merge
         )
     winners = Winners(
         winning_rows, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys)
@@ -140,7 +140,7 @@ def restate_slices(
     keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, merge_start.schema)
     past = start.fold_base(folder, later, merge, merge_start.schema)
     winning_rows = winners_of(spark, folder, keys, later, merge, merge_start.schema, past)
-    winners = Winners(winning_rows, merge.keys, _row_differs_sql(merge_start.schema), is_work=True)
+    winners = Winners(winning_rows, merge.keys, _row_differs_sql(merge_start.schema), is_expensive=True)
     return commit_winners(spark, folder, winners, manifests, identity, merge_start)
 
 

@@ -22,10 +22,10 @@ from waterclock.files.filesystem import (
 from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
-from waterclock.storage.slices.row_filter import INPUTS_ASIDE
+from waterclock.storage.slices.row_filter import QUARANTINED_INPUTS
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
-_SLICE_FOLDER = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)(?:$|(/.*))")
+_SLICE_FOLDER = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{QUARANTINED_INPUTS}/)?c=\d+)(?:$|(/.*))")
 
 
 @dataclass(frozen=True, slots=True)

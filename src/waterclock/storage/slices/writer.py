@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,17 +41,17 @@ from waterclock.storage.slices.label_folders import (
     add_folder,
     move_if_there,
     move_into_place,
-    refuse_unknown_labels,
+    require_known_labels,
 )
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import (
-    DROPPED,
-    FATE,
     QUARANTINE,
-    SET_ASIDE,
-    STAYS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_OUTCOME,
+    ROW_QUARANTINED,
     FilterCounts,
     RowFilterSettings,
     count_broken_rules,
@@ -70,12 +70,13 @@ if TYPE_CHECKING:
 # one grouped scan of the sealed files is used. It is as fast for few rows and faster for many: 24 labels of a million
 # rows 17 s and 13 s, 48 labels 25 s and 14 s; 4 labels of a hundred rows 0.6 s and 0.7 s.
 MOST_LABELS_IN_PASS = 16
-_FATES = len((STAYS, SET_ASIDE, DROPPED))
+_FATES = len((ROW_KEPT, ROW_QUARANTINED, ROW_DROPPED))
 _MAX_OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 _HASH_COLUMN = "_waterclock_hash"
 _INTERNAL_MEASURES = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
 
 Measures = Sequence[tuple[str, "Column"]]
+AroundWrite = Callable[["DataFrame", str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +114,23 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     fold: Merge | Temporal | None = None,
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
-    of_nothing: bool = False,
+    may_be_empty: bool = False,
     through: RowFilterSettings | None = None,
-    inputs_aside: QuarantinedInputs | None = None,
+    quarantined_inputs: QuarantinedInputs | None = None,
     sort_by: Sequence[str] = (),
+    around_write: AroundWrite | None = None,
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
-    Measures of one label whose rows are filtered cost a scan of the columns that they name. `of_nothing`: the frame is
-    probably empty. Spark then mostly detects it in its plan, and no job runs for an empty one.
+    Measures of one label whose rows are filtered cost a scan of the columns that they name. `may_be_empty`: the frame
+    is probably empty. Spark then mostly detects it in its plan, and no job runs for an empty one.
 
     A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
     files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
-    that stay. The quarantined input rows in `inputs_aside` are sealed with the slices. The rows of each file are in the
-    order of `sort_by`, columns of the frame; others are ignored.
+    that stay. The quarantined input rows in `quarantined_inputs` are sealed with the slices. The rows of each file are
+    in the order of `sort_by`, columns of the frame; others are ignored. `around_write` is entered with the rows and the
+    path of their files before the job that writes them, and left after it.
 
     Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
@@ -138,11 +141,12 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(
-        folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by)
-    )
+        folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by),
+        around_write or _enter_nothing,
+    )  # fmt: skip
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, QuarantinedRows] = {}
-    is_nothing = of_nothing and _is_empty(ordered, draft.table)
+    is_nothing = may_be_empty and _is_empty(ordered, draft.table)
     if is_nothing:
         found = _write_empty(frame, draft, paths, measures)
         aside = {label: QuarantinedRows() for label in labels} if through else {}
@@ -162,10 +166,10 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
         found[label] = {**found[label], **_measure_label(frame, draft, label, paths[label], files[label], taken)}
     if through is not None:
         aside = {label: _collect_quarantine(draft, paths[label], files[label], aside[label]) for label in labels}
-    if inputs_aside is not None:
+    if quarantined_inputs is not None:
         aside = {
             label: _add_quarantined_inputs(
-                folder, label, paths[label], aside.get(label, QuarantinedRows()), inputs_aside
+                folder, label, paths[label], aside.get(label, QuarantinedRows()), quarantined_inputs
             )
             for label in labels
         }
@@ -184,6 +188,10 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     )
 
 
+def _enter_nothing(rows: DataFrame, path: str) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class _SliceDraft:
     """The values that the manifests of all slices of one claim have in common."""
@@ -196,6 +204,7 @@ class _SliceDraft:
     through: RowFilterSettings | None = None
     measured_for: str = ""
     sort_by: tuple[str, ...] = ()
+    around_write: AroundWrite = _enter_nothing
 
     def manifest(
         self,
@@ -248,7 +257,7 @@ def _write_label(frame: DataFrame, leaf: Path, measures: Measures, draft: _Slice
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
-    with _convert_cast_errors(draft.table):
+    with _convert_cast_errors(draft.table), draft.around_write(frame, str(leaf)):
         observed = _try_observe(frame, seen, columns)
         rows = sort_rows(frame if observed is None else observed, draft.sort_by)
         rows.write.mode("overwrite").parquet(str(leaf))
@@ -292,26 +301,27 @@ def _write_filtered(
     fault("make")
     with (
         _convert_cast_errors(draft.table),
+        draft.around_write(rows, str(scratch)),
         nullcontext() if is_group else _limit_open_files(frame.sparkSession, _FATES),
     ):
         rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
         if is_group:
             rows = add_folder(rows)
-        rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, FATE] if is_group else [])
-        rows.write.partitionBy(*([FOLDER] if is_group else []), FATE).parquet(str(scratch))
+        rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, ROW_OUTCOME] if is_group else [])
+        rows.write.partitionBy(*([FOLDER] if is_group else []), ROW_OUTCOME).parquet(str(scratch))
     fault("group_written")
-    refuse_unknown_labels(scratch, paths, draft.folder, is_group=is_group)
+    require_known_labels(scratch, paths, draft.folder, is_group=is_group)
     aside = {}
     for label, path in paths.items():
         source_path = f"{scratch_path}/{FOLDER}={label_of(label)}" if is_group else scratch_path
-        gone = read_files(entry_path(draft.folder), f"{source_path}/{FATE}={DROPPED}")
+        gone = read_files(entry_path(draft.folder), f"{source_path}/{ROW_OUTCOME}={ROW_DROPPED}")
         aside[label] = QuarantinedRows(masks=count_rule_masks(draft.folder, gone))
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not move_if_there(entry_path(draft.folder, source_path, f"{FATE}={STAYS}"), leaf):
+        if not move_if_there(entry_path(draft.folder, source_path, f"{ROW_OUTCOME}={ROW_KEPT}"), leaf):
             make_folder(leaf)
-        move_if_there(entry_path(draft.folder, source_path, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        move_if_there(entry_path(draft.folder, source_path, f"{ROW_OUTCOME}={ROW_QUARANTINED}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
@@ -328,7 +338,7 @@ def _collect_quarantine(
     row_filter, folder = draft.through.row_filter, draft.folder
     aside = read_files(entry_path(folder), f"{path}/{QUARANTINE}")
     masks = count_rule_masks(folder, aside) + Counter(gone.masks)
-    if row_filter.bits(STAYS):
+    if row_filter.bits(ROW_KEPT):
         masks += count_rule_masks(folder, files)
     filter_counts = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
     return QuarantinedRows(
@@ -340,11 +350,13 @@ def _collect_quarantine(
 
 
 def _add_quarantined_inputs(
-    folder: str, label: datetime, path: str, own: QuarantinedRows, inputs_aside: QuarantinedInputs
+    folder: str, label: datetime, path: str, own: QuarantinedRows, quarantined_inputs: QuarantinedInputs
 ) -> QuarantinedRows:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
-    files = (*own.files, *inputs_aside.move_files(folder, label, path))
-    return replace(own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
+    files = (*own.files, *quarantined_inputs.move_files(folder, label, path))
+    return replace(
+        own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *quarantined_inputs.rules)
+    )
 
 
 def _write_group(
@@ -361,7 +373,7 @@ def _write_group(
     fault("make")
     rows = _observe_digests(frame, seen, list(paths)) if in_pass else frame
     rows = sort_rows(add_folder(rows), draft.sort_by, folders=[FOLDER])
-    with _convert_cast_errors(draft.table):
+    with _convert_cast_errors(draft.table), draft.around_write(rows, str(scratch)):
         rows.write.partitionBy(FOLDER).parquet(str(scratch))
     fault("group_written")
     move_into_place(scratch, draft.folder, paths)
@@ -400,10 +412,10 @@ def _convert_cast_errors(table: str) -> Iterator[None]:
 def _observe_digests(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
     shown = StructType([field for field in frame.schema.fields if not is_hidden(field.name)])
     if len(labels) == 1:  # a separate hash column would cost one more copy of each row, just to remove it again
-        own = f"if({FATE} = {STAYS}, {row_hash_text(shown)}, NULL)"
+        own = f"if({ROW_OUTCOME} = {ROW_KEPT}, {row_hash_text(shown)}, NULL)"
         return frame.observe(seen, *map(F.expr, digest_texts(own, suffix="0")))
     hashed = frame.withColumn(_HASH_COLUMN, row_hash(shown))
-    stays = f" AND {FATE} = {STAYS}" if FATE in frame.columns else ""
+    stays = f" AND {ROW_OUTCOME} = {ROW_KEPT}" if ROW_OUTCOME in frame.columns else ""
     texts: list[str] = []
     for index, label in enumerate(labels):
         own = f"if({TIMELABEL} = '{label_of(label)}'{stays}, {_HASH_COLUMN}, NULL)"
