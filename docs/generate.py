@@ -36,6 +36,7 @@ from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.json_models.commands import ANSWERS
 from waterclock.json_models.parts import Answer, ErrorAnswer
 from waterclock.json_models.version import JSON_VERSION
+from waterclock.operations import rule_database, rule_relations
 from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent
@@ -801,6 +802,29 @@ def _json_type(schema: Mapping[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
+def rules_page() -> str:
+    """Return the page of the relations that rules of the project can query."""
+    limits = (
+        f"A rule may run {rule_database.SECONDS:.0f} seconds of processor time, the process may grow by "
+        f"{rule_database.MOST_MEMORY >> 20} MB, and {rule_database.MOST_ROWS:,} places are reported."
+    )
+    queries = "[Rules of the project](../howto/rules-of-the-project.md) query these relations, in the SQL of SQLite."
+    lines = ["# Relations for rules of the project", "", MADE, "", queries, limits]
+    for name, relation in rule_relations.RELATIONS.items():
+        lines += ["", f"## {name}", "", relation.description, "", "| Column | Content |", "|---|---|"]
+        lines += [f"| `{column}` | {text} |" for column, text in relation.columns.items()]
+    lines += ["", "## Tables of the ledger", ""]
+    lines += [
+        "They have the rows of [the ledger's tables](ledger.md); `table` is called `table_name`. Times are texts."
+    ]
+    lines += ["", "| Relation | Columns |", "|---|---|"]
+    for name in rule_relations.LEDGER_RELATIONS:
+        columns = ", ".join(f"`{column}`" for column in rule_relations.ledger_relation(name).columns)
+        lines.append(f"| `{name}` | {columns} |")
+    lines += ["", "## Functions", "", ", ".join(f"`{name}`" for name in sorted(rule_database.FUNCTIONS)) + "."]
+    return "\n".join(lines) + "\n"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "images/house.svg": drawings.house,
     "images/road.svg": drawings.road,
@@ -810,6 +834,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/errors.md": errors_page,
     "reference/json.md": json_page,
     "reference/python.md": python_page,
+    "reference/rules.md": rules_page,
 }
 
 

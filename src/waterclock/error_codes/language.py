@@ -8,6 +8,7 @@ from waterclock.error_codes.closings import CLOSINGS
 from waterclock.error_codes.connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
 from waterclock.error_codes.deadlines_and_lag import WATCHING
 from waterclock.error_codes.layout import LAYOUT
+from waterclock.error_codes.project_rules import PROJECT_RULES
 from waterclock.error_codes.publishing import PUBLISHING
 from waterclock.error_codes.quality import QUALITY
 from waterclock.error_codes.queries import TEXTS
@@ -302,4 +303,5 @@ LANGUAGE: Mapping[str, Code] = {
     **BY_CHANGES,
     **FOR_EACH,
     **WATCHING,
+    **PROJECT_RULES,
 }

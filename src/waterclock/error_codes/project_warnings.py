@@ -49,4 +49,9 @@ WARNINGS: Mapping[str, Code] = {
         "an administrator, they create another one, as revoking could stop an application. Queries, and other tables "
         "and schemas, are not checked; nor are roles of MariaDB, MySQL and Firebird. Database files have no logins.",
     ),
+    "W207": Code(
+        "broken rule of the project",
+        "A warning of `check`: the project runs. The place breaks a rule in the project's folder `rules`, whose "
+        "severity is `warning`.",
+    ),
 }

@@ -108,12 +108,27 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     if errors := [*_find_link_errors(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
         return CheckOutcome(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
-    warnings = tuple(
-        sort_errors(
-            [*query_warnings(project.flow), *_find_source_warnings(project), *_find_permission_warnings(project)]
-        )
-    )
-    return CheckOutcome(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+    broken, doubtful = _find_broken_rules(project, connect=connect)
+    found = [*query_warnings(project.flow), *_find_source_warnings(project), *_find_permission_warnings(project)]
+    warnings = tuple(sort_errors([*found, *doubtful]))
+    seconds = time.perf_counter() - begun
+    if broken:
+        return CheckOutcome(None, env, tuple(sort_errors(broken)), seconds, warnings)
+    return CheckOutcome(project.flow, project.env, (), seconds, warnings, project)
+
+
+def _find_broken_rules(
+    project: Project, *, connect: bool
+) -> tuple[Sequence[WaterclockError], Sequence[WaterclockError]]:
+    """Return the errors and the warnings of the project's own rules."""
+    from waterclock.dpl.config.file_name import RULES_FOLDER
+
+    if not (project.root / RULES_FOLDER).is_dir():
+        return (), ()
+    from waterclock.operations.project_rules import check_project_rules
+
+    found = check_project_rules(project, connect=connect)
+    return found.errors, found.warnings
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
@@ -253,7 +268,7 @@ def sort_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
 def print_checked(to: Console, found: CheckOutcome) -> None:
     """Print every error or warning as a card, and a summary line."""
     if found.errors:
-        show_errors(to, found.errors)
+        show_errors(to, [*found.warnings, *found.errors])
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}
         where = f" in {count_words(len(files), 'file')}" if files else ""
         to.print()

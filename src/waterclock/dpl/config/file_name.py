@@ -1,5 +1,6 @@
-"""Defines the name of the project file."""
+"""Defines the names of the project file and of the folder with the project's rules."""
 
 from __future__ import annotations
 
 FILE = "waterclock.toml"
+RULES_FOLDER = "rules"
