@@ -207,7 +207,7 @@ def _find_newest_ripe_end(work_facts: _WorkFacts, node: Node) -> datetime:
 
 
 def _lower_ripe_end(work_facts: _WorkFacts, node: Node) -> bool:
-    """Lower the end of a table's newest ripe window to the bound of its inputs. Return whether it changed.
+    """Lower the end in `ripe` of a table's newest due window to the bound of its inputs. Return whether it changed.
 
     If windows choose between queries (WHEN), the reads of all queries count: a reader may need all windows up to one,
     whichever query makes each.
