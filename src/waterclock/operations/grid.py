@@ -122,9 +122,10 @@ def make_grid(
 
 
 def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tuple[datetime, ...]:
-    """Return the instants between which the labels of each column start, for tables of a cadence.
+    """Return the edges of the grid's columns, for tables of a cadence. A column has the labels between two edges.
 
-    There is one instant more than columns. For windows of a day or longer, the local date of a label decides.
+    `by` is the cadence of the columns, so there is one more edge than columns. If columns and windows last a day or
+    longer and their zones differ, each edge is the same local time in the zone of the windows.
     """
     edges = (*(window.start for window in by.windows(*span)), span[1])
     if cadence.zone == by.zone or TimeUnit.MINUTE in (cadence.period.unit, by.period.unit):

@@ -60,7 +60,7 @@ def claimable_groups(evaluator: BatchEvaluator, node: Node, to_do: TableWork, re
 
 
 def find_fresh_start(cadence: Cadence, now: datetime) -> datetime:
-    """Return the start of the oldest window of a table that is fresh at `now`."""
+    """Return the start of the oldest fresh window: one of the newest due windows, or one that became due recently."""
     # windows that start at the latter or later became due recently
     return min(cadence.shift(cadence.last_due(now), -NEWEST_WINDOWS), cadence.last_due(now - RECENTLY))
 

@@ -178,7 +178,10 @@ def _first_window(table: Table, read: Read, u: Table, start: datetime) -> dateti
 
 
 def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
-    """Return the first window whose slices are all at START or later. With PAST, the window may start earlier."""
+    """Return the first window that reads no slice before `start`, the START of the table that it reads.
+
+    With PAST it may be the window that contains `start`: the span of PAST, which ends with the window, may be shorter.
+    """
     cadence = table.cadence
     first = cadence.ceil(start)
     if read.kind is not ReadKind.PAST or read.span is None:

@@ -299,7 +299,10 @@ class Planner:
         return found
 
     def _count_following(self, evaluator: BatchEvaluator) -> dict[str, int]:
-        """Count for each table the done windows that wait for batches to be made again, without these batches."""
+        """Count for each table the done windows that were made from batches which are made again.
+
+        Windows that are to be made again themselves (`revisions`) are not counted.
+        """
         found = {}
         for name, node in self.graph.nodes.items():
             to_do, cadence = evaluator.facts.to_do[name], node.table.cadence

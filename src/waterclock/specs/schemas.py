@@ -100,7 +100,10 @@ class SpecSchemas:
         return self._build_schema(table, _column_types(shaped.schema), is_whole=True)
 
     def _build_schema(self, table: Table, written: Types, *, is_whole: bool) -> Schema:
-        """Return the schema of a table whose batches write rows with these columns."""
+        """Return the schema of a table whose batches write the columns `written`.
+
+        `is_whole`: whether the table has no other columns.
+        """
         from waterclock.storage.folds.table_columns import state_schema
 
         held = state_schema(self._empty_frame(written).schema, table)

@@ -26,7 +26,10 @@ from waterclock.operations.project_opening import open_project, zone_of
 
 
 def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
-    """Show the cost, ask, rebuild every table, and apply the flow. Raises the errors of `rebuild_all`."""
+    """Show the cost, ask for a confirmation, rebuild all tables, and allow claims by the project's flow (`apply_flow`).
+
+    Raises the errors of `rebuild_all`.
+    """
     project = open_project(folder, env)
     to = console(stderr=is_json)
     progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)

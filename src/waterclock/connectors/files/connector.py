@@ -338,7 +338,10 @@ class FilesCollector:
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
     ) -> Collected:
-        """Read the files of the newest stamp that is not later than `now`, or all files of a glob without stamps."""
+        """Read the newest files that are not later than `now`, by their stamps: the times in their names.
+
+        If the names have no stamps, read all files of the glob.
+        """
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
@@ -380,7 +383,10 @@ class FilesCollector:
         return replace(collected, source={"items": positions.get(None, source)})
 
     def _newest_items(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
-        """Return the files of the newest stamp that is not later than `now`, or all files of a glob without stamps."""
+        """Return the newest files that are not later than `now`, by their stamps: the times in their names.
+
+        If the names have no stamps, return all files of the glob.
+        """
         names = _names_of(unit)
         if not names.supplier:
             items = self.arrivals(unit).items

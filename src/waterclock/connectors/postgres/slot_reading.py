@@ -35,9 +35,10 @@ _MARGIN = 1.25
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """A range of commit positions `[low, high)`. `newest` is the latest commit time before it.
+    """A range of commit positions `[low, high)`. `newest` is the latest commit time before the range.
 
-    `clock` is the server's time after `high`. A later commit time is from a clock that has been set back since.
+    `clock` is the server's time, read after `high`. A commit time later than `clock` was recorded before the server's
+    clock was set back.
     """
 
     low: int

@@ -23,7 +23,10 @@ class FlatResolver:
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
 
     def resolve(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
-        """Return the joins of FLAT(name), which a query has at `span`; None if it is invalid, which is reported."""
+        """Return the joins of FLAT(name), or None if the FLAT is invalid. Its errors are reported.
+
+        `span` is the place of the FLAT in a query. An error about a declared column has the place of the column.
+        """
         flat = self.find(name, is_exact=is_exact)
         self.errors.extend(self._locate_error(copy(error), span) for error in self._found[name, is_exact][1])
         return flat

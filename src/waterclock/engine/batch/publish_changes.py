@@ -49,12 +49,15 @@ class _ChangedSlices:
 def changed_rows(
     work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
-    """Return the rows to upsert and (marked by `deleted_column_of`) to delete, and whether they are all rows.
+    """Return the rows to upsert and to delete, and whether all current rows are upserted.
 
-    They are all rows at the first delivery, if the destination lost its newest delivery, and if the state of that
-    delivery is not kept any more. Cost: the state is read once, and so are the slices committed since the last
-    delivery. The rows of their keys are upserted even if nothing changed. If these slices do not suffice (rules on all
-    delivered rows, other keys, a missing slice), two whole states are compared: two joins on the keys.
+    The column `deleted_column_of` marks the rows to delete. All rows are upserted in these cases: for the first
+    delivery, for `recompute`, and if the destination lost its newest delivery, if the state of that delivery is no
+    longer kept, or if a publish with a column list was changed since.
+
+    Cost: the state is read once, and so are the slices committed since the last delivery. The rows of their keys are
+    upserted even if nothing changed. Two whole states are compared, with two joins on the keys, if the slices do not
+    suffice. Examples: a slice is missing, a rule needs all delivered rows, or the source has other keys.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

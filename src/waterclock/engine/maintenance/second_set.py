@@ -234,7 +234,10 @@ def plan_second_set(
 
 
 def link_unmakeable_labels(live: RunContext, cut: Cut, work: RunContext) -> None:
-    """Link the slices of labels that cannot be made again into the second set, and record the labels in `cut.kept`."""
+    """Link the live slices of labels that cannot be made again into the rebuilt tables (the second set).
+
+    The labels are recorded in `cut.kept`.
+    """
     for name, labels in second_set_runner(live, cut, work).find_unmakeable_labels().items():
         if pieces := [each for each in cut.held[name] if each.result.label in labels]:
             cut.kept[name] = frozenset(each.result.label for each in pieces)

@@ -198,7 +198,10 @@ def _find_unequal(
 
 
 def _ignored_columns(before: ComparedSide, after: ComparedSide, options: ComparisonOptions) -> frozenset[str]:
-    """Return the folded names of columns that are not compared: those of the options, and HIDDEN ones."""
+    """Return the names (see `fold_case`) of columns that are not compared.
+
+    These are the columns that the options exclude, and HIDDEN columns that are no keys.
+    """
     key = {*map(fold_case, options.key or after.table.keys)}
     hidden = {*map(fold_case, (*before.table.hidden_columns, *after.table.hidden_columns))}
     return frozenset({*map(fold_case, options.ignored)} | hidden - key)

@@ -23,7 +23,10 @@ def find_viewed_table(flow: Flow, name: str) -> str | None:
 
 
 def table_of_closed_view(flow: Flow, name: str) -> str:
-    """Return the table of a `<table>_view` without open windows. Any other name is returned unchanged."""
+    """Return the table of a `<table>_view` if the table has no open-windows table.
+
+    Any other name is returned unchanged.
+    """
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return name if table is None or open_windows_table(flow, table) is not None else table
 

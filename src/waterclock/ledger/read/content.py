@@ -106,7 +106,7 @@ def running_contents(rows: Sequence[AnyRow]) -> Sums:
 
 
 def content_between(sums: Sums, first: int, last: int) -> str:
-    """Return the content of the slices from position `first` up to `last`."""
+    """Return the content (a sum of hashes) of the slices at the positions `first` to `last - 1`."""
     highs, lows = sums
     return content_text(highs[last] - highs[first], lows[last] - lows[first])
 

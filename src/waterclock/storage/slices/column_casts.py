@@ -309,7 +309,10 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
 
 
 def _input_columns(frame: DataFrame, plan: _ColumnPlan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the names of the input columns in the frame, and SQL for the hidden columns to add to it."""
+    """Map each received column to the frame's column with its original values, and return SQL for internal columns.
+
+    Internal columns keep original values, and mark the values that cannot be cast (`loose`).
+    """
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
     received = [name for name in frame.columns if name != TIMELABEL and not name.startswith(INTERNAL_PREFIX)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
