@@ -18,8 +18,9 @@ from waterclock.errors import WaterclockError
 NAMES = [function.__name__ for functions in COMMANDS.values() for function in functions]
 HEAVY = ("pyspark", "sqlalchemy", "alembic", "sqlglot", "deltalake", "pyarrow", "pydantic", "rich")
 IMPORTED = """
-import sys
+import functools, sys, typer.main
 from waterclock.cli.app import main
+typer.main.get_command = functools.cache(typer.main.get_command)  # built anew by each of some fifty commands
 for command in {commands!r}:
     main(command)
 print("|" + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}})), file=sys.stderr)
