@@ -43,7 +43,7 @@ _LIMITS = {
 FUNCTIONS = frozenset(
     "abs avg char coalesce concat concat_ws count cume_dist current_date current_time current_timestamp "
     "date datetime dense_rank first_value format glob "
-    "group_concat hex ifnull iif instr json_array_length json_extract json_type json_valid julianday lag last_value "
+    "group_concat hex ifnull instr json_array_length json_extract json_type json_valid julianday lag last_value "
     "lead length like lower ltrim max min nth_value ntile nullif percent_rank printf quote rank replace round "
     "row_number rtrim sign strftime string_agg substr substring sum time total trim typeof unicode unixepoch "
     "upper -> ->>".split()
