@@ -108,7 +108,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class RevertTarget:
-    """The revision that a label becomes again (`to`), and the current one (`since`), each by its claim."""
+    """The revision that a label is reverted to (`to`), and its current revision (`since`), each by its claim."""
 
     to: int
     since: int
@@ -179,10 +179,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first."""
+    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first.
+
+    `is_fresh`: its newest label is a new window that nobody requested, and not an old one. Fresh groups go before
+    backfills and restatements.
+    """
 
     table: str
     batches: tuple[Batch, ...]
+    is_fresh: bool = False
 
     @property
     def verb(self) -> str | None:

@@ -296,7 +296,7 @@ class TestOrder:
     def test_labels_by_data_time_share_a_claim_up_to_a_month(self) -> None:
         later = at("2013-03-01")
         found = plan(flow(A), EMPTY, later, PlanRequest(group_cap=366))
-        assert [len(group.batches) for group in found.groups] == [31, 28]
+        assert [len(group.batches) for group in found.groups] == [28, 31], "the newest labels go first"
         arrived = collect("a", batching=Batching.ARRIVAL_TIME)
         assert [
             len(group.batches) for group in plan(flow(arrived), EMPTY, later, PlanRequest(group_cap=366)).groups

@@ -51,7 +51,8 @@ class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
     `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events
-    as lines of JSON. `at_most`: how many labels may be made again because inputs were restated.
+    as lines of JSON. `at_most`: how many labels may be made again because inputs were restated. With
+    `newest_first`, the newest labels run first.
     """
 
     command: str
@@ -63,6 +64,7 @@ class RunOptions:
     watch_seconds: int | None = None
     threads: int | None = None
     at_most: int | None = None
+    newest_first: bool = False
     is_json: bool = False
     is_for_query: bool = False
     servers: RunServers = field(default_factory=RunServers)
@@ -282,7 +284,9 @@ def _build_runner(work: RunContext, asked: RunOptions, stop: threading.Event) ->
         labels=asked.labels,
         force=asked.force,
         at_most=asked.at_most,
+        newest_first=asked.newest_first,
         waits=not is_watch,
+        follows_clock=is_watch,
         stop=stop,
     )
 

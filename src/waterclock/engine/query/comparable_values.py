@@ -40,7 +40,7 @@ _BINARY = "UTF8_BINARY"
 
 
 def is_number(kind: DataType) -> bool:
-    """Return whether values of a type have a difference."""
+    """Return whether a type is numeric, so that the difference of two values can be computed."""
     return isinstance(kind, NumericType)
 
 
