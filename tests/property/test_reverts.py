@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-DAYS, STEPS, KEYS = 3, 6, 4
+DAYS, STEPS, KEYS = 2, 4, 3
 NOW = day(DAYS + 1)
 FLOW = """
 COLLECT raw.o PARTITIONED (k BIGINT KEY, v BIGINT, at TIMESTAMP) FROM shop.o EVERY DAY BY DATA TIME at;
