@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from waterclock.ledger.ledger_errors import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
+from waterclock.ledger.store.erasure_tables import metadata
 from waterclock.ledger.store.instants import Instant, to_micros
-from waterclock.ledger.store.schema import metadata
 from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.store.texts import storable, written_json
 
@@ -30,6 +30,7 @@ _CURRENT_TABLES = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
     "offline_looks", "offline_measures", "offline_spans", "former_names",
+    "erasures", "erased_persons", "erasure_steps",
 )  # fmt: skip
 # by the sequence, since a rebuild records its claims long after it took their numbers
 _NEW_CLAIMS = "claim IN (SELECT number FROM claims WHERE claimed_sequence > :sequence)"

@@ -1,0 +1,129 @@
+"""Persons are erased from tables of every mode, killed at every step, and never come back; the others stay."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.keys import DECLARED, VARIABLES
+from tests.tiny import Tiny, day, described
+from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
+from waterclock.engine.erasing.request import build_request
+from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+FLOW = (
+    DECLARED
+    + """
+COLLECT raw.orders PARTITIONED (id BIGINT, buyer BIGINT SUBJECT customer, at TIMESTAMP, amount BIGINT)
+  FROM shop.orders EVERY DAY BY DATA TIME at LOOKBACK 2 DAYS EXPECT amount >= 0 AS positive ELSE QUARANTINE;
+COLLECT raw.customers (id BIGINT KEY SUBJECT customer, name STRING) FROM shop.customers EVERY DAY;
+TRANSFORM marts.sold AS SELECT buyer AS client, id, amount FROM raw.orders;
+TRANSFORM marts.newest (id BIGINT KEY, client BIGINT, amount BIGINT, at TIMESTAMP) MERGE ORDER BY at
+AS SELECT id % 3 AS id, buyer AS client, amount, at FROM raw.orders;
+TRANSFORM marts.past (client BIGINT KEY, amount BIGINT, at TIMESTAMP) TEMPORAL AT at
+AS SELECT buyer AS client, amount, at FROM raw.orders;
+TRANSFORM marts.known AS SELECT client, count(*) AS n FROM marts.newest GROUP BY client;
+TRANSFORM marts.sums PARTITIONED AS SELECT count(*) AS n, sum(amount) AS total FROM raw.orders;
+PUBLISH marts.sold TO out.sold;
+"""
+)
+TABLES = ("raw.orders", "raw.customers", "marts.sold", "marts.newest", "marts.past", "marts.known")
+ERASED, OTHER = 4242420042, 4242420043
+WHO = (ERASED, OTHER, 7)
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+def project(root: Path, spark: SparkSession, *, without: tuple[int, ...] = ()) -> Tiny:
+    """Return a project with orders of two days and three persons; some of them never ordered."""
+    tiny = Tiny(root, spark)
+    tiny.declare(FLOW)
+    numbers = itertools.count()
+    rows = [
+        (number, who, f"2020-01-{of_day:02d} 10:00:{number:02d}", -1 if number % 5 == 4 else 10 + number)
+        for of_day in (1, 2)
+        for who in WHO
+        for number in (next(numbers),)
+    ]
+    tiny.source("orders", "id INT, buyer INT, at TEXT, amount INT", [row for row in rows if row[1] not in without])
+    tiny.source("customers", "id INT, name TEXT", [(who, f"name of {who}") for who in WHO if who not in without])
+    return tiny
+
+
+def run(tiny: Tiny, until: int = 3) -> None:
+    outcome = tiny.run(day(until))
+    assert not outcome.failed, described(outcome)
+
+
+def erased(tiny: Tiny, *values: int, continues: bool = False) -> ErasureResult:
+    with tiny.opened() as work:
+        request = build_request(work, "customer", [str(value) for value in values])
+        return erase(work, plan_erasure(work, request, continues=continues), why="on request")
+
+
+def content(tiny: Tiny) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: sorted(tiny.rows(f"SELECT * FROM {name}"), key=repr) for name in TABLES}
+
+
+def places_with(tiny: Tiny, value: int) -> Iterator[str]:
+    """Yield the files below the storage that contain a value: in rows and bounds of Parquet files, or as text."""
+    for path in sorted((tiny.root / tiny.storage).rglob("*")):
+        if path.is_dir() or path.name.startswith("ledger.db"):
+            continue
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path) as parquet:
+                text = str(parquet.read().to_pylist()) + str(
+                    [
+                        parquet.metadata.row_group(group).column(column).statistics
+                        for group in range(parquet.metadata.num_row_groups)
+                        for column in range(parquet.metadata.num_columns)
+                    ]
+                )
+        else:
+            text = path.read_bytes().decode("latin-1")
+        if str(value) in text:
+            yield str(path.relative_to(tiny.root / tiny.storage))
+
+
+def found(tiny: Tiny, value: int) -> list[str]:
+    with tiny.opened() as work:
+        request = build_request(work, "customer", [str(value)])
+        tables = searched_tables(work, request)
+        return [table.name for table in tables if not search_table(work, request, table).is_empty]
+
+
+def test_a_person_is_erased_from_every_kind_of_table(tmp_path: Path, spark: SparkSession) -> None:
+    tiny, clean = project(tmp_path / "a", spark), project(tmp_path / "b", spark, without=(ERASED,))
+    run(tiny)
+    run(clean)
+    assert set(found(tiny, ERASED)) == {*TABLES, "out.sold"}
+    digests = {key: of for key, of in tiny.digests().items() if key[0] == "marts.sums"}
+    result = erased(tiny, ERASED)
+    assert content(tiny) == content(clean)
+    assert found(tiny, ERASED) == ["out.sold"]
+    assert {each.place for each in result.left} >= {"publish out.sold", "marts.sums"}
+    run(tiny)
+    assert content(tiny) == content(clean)
+    assert {key: of for key, of in tiny.digests().items() if key[0] == "marts.sums"} == digests, "a batch became stale"
+    assert not [row for row in tiny.delivered("SELECT * FROM sold") if ERASED in row]
+    assert [row for row in tiny.delivered("SELECT * FROM sold") if OTHER in row]
+    again = erased(tiny, ERASED, continues=True)
+    assert found(tiny, ERASED) == []
+    assert "publish out.sold" not in {each.place for each in again.left}
+    assert list(places_with(tiny, ERASED)) == []
