@@ -17,6 +17,7 @@ from itertools import compress, groupby, repeat
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
+from waterclock.connectors.files.erased_sizes import SizesByFile, earlier_sizes, read_sizes
 from waterclock.connectors.files.file_name_matching import Candidate, FileNaming, find, find_named, format_of, has_stamp
 from waterclock.connectors.files.files_by_stamp import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
@@ -25,6 +26,7 @@ from waterclock.files.filesystem import is_same_content, map_each
 from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
+_NO_SIZES: SizesByFile = {}
 _MOVED = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
@@ -224,14 +226,15 @@ def _missing_folder(root: Path, names: FileNaming) -> Iterator[Report]:
 
 
 def _find_archived(landing: Landing, names: FileNaming, wanted: Collection[str]) -> list[Item]:
-    return [
-        _build_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)
-    ]
+    found = find_named(landing.archive, names, landing.stamp_zone, wanted)
+    sizes = read_sizes(landing.archive) if found else {}
+    return [_build_item(one, is_archived=True, sizes=sizes) for one in found]
 
 
-def _build_item(one: Candidate, *, is_archived: bool) -> Item:
+def _build_item(one: Candidate, *, is_archived: bool, sizes: SizesByFile = _NO_SIZES) -> Item:
     found = one.stat()
-    return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
+    earlier = earlier_sizes(sizes, one.relative, found.size)
+    return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed, earlier_sizes=earlier)
 
 
 def _check_candidate(one: Candidate, names: FileNaming, landing: Landing, now: datetime) -> Report | None:
