@@ -27,6 +27,25 @@ class ErasureTable(AnswerPart):
     """The labels of held batches with rows."""
 
 
+class ErasureOriginals(AnswerPart):
+    """The originals of a collect with rows of the persons, before this command."""
+
+    table: str
+    files: int
+    rows: int
+
+
+class ErasureSearch(AnswerPart):
+    """The search of all files of the project for the persons' values, after the erasure."""
+
+    files: int
+    bytes: int
+    hits: int
+    """The number of values that were found."""
+    possible: int
+    """Short values and numbers that were found where they may mean something else."""
+
+
 class ErasureStep(AnswerPart):
     """A finished step of the erasure, of this command or of an earlier one that it continues."""
 
@@ -64,6 +83,9 @@ class ErasureAnswer(Answer):
     finished_at: Instant | None
     """The instant since which nothing is left; null while places are left."""
     tables: list[ErasureTable]
+    originals: list[ErasureOriginals]
+    search: ErasureSearch | None
+    """null with --dry-run."""
     steps: list[ErasureStep] = Field(default_factory=list)
     left: list[ErasureLeft]
     not_reached: list[str]

@@ -29,6 +29,7 @@ from waterclock.ledger.write import (
     claims,
     code_lineage,
     completion,
+    erased_texts,
     erasures,
     flow_declarations,
     offline,
@@ -137,6 +138,7 @@ class ErasureSection(Section):
     restore = DatabaseMethod(erasures.restore_erasures)
     record_step = DatabaseMethod(erasures.record_step)
     record_table = DatabaseMethod(erasures.record_erased_table)
+    redact_texts = DatabaseMethod(erased_texts.redact_texts)
     finish = DatabaseMethod(erasures.finish_erasure)
     list = DatabaseMethod(known_erasures.list_erasures)
 

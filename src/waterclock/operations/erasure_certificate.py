@@ -9,6 +9,7 @@ from waterclock.engine.erasing.erasing import ErasurePlan, ErasureResult
 
 if TYPE_CHECKING:
     from waterclock.json_models.erasing import ErasureAnswer
+    from waterclock.storage.search.byte_search import SearchResult
 
 NOT_REACHED = (
     "sources and landing folders",
@@ -48,6 +49,8 @@ def build_certificate(plan: ErasurePlan, result: ErasureResult | None = None) ->
             }
             for found in plan.tables
         ],
+        originals=[{"table": of.table, "files": of.touched, "rows": of.rows} for of in plan.originals if of.touched],
+        search=None if result is None else _describe_search(result.search),
         steps=[] if erasure is None else [{"step": step, "result": of} for step, of in erasure.steps.items()],
         left=[
             {"place": each.place, "why": each.why, "fix": each.fix}
@@ -55,6 +58,15 @@ def build_certificate(plan: ErasurePlan, result: ErasureResult | None = None) ->
         ],
         not_reached=list(NOT_REACHED),
     )
+
+
+def _describe_search(of: SearchResult) -> dict[str, int]:
+    return {
+        "files": of.files,
+        "bytes": of.bytes,
+        "hits": sum(hit.count for hit in of.hits),
+        "possible": sum(hit.count for hit in of.possible),
+    }
 
 
 def certificate_text(of: ErasureAnswer) -> str:
@@ -70,6 +82,11 @@ def _format(of: ErasureAnswer) -> Iterator[str]:
     yield "Done"
     for step in of.steps:
         yield f"  {step.step}: {', '.join(f'{count} {name}' for name, count in step.result.items()) or 'nothing'}"
+    if of.search is not None:
+        found = of.search
+        yield f"  search of all files: {found.hits} values in {found.files} files with {found.bytes} bytes"
+        if found.possible:
+            yield f"  {found.possible} numbers or short values there may be others"
     yield ""
     yield "Left"
     for each in of.left:

@@ -65,7 +65,7 @@ def run_erase(folder: Path, env: str | None, subject: str, keys: Sequence[str], 
             path = write_certificate(
                 work.lake.root, result.erasure.number, certificate.to_json(), certificate_text(certificate)
             )
-            export_ledger(work.ledger, work.lake.root, is_whole=True)
+            export_ledger(work.ledger, work.lake.root)
             for line in format_result(result, path):
                 to.print(line, soft_wrap=True)
     if options.is_json:

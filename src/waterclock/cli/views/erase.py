@@ -15,11 +15,14 @@ def format_plan(plan: ErasurePlan) -> Iterator[str]:
     """Yield the lines that show what an erasure would touch, and what it would leave."""
     request = plan.request
     yield f"{count_words(len(request.values), request.subject)}, with the key {request.key}:"
-    if all(found.is_empty for found in plan.tables):
+    if all(found.is_empty for found in plan.tables) and not any(of.touched for of in plan.originals):
         yield "  no rows are stored; the persons are kept out of later batches"
     for found in plan.tables:
         if not found.is_empty:
             yield f"  {found.table} ({', '.join(found.columns)}): {', '.join(_parts(found))}"
+    for of in plan.originals:
+        if of.touched:
+            yield f"  originals of {of.table}: {count_words(of.rows, 'row')} in {count_words(of.touched, 'file')}"
     yield "  older versions of these tables cannot be read any more"
     yield from _format_left(plan.left)
 

@@ -6,15 +6,17 @@ Each step may be repeated, and is recorded once it is done. A killed erasure con
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from waterclock.batches.erasures import Erasure
-from waterclock.engine.erasing.left_places import LeftPlace, find_left_places
+from waterclock.engine.erasing.left_places import LeftPlace, find_left_places, list_left_originals
+from waterclock.engine.erasing.originals import ErasedOriginals, erase_originals
+from waterclock.engine.erasing.proof import places_of_hits, search_project
 from waterclock.engine.erasing.purge import purge_storage, purge_table
 from waterclock.engine.erasing.request import ErasureRequest, hashes_under
 from waterclock.engine.erasing.search import TableSearch, search_table, searched_tables
 from waterclock.engine.erasing.slices import rewrite_table, slices_step, wait_for_claims
+from waterclock.engine.ledger_export import replace_exports
 from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, raise_all
@@ -23,6 +25,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger_errors import changed_declaration_error
 from waterclock.storage.erasure_files import write_erasure
+from waterclock.storage.search.byte_search import SearchResult
 
 STORAGE_STEP = "folders"
 
@@ -33,16 +36,18 @@ class ErasurePlan:
 
     request: ErasureRequest
     tables: tuple[TableSearch, ...]
+    originals: tuple[ErasedOriginals, ...]
     left: tuple[LeftPlace, ...]
     unfinished: Erasure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
-    """The recorded erasure with its steps, and the places that are left."""
+    """The recorded erasure with its steps, the places that are left, and the search of all files."""
 
     erasure: Erasure
-    left: tuple[LeftPlace, ...] = field(default=())
+    left: tuple[LeftPlace, ...]
+    search: SearchResult
 
 
 def plan_erasure(work: RunContext, request: ErasureRequest, *, continues: bool) -> ErasurePlan:
@@ -63,7 +68,9 @@ def plan_erasure(work: RunContext, request: ErasureRequest, *, continues: bool) 
         ]
     )
     found = tuple(search_table(work, request, table) for table in tables)
-    return ErasurePlan(request, found, find_left_places(work, request, found), unfinished)
+    originals = tuple(erase_originals(work, request, is_dry_run=True))
+    left = (*find_left_places(work, request, found), *list_left_originals(originals))
+    return ErasurePlan(request, found, originals, left, unfinished)
 
 
 def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
@@ -88,13 +95,31 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     wait_for_claims(work)  # batches that read the former slices
     for table in searched_tables(work, request):
         _purge(work, request, number, table)
-    erasures.record_step(number, STORAGE_STEP, purge_storage(work))
+    _add_to_step(work, number, STORAGE_STEP, purge_storage(work))
     fault("erase.purged")
+    originals = erase_originals(work, request)
+    for of in originals:
+        _add_to_step(work, number, f"originals of {of.table}", {"files": of.touched, "rows": of.rows})
+    fault("erase.originals")
+    texts = erasures.redact_texts(sorted(request.values))
+    _add_to_step(
+        work, number, "texts of the ledger", {"texts": texts, "exports": replace_exports(work.ledger, work.lake.root)}
+    )
+    fault("erase.texts")
     after = [search_table(work, request, table) for table in searched_tables(work, request)]
-    left = find_left_places(work, request, after)
+    left = (*find_left_places(work, request, after), *list_left_originals(originals))
+    search = search_project(work, request)
+    left += places_of_hits(work, search, left)
     if not left:
         erasures.finish(number, who=who)
-    return ErasureResult(_erasure(work, number), left)
+    return ErasureResult(_erasure(work, number), left, search)
+
+
+def _add_to_step(work: RunContext, number: int, step: str, counts: Mapping[str, int]) -> None:
+    """Record a step that is repeated when the erasure continues: its counts add up."""
+    before: Mapping[str, int] = _erasure(work, number).steps.get(step, {})
+    total = {name: count + before.get(name, 0) for name, count in counts.items()}
+    work.ledger.erasures.record_step(number, step, total)
 
 
 def _purge(work: RunContext, request: ErasureRequest, number: int, table: Table) -> None:
@@ -106,10 +131,7 @@ def _purge(work: RunContext, request: ErasureRequest, number: int, table: Table)
         return
     if _found_step(table) not in steps:
         work.ledger.erasures.record_step(number, _found_step(table), _counts(found))
-    removed = purge_table(work, table, found)
-    before: Mapping[str, Any] = steps.get(_purge_step(table), {})
-    total = {name: count + before.get(name, 0) for name, count in removed.items()}
-    work.ledger.erasures.record_step(number, _purge_step(table), total)
+    _add_to_step(work, number, _purge_step(table), purge_table(work, table, found))
 
 
 def _find_unfinished(work: RunContext, request: ErasureRequest, *, continues: bool) -> Erasure | None:

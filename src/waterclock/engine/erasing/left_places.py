@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from waterclock.engine.erasing.originals import ErasedOriginals
 from waterclock.engine.erasing.request import ErasureRequest
 from waterclock.engine.erasing.search import TableSearch
 from waterclock.engine.run_context import RunContext
@@ -13,6 +14,8 @@ from waterclock.flow.enums import Kind
 from waterclock.storage.lake import STAGE
 from waterclock.timelabel.label import label_of
 
+DELIVERY = "publish "
+"""The beginning of the name of a place that is a delivery."""
 _NO_DELETIONS = frozenset({"kafka"})
 
 
@@ -26,11 +29,10 @@ class LeftPlace:
 
 
 def find_left_places(work: RunContext, request: ErasureRequest, tables: Sequence[TableSearch]) -> tuple[LeftPlace, ...]:
-    """Return all places that stay. `tables` are the searches of all tables with columns of the subject."""
+    """Return the places that stay, apart from originals. `tables` are the searched tables of the subject."""
     return (
         *_list_held(tables),
         *_list_deliveries(work, tables),
-        *_list_originals(work, tables),
         *_list_unsearchable(work, request),
         *_list_undeclared(work),
         *_list_folders(work),
@@ -52,24 +54,23 @@ def _list_deliveries(work: RunContext, tables: Sequence[TableSearch]) -> Iterato
         kind = "" if destination is None else work.flow.connections[destination.connection].type
         if found.touched:
             why = f"{found.rows} rows are delivered; the destination keeps them until the next delivery"
-            yield LeftPlace(f"publish {found.table}", why, "`waterclock run` delivers without them")
+            yield LeftPlace(f"{DELIVERY}{found.table}", why, "`waterclock run` delivers without them")
         elif kind in _NO_DELETIONS and is_folder(entry_path(work.lake.folder(f"publish/{found.table}"))):
             why = f"rows that were delivered to {kind} cannot be removed there"
-            yield LeftPlace(f"publish {found.table}", why, "let them expire there")
+            yield LeftPlace(f"{DELIVERY}{found.table}", why, "let them expire there")
 
 
-def _list_originals(work: RunContext, tables: Sequence[TableSearch]) -> Iterator[LeftPlace]:
-    """Yield the folders with original files of collects, which are not rewritten."""
-    sources: dict[str, list[str]] = {}
-    for found in tables:
-        source = work.flow.tables[found.table].source
-        if source is not None:
-            sources.setdefault(source.unit.connection, []).append(found.table)
-    for connection, names in sources.items():
-        folder = entry_path(work.lake.root, "archive", connection)
-        if is_folder(folder):
-            why = f"originals of {', '.join(names)} are not rewritten; batches drop the rows when they read them"
-            yield LeftPlace(f"archive/{connection}", why, "remove the persons from these files")
+def list_left_originals(originals: Sequence[ErasedOriginals]) -> Iterator[LeftPlace]:
+    """Yield the originals that were not rewritten, or have rows that cannot be parsed."""
+    for of in originals:
+        if of.error:
+            yield LeftPlace(f"originals of {of.table}", of.error, "solve it, then repeat the command with --continue")
+        for each in of.files:
+            if each.problem:
+                yield LeftPlace(each.path, f"the original is not rewritten: {each.problem}", "rewrite it by hand")
+            elif each.unread:
+                why = f"{each.unread} rows cannot be parsed, so they cannot be searched"
+                yield LeftPlace(each.path, why, "check these rows by hand")
 
 
 def _list_unsearchable(work: RunContext, request: ErasureRequest) -> Iterator[LeftPlace]:
@@ -97,8 +98,3 @@ def _list_folders(work: RunContext) -> Iterator[LeftPlace]:
         if folders_in(root / name):
             why = "a running command uses it" if name == "views" else "an unfinished rebuild left it"
             yield LeftPlace(f"{name}/", why, "repeat the command with --continue later")
-    yield LeftPlace(
-        "texts of the ledger, its exports, log/ and spark/",
-        "errors and logs may quote values; they are not searched",
-        "remove log/, spark/ and old exports of the ledger",
-    )

@@ -95,7 +95,11 @@ def hold_table(work: RunContext, table: Table) -> Iterator[None]:
             kill_earlier_claim(work, table, before)
         yield
     finally:
-        work.ledger.maintenance.abandon_rebuild(table.name, claim, who=work.settings.who)
+        _release(work, table, claim)
+
+
+def _release(work: RunContext, table: Table, claim: int) -> None:
+    work.ledger.maintenance.abandon_rebuild(table.name, claim, who=work.settings.who)
 
 
 def _code_of(work: RunContext, table: Table, manifest: Manifest) -> str:
@@ -121,7 +125,7 @@ def _rewrite_group(
         )
     except BaseException:
         with suppress(WaterclockError):  # the first error is reported
-            work.ledger.maintenance.abandon_rebuild(table.name, claim, who=work.settings.who)
+            _release(work, table, claim)
         raise
     fault("erase.recorded")
     work.forget_schemas(table.name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,11 @@ import pytest
 
 from tests.keys import DECLARED, VARIABLES
 from tests.tiny import Tiny, day, described
+from waterclock.engine.erasing import slices
 from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
 from waterclock.engine.erasing.request import build_request
 from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 
@@ -50,10 +53,10 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def project(root: Path, spark: SparkSession, *, without: tuple[int, ...] = ()) -> Tiny:
+def project(root: Path, spark: SparkSession, *, without: tuple[int, ...] = (), flow: str = FLOW) -> Tiny:
     """Return a project with orders of two days and three persons; some of them never ordered."""
     tiny = Tiny(root, spark)
-    tiny.declare(FLOW)
+    tiny.declare(flow)
     numbers = itertools.count()
     rows = [
         (number, who, f"2020-01-{of_day:02d} 10:00:{number:02d}", -1 if number % 5 == 4 else 10 + number)
@@ -77,8 +80,8 @@ def erased(tiny: Tiny, *values: int, continues: bool = False) -> ErasureResult:
         return erase(work, plan_erasure(work, request, continues=continues), why="on request")
 
 
-def content(tiny: Tiny) -> dict[str, list[tuple[Any, ...]]]:
-    return {name: sorted(tiny.rows(f"SELECT * FROM {name}"), key=repr) for name in TABLES}
+def content(tiny: Tiny, tables: Iterable[str] = TABLES) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: sorted(tiny.rows(f"SELECT * FROM {name}"), key=repr) for name in tables}
 
 
 def places_with(tiny: Tiny, value: int) -> Iterator[str]:
@@ -126,4 +129,85 @@ def test_a_person_is_erased_from_every_kind_of_table(tmp_path: Path, spark: Spar
     again = erased(tiny, ERASED, continues=True)
     assert found(tiny, ERASED) == []
     assert "publish out.sold" not in {each.place for each in again.left}
+    assert list(places_with(tiny, ERASED)) == []
+
+
+SMALL = (
+    DECLARED
+    + """
+COLLECT raw.orders PARTITIONED (id BIGINT, buyer BIGINT SUBJECT customer, at TIMESTAMP, amount BIGINT)
+  FROM shop.orders EVERY DAY BY DATA TIME at LOOKBACK 2 DAYS EXPECT amount >= 0 AS positive ELSE QUARANTINE;
+TRANSFORM marts.newest (id BIGINT KEY, client BIGINT, amount BIGINT, at TIMESTAMP) MERGE ORDER BY at
+AS SELECT id % 3 AS id, buyer AS client, amount, at FROM raw.orders;
+"""
+)
+SMALL_TABLES = ("raw.orders", "marts.newest")
+POINTS = (
+    "erase.begun", "erase.stored", "erase.held", "erase.sealed", "erase.committed", "erase.recorded", "erase.rewritten",
+    "erase.slices_purged", "erase.files_purged", "erase.log_purged", "erase.purged", "erase.originals", "erase.texts",
+)  # fmt: skip
+
+
+class Killed(BaseException):
+    """The process ends here: nothing after it runs, in particular no pause ends."""
+
+
+@contextmanager
+def killed(point: str, monkeypatch: pytest.MonkeyPatch, nth: int = 1) -> Iterator[None]:
+    """End the block at the nth passing of a fault point, as kill -9 does."""
+    passed = itertools.count(1)
+
+    def strike(name: str) -> None:
+        if name == point and next(passed) == nth:
+            raise Killed
+
+    with monkeypatch.context() as patch, inject_faults(strike):
+        patch.setattr(slices, "_release", lambda *_: None)
+        try:
+            yield
+        except Killed:
+            return
+    pytest.fail(f"{point} was not passed")
+
+
+def maintain(tiny: Tiny, now: int = 3) -> None:
+    with tiny.opened() as work:
+        for each in find_maintenance(work, list(work.flow.tables), day(now)):
+            maintain_table(work, each, day(now))
+            assert not each.failed
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[Tiny, dict[str, Any]]:
+    """Return a project of which two days are done, and the content of one without the person."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in VARIABLES.items():
+            patch.setenv(name, value)
+        root = tmp_path_factory.mktemp("killed")
+        tiny, clean = project(root / "a", spark, flow=SMALL), project(root / "b", spark, flow=SMALL, without=(ERASED,))
+        run(tiny)
+        run(clean)
+        return tiny, content(clean, SMALL_TABLES)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_erasure_loses_nothing_and_continues(
+    point: str, prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the kill, runs and maintenance of other commands come first."""
+    tiny, expected = prepared[0].copied(tmp_path / "a"), prepared[1]
+    with killed(point, monkeypatch):
+        erased(tiny, ERASED)
+    run(tiny)
+    maintain(tiny)
+    others = [row for row in tiny.rows("SELECT id, buyer FROM raw.orders") if row[1] != ERASED]
+    assert sorted(others) == sorted((row[1], row[2]) for row in expected["raw.orders"])
+    with pytest.raises(WaterclockError, match="is not finished"):
+        erased(tiny, ERASED)
+    erased(tiny, ERASED, continues=True)
+    run(tiny)
+    maintain(tiny)
+    assert content(tiny, SMALL_TABLES) == expected
+    assert found(tiny, ERASED) == []
     assert list(places_with(tiny, ERASED)) == []
