@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.files.connector import FilesCollector
+from waterclock.connectors.interface import ChangeScanRequest, Mark
 from waterclock.connectors.original_erasure import OriginalEraser, OriginalErasure, Subjects
 from waterclock.faults import inject_faults
 from waterclock.flow.declarations import Column, Columns, Place, Value
+from waterclock.timelabel.window import Window
 
 HERE = Place("flows/test.dpl", 1, 1)
 QUICK = settings(max_examples=150, deadline=None)
@@ -447,3 +449,23 @@ def test_supplier_files_in_folders_of_dates(tmp_path: Path) -> None:
     path = archived(tmp_path, "shop/orders/2020/01/shop_orders_2020_01_02_03_04_05.csv", b"id\n42\n1\n")
     erase(tmp_path, "shop.orders", ["42"])
     assert path.read_bytes() == b"id\n1\n"
+
+
+def test_a_rewritten_file_has_not_changed_for_a_lookback(tmp_path: Path) -> None:
+    archived(tmp_path, "a_20130101120000.csv", b"id,at\n42,2013-01-01\n1,2013-01-01\n")
+    collector, unit = collector_of(tmp_path), unit_of("landing", "*.csv")
+    day = datetime(2013, 1, 1, tzinfo=UTC)
+    window = Window(day, day + timedelta(days=1))
+    spark: Any = None  # no file is new, so none is read
+
+    def scan(marks: dict[datetime, Mark]) -> Mark:
+        request = ChangeScanRequest("at", None, [window], marks)
+        found = collector.scan_changes(spark, unit, request, columns_of(id="BIGINT", at="TIMESTAMP"), "UTC")
+        assert found.changed == {}
+        return Mark(found.of_all)
+
+    before = scan({})
+    erase(tmp_path, "*.csv", ["42"])
+    after = scan({day: before})
+    assert after != before
+    scan({day: after})
