@@ -138,5 +138,6 @@ def test_a_file_in_a_bucket_keeps_its_arrival(tmp_path: Path) -> None:
     assert (done.removed, done.problem) == (1, "")
     assert gzip.decompress(read_bytes(archive / "in" / "a.csv.gz")) == b"id\n1\n"
     (after,) = collector.find(unit, [before.name])
-    assert (after.stamp, after.earlier_sizes) == (before.stamp, {before.size})
+    assert after.stamp == before.stamp
+    assert after.earlier_sizes == frozenset({before.size})
     assert not [each.path for each in files_below(archive) if each.path.endswith(".part")]

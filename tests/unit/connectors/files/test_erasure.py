@@ -156,7 +156,7 @@ FIELDS = st.one_of(st.sampled_from(["42", "7", "042", "", " 42", "x"]), st.text(
 def test_other_rows_of_any_csv_stay_to_the_byte(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     delimiter = data.draw(st.sampled_from(",;|\t"))
     rows = data.draw(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), max_size=8))
-    quoting = data.draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
+    quoting: Any = data.draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
     persons = data.draw(st.sets(st.sampled_from(["42", "7", "042", " 42", "x"])))
     compression = data.draw(st.sampled_from(["", ".gz", ".bz2", ".zst"]))
@@ -183,13 +183,15 @@ def compress(content: bytes, compression: str) -> bytes:
         with pa.CompressedOutputStream(sink, "zstd") as file:
             file.write(content)
         return bytes(sink.getvalue())
-    return {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[compression](content)
+    pack: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+    return pack[compression](content)
 
 
 def unpack(content: bytes, compression: str) -> bytes:
     if compression == ".zst":
         return bytes(pa.input_stream(pa.py_buffer(content), compression="zstd").read())
-    return {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}[compression](content)
+    open_up: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
+    return open_up[compression](content)
 
 
 # ---- JSON
@@ -356,7 +358,8 @@ def test_a_rewritten_file_is_known_by_its_size_at_the_collect(tmp_path: Path) ->
     erase(tmp_path, "*.csv", ["42"])
     erase(tmp_path, "*.csv", ["43"])
     (item,) = collector_of(tmp_path).find(unit_of("landing", "*.csv"), ["a.csv"])
-    assert (item.size, item.earlier_sizes) == (path.stat().st_size, {23, 14})
+    assert item.size == path.stat().st_size
+    assert item.earlier_sizes == frozenset({23, 14})
     path.write_bytes(b"id,v\n")
     (item,) = collector_of(tmp_path).find(unit_of("landing", "*.csv"), ["a.csv"])
     assert item.earlier_sizes == frozenset()
