@@ -96,7 +96,7 @@ def search_bytes(
 class ByteSearch:
     """A search for values in many files and texts."""
 
-    values: Sequence[str]
+    values: Sequence[str] = field(repr=False)
     columns: Collection[str]
     _hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     _possible: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ class ByteSearch:
     _bytes: int = 0
     _matcher: ValueMatcher = field(init=False)
     _parquet: ParquetSearch = field(init=False)
-    _all: frozenset[str] = field(init=False)
+    _all: frozenset[str] = field(init=False, repr=False)
     _folded: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
