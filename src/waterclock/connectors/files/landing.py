@@ -43,18 +43,26 @@ class Landing:
     settle_seconds: float = 0.0
 
 
-def list_items(landing: Landing, names: FileNaming, *, now: datetime, taken: Collection[str] = ()) -> Listing:
+def list_items(
+    landing: Landing,
+    names: FileNaming,
+    *,
+    now: datetime,
+    taken: Collection[str] = (),
+    sizes: SizesByFile = _NO_SIZES,
+) -> Listing:
     """List the complete files in the landing folder and in the archive, oldest first, and report skipped ones.
 
-    Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
-    name of an archived one but other content, it is reported, and the archived content is used.
+    Archived files named in `taken` are left out. `sizes` are those before erasures, for `Item.earlier_sizes`. `now` is
+    the real clock, for `settle_seconds`. If a new file has the name of an archived one but other content, it is
+    reported, and the archived content is used.
     Raises E804 if the landing folder does not exist.
     Cost: one walk of both folders. Of archived files named in `taken` only the names are read. Each process reads a new
     file once to check that it is complete (see `completeness`).
     """
     fresh = find(require_folder(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
-    found = _build_listing(landing, names, (fresh.candidates, archived), now=now, taken=taken)
+    found = _build_listing(landing, names, (fresh.candidates, archived), now=now, taken=taken, sizes=sizes)
     reports = (*fresh.reports, *found.reports)
     if not (found.items or reports or taken):
         reports = tuple(_missing_folder(landing.folder, names))
@@ -72,8 +80,9 @@ def list_between(
     Cost: a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob, of
     every file.
     """
+    sizes = read_sizes(landing.archive)
     if not names.supplier:
-        items = list_items(landing, names, now=now).items
+        items = list_items(landing, names, now=now, sizes=sizes).items
         after = [item for item in items if item.stamp >= span[1]]
         within = [item for item in items if span[0] <= item.stamp < span[1]]
         stamped = [has_stamp(names, item.name) for item in after]
@@ -88,7 +97,7 @@ def list_between(
     items = ()
     # the files of the span are one group, each later stamp is another
     for stamp, found in _group_files(streams, lambda stamp: stamp if stamp >= span[1] else span[0]):
-        added = _build_listing(landing, names, found, now=now).items
+        added = _build_listing(landing, names, found, now=now, sizes=sizes).items
         items += added
         if added and stamp >= span[1]:
             break
@@ -149,12 +158,13 @@ def _build_listing(
     *,
     now: datetime,
     taken: Collection[str] = (),
+    sizes: SizesByFile = _NO_SIZES,
 ) -> Listing:
     """Return the archived files and those new files that are complete, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
-    items = {name: _build_item(one, is_archived=True) for name, one in archived.items()}
+    items = {name: _build_item(one, is_archived=True, sizes=sizes) for name, one in archived.items()}
     gone = {one.name for one in fresh if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()

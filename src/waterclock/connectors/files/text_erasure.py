@@ -34,8 +34,12 @@ def edit_file(path: str, encoding: str, edit: EditText, sink: IO[bytes] | None) 
     with open_exact_text(path, encoding) as text:
         if sink is None:
             return edit(text.file, None)
+
+        def write(part: str) -> None:
+            sink.write(text.encode(part))
+
         sink.write(text.mark)
-        return edit(text.file, lambda part: sink.write(text.encode(part)) and None)
+        return edit(text.file, write)
 
 
 def csv_edit(path: str, reading: ReadOptions, columns: Columns, subjects: Subjects) -> EditText:

@@ -36,8 +36,8 @@ def erase_pages(
     """
     folder = unit_folder(entry_path(setting.archive), setting.name, unit)
     by_series: dict[str, list[str]] = {}
-    for path in sorted(file.path for file in files_below(folder) if file.path.endswith(_RECORDS)):
-        above, _, name = path.rpartition("/")
+    for inner in sorted(file.path for file in files_below(folder) if file.path.endswith(_RECORDS)):
+        above, _, name = inner.rpartition("/")
         by_series.setdefault(above, []).append(name)
     asked = {asked_member(at): name for at, name in enumerate(requested) if subjects.column_of(name) is not None}
     types = {**subjects.types, **{member: _type_of(subjects, name) for member, name in asked.items()}}

@@ -8,7 +8,9 @@ word, a possible one. Numbers in columns of numbers count only in columns of per
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -20,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -31,6 +34,8 @@ from waterclock.storage.search.parquet_search import ParquetSearch
 
 _CHUNK = 4 << 20
 _WORDS = re.compile(r"\w+")
+_NUMBER = re.compile(r"[-+.,0-9]*")
+_DELIMITERS = ",;\t|"
 _MOST_PLACES = 20
 _MOST_OF_A_DOCUMENT = 64 << 20
 MOST_UNPACKED = 1 << 40
@@ -91,7 +96,7 @@ def search_bytes(
 class ByteSearch:
     """A search for values in many files and texts."""
 
-    values: Sequence[str]
+    values: Sequence[str] = field(repr=False)
     columns: Collection[str]
     _hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     _possible: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -100,7 +105,7 @@ class ByteSearch:
     _bytes: int = 0
     _matcher: ValueMatcher = field(init=False)
     _parquet: ParquetSearch = field(init=False)
-    _all: frozenset[str] = field(init=False)
+    _all: frozenset[str] = field(init=False, repr=False)
     _folded: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -202,7 +207,7 @@ class ByteSearch:
     def _search_stream(self, path: str, chunks: Iterator[bytes], within: str, *, is_typed: bool = False) -> None:
         """Search a stream. Of one that is searched by its types too, only certain values are reported.
 
-        Possible values in JSON are decided by its members.
+        Possible values in JSON and CSV are decided by its members and columns.
         """
         kept = _KeptDocument()
         places = 0
@@ -218,7 +223,7 @@ class ByteSearch:
             places += 1
             offset = f"from byte {match.start}" if places <= _MOST_PLACES else "at other bytes"
             self._add(path, f"{within}, {offset}".removeprefix(", "), is_certain=True)
-        if count and not self._search_json(path, kept.content):
+        if count and not (self._search_json(path, kept.content) or self._search_csv(path, kept.content)):
             for start in doubtful:
                 self._add(path, f"{within}, from byte {start}".removeprefix(", "), is_certain=False)
             if count > len(doubtful):
@@ -275,6 +280,31 @@ class ByteSearch:
             self._add(path, f"member {where[1:]}", is_certain=True)
         elif any(match.needle.is_doubtful for match in self._matcher.find(value.encode("utf-8", "surrogatepass"))):
             self._add(path, f"member {where[1:]}", is_certain=False)
+
+    def _search_csv(self, path: str, content: bytes | None) -> bool:
+        """Search CSV by the columns of its header; return False for content without a column of persons."""
+        first, _, _ = (content or b"").partition(b"\n")
+        header = first.decode("utf-8-sig", "replace")
+        delimiter = max(_DELIMITERS, key=header.count)
+        names = next(csv.reader([header], delimiter=delimiter), [])
+        if content is None or not any(map(self._is_subject, names)):
+            return False
+        try:
+            for row in csv.reader(io.StringIO(content.decode("utf-8", "replace"), newline=""), delimiter=delimiter):
+                for name, value in zip_longest(names, row, fillvalue=""):
+                    self._search_field(path, name, value)
+        except csv.Error:
+            return False
+        return True
+
+    def _search_field(self, path: str, name: str, value: str) -> None:
+        if self._is_subject(name):
+            if value.strip() in self._all:
+                self._add(path, f"column {name}", is_certain=True)
+        elif not _NUMBER.fullmatch(value) and any(
+            match.needle.is_doubtful for match in self._matcher.find(value.encode("utf-8", "surrogatepass"))
+        ):
+            self._add(path, f"column {name}", is_certain=False)
 
     def _names_subject(self, name: str) -> bool:
         """Return whether a member belongs to a column of persons: it has its name, or contains it, as `max(id)`."""

@@ -189,7 +189,8 @@ class _WindowTable:
 
     def _hashes(self, windows: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
-            return (windows * _FACTORS[self._size]) >> windows.dtype.type(self._size * 8 - _BITS)
+            hashes: np.ndarray = (windows * _FACTORS[self._size]) >> windows.dtype.type(self._size * 8 - _BITS)
+        return hashes
 
 
 def _windows(text: bytes, size: int) -> list[bytes]:

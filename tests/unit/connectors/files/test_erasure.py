@@ -10,7 +10,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 
 from tests.systems import setting_of, unit_of
 from waterclock.connectors.files.connector import FilesCollector
+from waterclock.connectors.interface import ChangeScanRequest, Mark
 from waterclock.connectors.original_erasure import OriginalEraser, OriginalErasure, Subjects
 from waterclock.faults import inject_faults
 from waterclock.flow.declarations import Column, Columns, Place, Value
+from waterclock.timelabel.window import Window
 
 HERE = Place("flows/test.dpl", 1, 1)
 QUICK = settings(max_examples=150, deadline=None)
@@ -154,7 +156,7 @@ FIELDS = st.one_of(st.sampled_from(["42", "7", "042", "", " 42", "x"]), st.text(
 def test_other_rows_of_any_csv_stay_to_the_byte(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     delimiter = data.draw(st.sampled_from(",;|\t"))
     rows = data.draw(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), max_size=8))
-    quoting = data.draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
+    quoting: Any = data.draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
     persons = data.draw(st.sets(st.sampled_from(["42", "7", "042", " 42", "x"])))
     compression = data.draw(st.sampled_from(["", ".gz", ".bz2", ".zst"]))
@@ -181,13 +183,15 @@ def compress(content: bytes, compression: str) -> bytes:
         with pa.CompressedOutputStream(sink, "zstd") as file:
             file.write(content)
         return bytes(sink.getvalue())
-    return {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[compression](content)
+    pack: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+    return pack[compression](content)
 
 
 def unpack(content: bytes, compression: str) -> bytes:
     if compression == ".zst":
         return bytes(pa.input_stream(pa.py_buffer(content), compression="zstd").read())
-    return {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}[compression](content)
+    open_up: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
+    return open_up[compression](content)
 
 
 # ---- JSON
@@ -354,7 +358,8 @@ def test_a_rewritten_file_is_known_by_its_size_at_the_collect(tmp_path: Path) ->
     erase(tmp_path, "*.csv", ["42"])
     erase(tmp_path, "*.csv", ["43"])
     (item,) = collector_of(tmp_path).find(unit_of("landing", "*.csv"), ["a.csv"])
-    assert (item.size, item.earlier_sizes) == (path.stat().st_size, {23, 14})
+    assert item.size == path.stat().st_size
+    assert item.earlier_sizes == frozenset({23, 14})
     path.write_bytes(b"id,v\n")
     (item,) = collector_of(tmp_path).find(unit_of("landing", "*.csv"), ["a.csv"])
     assert item.earlier_sizes == frozenset()
@@ -447,3 +452,23 @@ def test_supplier_files_in_folders_of_dates(tmp_path: Path) -> None:
     path = archived(tmp_path, "shop/orders/2020/01/shop_orders_2020_01_02_03_04_05.csv", b"id\n42\n1\n")
     erase(tmp_path, "shop.orders", ["42"])
     assert path.read_bytes() == b"id\n1\n"
+
+
+def test_a_rewritten_file_has_not_changed_for_a_lookback(tmp_path: Path) -> None:
+    archived(tmp_path, "a_20130101120000.csv", b"id,at\n42,2013-01-01\n1,2013-01-01\n")
+    collector, unit = collector_of(tmp_path), unit_of("landing", "*.csv")
+    day = datetime(2013, 1, 1, tzinfo=UTC)
+    window = Window(day, day + timedelta(days=1))
+    spark: Any = None  # no file is new, so none is read
+
+    def scan(marks: dict[datetime, Mark]) -> Mark:
+        request = ChangeScanRequest("at", None, [window], marks)
+        found = collector.scan_changes(spark, unit, request, columns_of(id="BIGINT", at="TIMESTAMP"), "UTC")
+        assert found.changed == {}
+        return Mark(found.of_all)
+
+    before = scan({})
+    erase(tmp_path, "*.csv", ["42"])
+    after = scan({day: before})
+    assert after != before
+    scan({day: after})

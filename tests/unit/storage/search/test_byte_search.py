@@ -197,6 +197,18 @@ def test_a_number_in_json_is_decided_by_its_member(tmp_path: Path, document: Any
     assert (len(result.hits), len(result.possible)) == (2 * hits, 2 * possible)
 
 
+@pytest.mark.parametrize(
+    ("row", "hits", "possible"),
+    [("42,7,x", 1, 0), ("7,42,x", 0, 0), ('7,42,"of 42"', 0, 1), ("7,42", 0, 0), ('"42",42,"x\n42"', 1, 1)],
+)
+def test_a_number_in_a_csv_file_is_decided_by_its_column(tmp_path: Path, row: str, hits: int, possible: int) -> None:
+    for delimiter in ",;\t|":
+        text = f"Customer_ID,n,note\n1,1,a\n{row}\n".replace(",", delimiter)
+        (tmp_path / f"{ord(delimiter)}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    result = search(tmp_path, NUMBER)
+    assert (len(result.hits), len(result.possible)) == (4 * hits, 4 * possible)
+
+
 def test_a_number_in_other_texts_is_only_possible(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("customer 42 failed\nport 4200, 1.42, x42\n")
     result = search(tmp_path, NUMBER)

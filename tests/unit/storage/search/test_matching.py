@@ -47,7 +47,7 @@ def test_each_occurrence_of_each_value_is_found(values: list[str], data: st.Data
 def test_a_stream_in_chunks_is_searched_as_a_whole(values: list[str], filler: bytes, sizes: list[int]) -> None:
     content = b" ".join([filler, *(value.encode() for value in values), filler]) * 2
     matcher = ValueMatcher(values)
-    chunks = []
+    chunks: list[bytes] = []
     at = 0
     while at < len(content):
         size = sizes[len(chunks) % len(sizes)]
