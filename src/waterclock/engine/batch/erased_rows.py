@@ -37,10 +37,10 @@ def drop_erased_rows(attempt: GroupAttempt, claim: Claim, rows: DataFrame) -> Da
     with a column of the subject. Raises E464 if a key of an erasure is missing.
     """
     found = _erased_condition(attempt, claim, rows.columns)
-    return rows if found is None else rows.where(~F.coalesce(found, F.lit(value=False)))
+    return rows if found is None else rows.where(~found)  # it is never NULL
 
 
-def refuse_erased_rows(attempt: GroupAttempt, claim: Claim, manifest: Manifest) -> None:
+def require_no_erased_rows(attempt: GroupAttempt, claim: Claim, manifest: Manifest) -> None:
     """Raise E465 if a held slice contains rows of erased persons: its release would bring them back."""
     if not claim.erasures:
         return

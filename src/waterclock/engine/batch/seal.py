@@ -11,7 +11,7 @@ from waterclock.batches.records import Claim
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checked_rows import measures_to_write
-from waterclock.engine.batch.erased_rows import drop_erased_rows, refuse_erased_rows
+from waterclock.engine.batch.erased_rows import drop_erased_rows, require_no_erased_rows
 from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_rules
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
@@ -44,7 +44,7 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):
-            refuse_erased_rows(attempt, claim, attempt.held.manifest)
+            require_no_erased_rows(attempt, claim, attempt.held.manifest)
             recollect_past(work, table, attempt.held)
             return _group_of_links(seal_held_slice(work, table, attempt.held, claim))
     if table.kind is Kind.PUBLISH:

@@ -17,7 +17,7 @@ from waterclock.engine.erasing.request import ErasureRequest, hashes_under
 from waterclock.engine.erasing.search import TableSearch, search_table, searched_tables
 from waterclock.engine.erasing.slices import rewrite_table, slices_step, wait_for_claims
 from waterclock.engine.ledger_export import replace_exports
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, raise_all
 from waterclock.faults import fault
@@ -56,7 +56,7 @@ def plan_erasure(work: RunContext, request: ErasureRequest, *, continues: bool) 
     Raises E463 for an unfinished erasure of the same persons, or without one that is to be continued, E405 for a table
     whose changed declaration must be rebuilt first, E644 during a rebuild of all tables.
     """
-    refuse_during_rebuild(work, is_read_only=True)
+    require_no_running_rebuild(work, is_read_only=True)
     unfinished = _find_unfinished(work, request, continues=continues)
     differing = work.ledger.maintenance.differences(work.flow)
     tables = searched_tables(work, request)
@@ -75,7 +75,7 @@ def plan_erasure(work: RunContext, request: ErasureRequest, *, continues: bool) 
 
 def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     """Carry out an erasure, or continue the unfinished one of the plan. Raises the first error; it may be continued."""
-    refuse_during_rebuild(work)
+    require_no_running_rebuild(work)
     request, erasures, who = plan.request, work.ledger.erasures, work.settings.who
     number = (
         erasures.begin(request.subject, request.key, sorted(request.hashes), who=who, why=why)

@@ -103,10 +103,10 @@ def _find_connection(work: RunContext, keys: str | None) -> str:
     if keys in names:
         return keys
     declare = "CREATE CONNECTION pii TYPE keys OPTIONS (key.1 SECRET 'pii/1', current '1');"
-    if not names:
-        why, fix = "the flow has no connection of type keys", f"declare one: {declare}"
-    else:
-        why = f"the connections of type keys are {', '.join(names)}"
-        fix = f"add --keys {names[0]}" if keys is None else did_you_mean(keys, names, otherwise=f"--keys {names[0]}")
+    why, fix = "the flow has no connection of type keys", f"declare one: {declare}"
+    if names:
+        why, fix = f"the connections of type keys are {', '.join(names)}", f"add --keys {names[0]}"
+        if keys is not None:
+            fix = did_you_mean(keys, names) or fix
     what = "there is no key for the erasure" if keys is None else f"{keys} is no connection of type keys"
     raise WaterclockError("E461", what, why=why, fix=fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim
@@ -16,7 +16,7 @@ from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.erasing.request import ErasureRequest
 from waterclock.engine.erasing.search import TableSearch, TouchedSlice, search_table
 from waterclock.engine.maintenance.rebuild import build_rebuilt_claim, current_slices, identity_of_rebuild
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.maintenance.repair import kill_earlier_claim
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
@@ -35,15 +35,6 @@ from waterclock.storage.slices.manifest import Manifest, read_manifest
 
 _POLL_SECONDS = 0.5
 _MOST_TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class RewrittenTable:
-    """The rows that were removed from a table's current slices: stored rows, quarantined rows, labels."""
-
-    rows: int = 0
-    aside_rows: int = 0
-    labels: int = 0
 
 
 def slices_step(table: str) -> str:
@@ -109,7 +100,7 @@ def _code_of(work: RunContext, table: Table, manifest: Manifest) -> str:
 def _rewrite_group(
     work: RunContext, request: ErasureRequest, erasure: int, table: Table, group: Sequence[TouchedSlice]
 ) -> None:
-    refuse_during_rebuild(work)
+    require_no_running_rebuild(work)
     claim, before = _hold(work, table)
     fault("erase.held")
     try:

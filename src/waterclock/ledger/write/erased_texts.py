@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,6 +23,7 @@ from waterclock.ledger.store.schema import (
     revisions,
     tables,
 )
+from waterclock.ledger.store.sqlite import is_in_memory
 
 ERASED = "(erased)"
 # texts of errors: a number or a short value there is most probably the person's
@@ -29,6 +32,7 @@ _ERRORS = (batches.c.error, claims.c.error, messages.c.error, offline_looks.c.er
 _TEXTS = (accesses.c.query, accesses.c.refusal, closings.c.reason, closings.c.why, tables.c.paused_why)
 _JSON = (events.c.data, revisions.c.measures, revisions.c.source, alerts.c.trouble, alerts.c.told, messages.c.body)
 _DISTINCTIVE = 6  # characters of a value that is found wherever it stands
+_BUSY_MILLISECONDS = 60_000
 
 
 def redact_texts(database: LedgerDatabase, values: Sequence[str]) -> int:
@@ -54,7 +58,22 @@ def redact_texts(database: LedgerDatabase, values: Sequence[str]) -> int:
                         same = [key == getattr(row, key.name) for key in keys]
                         write.execute(sa.update(table).where(*same).values({column.name: redacted}))
                         changed += 1
+    _compact(database)
     return changed
+
+
+def _compact(database: LedgerDatabase) -> None:
+    """Write the file of a ledger in SQLite anew, since deleted texts stay in its free pages.
+
+    If another process uses the ledger for more than a minute, they stay, and the search of bytes reports them.
+    """
+    if database.url.get_backend_name() != "sqlite" or is_in_memory(database.url):
+        return
+    with closing(sqlite3.connect(str(database.url.database), isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+        with suppress(sqlite3.OperationalError):
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _pattern(values: Sequence[str]) -> re.Pattern[str] | None:

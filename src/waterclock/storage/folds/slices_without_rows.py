@@ -23,7 +23,7 @@ from waterclock.storage.slices.digest import digest_of_row
 from waterclock.storage.slices.manifest import DataFile, Manifest, seal
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.reseal import add_measures, measure_rows
-from waterclock.storage.slices.row_filter import ASIDE, INPUT, QUARANTINE, ROW
+from waterclock.storage.slices.row_filter import INPUT, QUARANTINE, QUARANTINE_DETAILS, ROW
 from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.timelabel.label import label_of
@@ -128,10 +128,11 @@ def _find_in_quarantine(folder: str, file: DataFile, persons: Persons) -> pa.Arr
     wanted = {table: {name.lower() for name in names} for table, names in persons.inputs.items()}
     wanted[""] = {name.lower() for name in persons.columns}
     with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
-        leaves = {field.name for field in parquet.schema_arrow.field(ASIDE).type}
-        rows = parquet.read(columns=[f"{ASIDE}.{ROW}", *([f"{ASIDE}.{INPUT}"] if INPUT in leaves else [])])
-    texts = pc.struct_field(rows.column(ASIDE), ROW).to_pylist()
-    inputs = pc.struct_field(rows.column(ASIDE), INPUT).to_pylist() if INPUT in leaves else [""] * len(texts)
+        leaves = {leaf.name for leaf in parquet.schema_arrow.field(QUARANTINE_DETAILS).type} & {ROW, INPUT}
+        rows = parquet.read(columns=[f"{QUARANTINE_DETAILS}.{leaf}" for leaf in sorted(leaves)])
+    details = rows.column(QUARANTINE_DETAILS)
+    texts = pc.struct_field(details, ROW).to_pylist()
+    inputs = pc.struct_field(details, INPUT).to_pylist() if INPUT in leaves else [""] * len(texts)
     found = [
         position
         for position, (text, read) in enumerate(zip(texts, inputs, strict=True))
@@ -168,13 +169,15 @@ def _copy(
         for column in persons.columns:
             if name := names.get(column.lower()):
                 is_person = F.col(quote_name(name)).cast("string").isin(sorted(persons.values))
-                kept = kept.where(~F.coalesce(is_person, F.lit(value=False)))
+                kept = kept.where(is_person.isNull() | ~is_person)
         kept.write.mode("overwrite").parquet(str(root / path))
     aside: tuple[DataFile, ...] = ()
     if manifest.aside:
         copy_without_rows(root, found.aside, f"{path}/{QUARANTINE}")
         aside = read_files(root, f"{path}/{QUARANTINE}")
     files = read_files(root, path, also=sort_by)
+    if not aside:
+        manifest = replace(manifest, aside_schema="", aside_rules=())
     return replace(
         manifest,
         claim=claim,
@@ -186,5 +189,4 @@ def _copy(
         digest=None,
         aside=aside,
         aside_digest=quarantine_digest(folder, aside),
-        **({} if aside else {"aside_schema": "", "aside_rules": ()}),
     )

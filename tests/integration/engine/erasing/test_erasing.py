@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from waterclock.engine.erasing import slices
 from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
 from waterclock.engine.erasing.request import build_request
 from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
 from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -146,6 +148,25 @@ POINTS = (
     "erase.begun", "erase.stored", "erase.held", "erase.sealed", "erase.committed", "erase.recorded", "erase.rewritten",
     "erase.slices_purged", "erase.files_purged", "erase.log_purged", "erase.purged", "erase.originals", "erase.texts",
 )  # fmt: skip
+
+
+def test_an_erased_person_never_comes_back(prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path) -> None:
+    """Neither by a recollect of the source, nor by late rows, nor by new ones, nor after the ledger is rebuilt."""
+    tiny = prepared[0].copied(tmp_path / "a")
+    erased(tiny, ERASED)
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("raw.orders", [day(1)], "recollect", who="ann")
+    run(tiny)
+    assert tiny.runs_of("raw.orders") > 2, "it was not collected again"
+    assert content(tiny, SMALL_TABLES) == prepared[1]
+    for path in (tiny.root / tiny.storage).glob("ledger*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    rebuild_ledger(tiny.load(), settings=tiny.settings)
+    tiny.shop(f"INSERT INTO orders VALUES (90, {ERASED}, '2020-01-03 10:00:00', 5), (91, 7, '2020-01-03 11:00:00', 6)")
+    tiny.shop(f"INSERT INTO orders VALUES (92, {ERASED}, '2020-01-02 10:00:00', 5), (93, 7, '2020-01-02 11:00:00', 6)")
+    run(tiny, 4)
+    assert found(tiny, ERASED) == []
+    assert {row[0] for row in tiny.rows("SELECT id FROM raw.orders")} >= {91, 93}
 
 
 class Killed(BaseException):

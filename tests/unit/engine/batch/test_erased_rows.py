@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from waterclock.batches.records import Claim
-from waterclock.engine.batch.erased_rows import drop_erased_rows, refuse_erased_rows
+from waterclock.engine.batch.erased_rows import drop_erased_rows, require_no_erased_rows
 
 
 class Untouched:
@@ -25,4 +25,4 @@ def test_without_erasures_neither_the_plan_nor_the_ledger_is_touched() -> None:
     attempt: Any = SimpleNamespace(work=work, table=Untouched(), spark=Untouched())
     rows: Any = SimpleNamespace(columns=["buyer"])
     assert drop_erased_rows(attempt, claim, rows) is rows
-    refuse_erased_rows(attempt, claim, Untouched())  # type: ignore[arg-type]
+    require_no_erased_rows(attempt, claim, Untouched())  # type: ignore[arg-type]
