@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from waterclock.ledger.store.instants import Instant
-from waterclock.ledger.store.schema import TEXT
-from waterclock.ledger.store.schema import metadata as metadata
+from waterclock.ledger.store.schema import TEXT, metadata
 
 erasures = sa.Table(
     "erasures",

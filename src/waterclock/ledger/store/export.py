@@ -18,9 +18,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.ledger.ledger_errors import unusable_export
-from waterclock.ledger.store import erasure_tables
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
+from waterclock.ledger.store.erasure_tables import erased_persons, erasure_steps, erasures
 from waterclock.ledger.store.instants import Instant, to_micros
+from waterclock.ledger.store.schema import metadata
 from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.store.texts import storable, written_json
 
@@ -30,7 +31,7 @@ _CURRENT_TABLES = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
     "offline_looks", "offline_measures", "offline_spans", "former_names",
-    "erasures", "erased_persons", "erasure_steps",
+    *(table.name for table in (erasures, erased_persons, erasure_steps)),
 )  # fmt: skip
 # by the sequence, since a rebuild records its claims long after it took their numbers
 _NEW_CLAIMS = "claim IN (SELECT number FROM claims WHERE claimed_sequence > :sequence)"
@@ -172,8 +173,8 @@ def _build_condition(name: str, head: ExportHead | None) -> tuple[str, dict[str,
 
 
 def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[str, Any]) -> Iterator[str]:
-    columns = [column.name for column in erasure_tables.metadata.tables[name].columns]
-    query = sa.select(*map(_convert_for_sqlite, erasure_tables.metadata.tables[name].columns))
+    columns = [column.name for column in metadata.tables[name].columns]
+    query = sa.select(*map(_convert_for_sqlite, metadata.tables[name].columns))
     if where:
         query = query.where(sa.text(where))
     yield _format_line({"table": name, "columns": columns})
@@ -233,7 +234,7 @@ def _is_new(name: str, row: dict[str, Any], seen: dict[str, set[Any]]) -> bool:
 
 def _insert_rows(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if rows:
-        columns = [column for column in erasure_tables.metadata.tables[name].columns if column.name in rows[0]]
+        columns = [column for column in metadata.tables[name].columns if column.name in rows[0]]
         listed = ", ".join(f'"{column.name}"' for column in columns)
         is_file = connection.dialect.name == "sqlite"
         values = ", ".join(f":{column.name}" if is_file else _value_sql(column) for column in columns)
