@@ -51,7 +51,8 @@ def run_erase(folder: Path, env: str | None, subject: str, keys: Sequence[str], 
     to = console(stderr=options.is_json)
     progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=options.is_json and not to.is_terminal)
     with open_workplace(project, listener=progress) as work:
-        apply_flow(work, work.real_now())
+        if not options.is_dry_run:
+            apply_flow(work, work.real_now())
         request = build_request(work, subject, values, options.keys)
         plan = plan_erasure(work, request, continues=options.continues)
         for line in format_plan(plan):

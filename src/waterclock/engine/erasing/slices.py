@@ -161,19 +161,16 @@ def _commit(
     built = replace(built, results=tuple(results))
     write_claim_record(folder, Claim(claim, built.request, built.at), built.results)
     new = {made.label: made for made in sealed}
-    manifests = [
-        new[piece.label] if piece.label in new else read_manifest(folder, piece.slice_path)
-        for piece in current_slices(work, table)
-        if piece.label in new or table.mode is not Mode.REPLACE or piece.slice_path
-    ]
+    pieces = current_slices(work, table)
+    shown = pieces[-1:] if table.mode is Mode.REPLACE else pieces  # older states exist as slices only
+    manifests = [new.get(piece.label) or read_manifest(folder, piece.slice_path) for piece in shown]
     identity = identity_of_rebuild(work, table, claim, sealed)
     if table.is_fold:
         version = commit_whole_state(
             folder, identity, state_from(spark, folder, manifests, table), sort_by=table.sort_by
         )
     else:
-        shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
-        version = rebuild_table_content(spark, folder, identity, shown, is_partitioned=table.is_partitioned)
+        version = rebuild_table_content(spark, folder, identity, manifests, is_partitioned=table.is_partitioned)
     return replace(built, results=tuple(replace(result, version=version) for result in built.results))
 
 
