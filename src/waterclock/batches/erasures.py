@@ -11,6 +11,8 @@ from typing import Any
 
 SEPARATOR = "/"
 """Separates subject and value in a hashed text. A subject's name cannot contain it."""
+COLUMNS = "columns of "
+"""The beginning of the name of a step that records the searched columns of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,12 @@ class Erasure:
     hashes: frozenset[str] = field(repr=False)
     finished_at: datetime | None = None
     steps: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """Map each table to its columns of the subject as they were declared when the persons were erased."""
+        found = {step: result for step, result in self.steps.items() if step.startswith(COLUMNS)}
+        return {step.removeprefix(COLUMNS): tuple(result["columns"]) for step, result in found.items()}
 
 
 def hash_of(key: bytes, subject: str, value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from waterclock.batches.erasures import COLUMNS
 from waterclock.engine.erasing.erasing import PAUSE, ErasurePlan, ErasureResult
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def build_certificate(plan: ErasurePlan, result: ErasureResult | None = None) ->
         steps=[
             {"step": step, "result": of}
             for step, of in ({} if erasure is None else erasure.steps).items()
-            if not step.startswith(PAUSE)
+            if not step.startswith((PAUSE, COLUMNS))
         ],
         left=[
             {"place": each.place, "why": each.why, "fix": each.fix}

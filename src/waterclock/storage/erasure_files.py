@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.erasures import Erasure
+from waterclock.batches.erasures import COLUMNS, Erasure
 from waterclock.files.filesystem import entry_path, make_folder, names_in, put_if_absent, read_json, replace_text
 
 FOLDER = "erasures"
@@ -26,6 +26,7 @@ def write_erasure(root: str, erasure: Erasure) -> None:
         "why": erasure.why,
         "at": erasure.at.isoformat(),
         "hashes": sorted(erasure.hashes),
+        "columns": {table: list(names) for table, names in erasure.columns.items()},
     }
     put_if_absent(folder / f"{erasure.number}{_RECORD}", json.dumps(record, indent=1))
 
@@ -57,4 +58,5 @@ def _parse(record: Mapping[str, Any]) -> Erasure:
         record["why"],
         datetime.fromisoformat(record["at"]),
         frozenset(record["hashes"]),
+        steps={f"{COLUMNS}{table}": {"columns": names} for table, names in record["columns"].items()},
     )

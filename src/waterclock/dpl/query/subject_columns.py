@@ -85,7 +85,8 @@ class _Search:
     def find_unsearchable(self) -> dict[str, str]:
         """Return the tables that read rows of persons, and have no column by which these are found."""
         flow, tables = self.lineage.flow, {table for table, _ in self.found}
-        touched, reasons = set(tables), dict[str, str]()
+        reasons = self._find_origins(tables)
+        touched = tables | set(reasons)
         before = -1
         while before != (before := len(touched)):
             for name, table in flow.tables.items():
@@ -96,6 +97,25 @@ class _Search:
                 computed = [column for column, made in self._trace(name) if any(map(self._is_found, made.inputs))]
                 why = f"{', '.join(computed)} is computed" if computed else "no column identifies the person"
                 reasons[name] = f"made from {', '.join(sources)}; {why}"
+        return reasons
+
+    def _find_origins(self, tables: set[str]) -> dict[str, str]:
+        """Return the tables from whose columns a column of the subject is computed, with all that these are made from."""
+        flow, reasons = self.lineage.flow, dict[str, str]()
+        for name in tables:
+            for column, made in self._trace(name):
+                if (name, column.lower()) not in self.found or _copied_columns(made):
+                    continue
+                for origin in made.inputs:
+                    if origin.table and origin.table not in tables:
+                        reasons.setdefault(origin.table, f"{name}.{column} is computed from its column {origin.column}")
+        waiting = list(reasons)
+        while waiting:
+            name = waiting.pop()
+            for read in flow.tables[name].reads if name in flow.tables else ():
+                if read.table not in tables and read.table not in reasons:
+                    reasons[read.table] = f"{name} is made from it, and {reasons[name]}"
+                    waiting.append(read.table)
         return reasons
 
     def _is_found(self, column: ColumnOf) -> bool:

@@ -41,7 +41,7 @@ def drop_erased_rows(attempt: GroupAttempt, claim: Claim, rows: DataFrame) -> Da
 
 
 def require_no_erased_rows(attempt: GroupAttempt, claim: Claim, manifest: Manifest) -> None:
-    """Raise E465 if a held slice contains rows of erased persons: its release would bring them back."""
+    """Raise E465 if a held or an earlier slice contains rows of erased persons: committing it would bring them back."""
     if not claim.erasures:
         return
     rows = frame_of_slices(attempt.spark, attempt.folder, [manifest])
@@ -52,8 +52,8 @@ def require_no_erased_rows(attempt: GroupAttempt, claim: Claim, manifest: Manife
             "E465",
             f"{where} contains rows of erased persons",
             where=where,
-            why="it was held before the erasure, and is released as it is",
-            fix=f"`waterclock retry {where}` makes it again without them",
+            why="it was sealed before the erasure, and would be committed as it is",
+            fix=f"`waterclock {'retry' if attempt.held else 'recompute'} {where}` makes it again without them",
         )
 
 
@@ -89,7 +89,8 @@ def _erased_condition(attempt: GroupAttempt, claim: Claim, columns: list[str]) -
     conditions: list[str] = []
     for erasure in recorded:
         known = subjects.get(erasure.subject)
-        wanted = {name.lower() for name in known.columns.get(attempt.table.name, ())} if known else set()
+        now = known.columns.get(attempt.table.name, ()) if known else ()
+        wanted = {name.lower() for name in (*now, *erasure.columns.get(attempt.table.name, ()))}
         named = [name for name in columns if name.lower() in wanted]
         if named and erasure.hashes:
             _require_key(work, erasure)

@@ -50,6 +50,8 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.adopted:
         with attempt.step("seal"):
+            for each in attempt.adopted:
+                require_no_erased_rows(attempt, claim, each.manifest)
             return _group_of_links(seal_adopted_slices(work, table, attempt.adopted, claim))
     if attempt.held is not None:
         with attempt.step("seal"):

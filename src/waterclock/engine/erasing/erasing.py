@@ -13,7 +13,7 @@ from waterclock.engine.erasing.left_places import LeftPlace, find_left_places, l
 from waterclock.engine.erasing.originals import ErasedOriginals, erase_originals
 from waterclock.engine.erasing.proof import places_of_hits, search_project
 from waterclock.engine.erasing.purge import purge_storage, purge_table
-from waterclock.engine.erasing.request import ErasureRequest, hashes_under
+from waterclock.engine.erasing.request import ErasureRequest, hashes_under, require_no_value
 from waterclock.engine.erasing.search import TableSearch, search_table, searched_tables
 from waterclock.engine.erasing.slices import rewrite_table, slices_step, wait_for_claims
 from waterclock.engine.ledger_export import replace_exports
@@ -79,8 +79,11 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     """Carry out an erasure, or continue the unfinished one of the plan. Raises the first error; it may be continued."""
     require_no_running_rebuild(work)
     request, erasures, who = plan.request, work.ledger.erasures, work.settings.who
+    require_no_value(request, why)
     number = (
-        erasures.begin(request.subject, request.key, sorted(request.hashes), who=who, why=why)
+        erasures.begin(
+            request.subject, request.key, sorted(request.hashes), request.columns.columns, who=who, why=why
+        )
         if plan.unfinished is None
         else plan.unfinished.number
     )

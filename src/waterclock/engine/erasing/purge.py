@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from waterclock.engine.erasing.search import TableSearch
 from waterclock.engine.erasing.slices import hold_table
+from waterclock.engine.maintenance.rebuild import current_slices
 from waterclock.engine.maintenance.second_set import PLACE
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.shared_rows import FOLDER as VIEWS
@@ -28,14 +29,18 @@ def purge_table(work: RunContext, table: Table, found: TableSearch) -> dict[str,
     """
     folder = work.folder(table)
     with hold_table(work, table):
-        for leaf in found.older:
+        # a batch may have ended, or its rows may have been held, between the search and the pause
+        needed = {piece.slice_path for piece in current_slices(work, table)}
+        held = {claim for _, claim in work.ledger.reads.held_labels(table.name).items()}
+        older = [leaf for leaf in found.older if leaf.path not in needed and leaf.claim not in held]
+        for leaf in older:
             remove(folder, leaf)
         fault("erase.slices_purged")
         ended = work.ledger.maintenance.known_claims(table.name)
         left = [leaf for leaf in list_slice_folders(folder) if not leaf.is_sealed and leaf.claim in ended]
         for leaf in left:
             remove(folder, leaf)
-        removed = {"older slices": len(found.older), "rows in older slices": found.older_rows, "incomplete": len(left)}
+        removed = {"older slices": len(older), "rows in older slices": found.older_rows, "incomplete": len(left)}
         if table.kind is Kind.PUBLISH or not table_exists(folder):
             return removed
         files, unknown = purge_files(folder, work.real_now() - _UNKNOWN_FILES_KEPT)

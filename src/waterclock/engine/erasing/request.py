@@ -17,6 +17,9 @@ from waterclock.similar_names import did_you_mean
 from waterclock.storage.folds.slices_without_rows import Persons
 
 
+_DISTINCTIVE = 6  # characters of a value that is no other number or word by chance
+
+
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
     """The persons to erase. `values` are the texts of their values, `key` names the secret key of `hashes`."""
@@ -66,6 +69,17 @@ def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) ->
         if secret is None
         else frozenset(hash_of(secret.hash, request.subject, value) for value in request.values)
     )
+
+
+def require_no_value(request: ErasureRequest, why: str) -> None:
+    """Raise E462 if a reason contains the value of a person: it is recorded, and would stay."""
+    if any(len(value) >= _DISTINCTIVE and value.lower() in why.lower() for value in request.values):
+        raise WaterclockError(
+            "E462",
+            "the reason contains the value of a person",
+            why="it is recorded with the erasure, so the value would stay there",
+            fix='write it without the value: --because "request of 3 May"',
+        )
 
 
 def _parse_values(flow: Flow, subject: str, values: Collection[str]) -> frozenset[str]:

@@ -28,7 +28,7 @@ from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.folds.older_states import state_from
-from waterclock.storage.folds.slices_without_rows import seal_without_rows
+from waterclock.storage.folds.slices_without_rows import Persons, seal_without_rows
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.schema_types import schema_text, widen_schema
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -176,10 +176,10 @@ def _commit(
 
 def _build_result(work: RunContext, request: ErasureRequest, touched: TouchedSlice, made: Manifest) -> BatchResult:
     """Return the result of a label: its former measures without values of persons, and the new rows."""
-    piece = touched.piece
+    piece, table = touched.piece, work.flow.tables[touched.piece.table]
     attempt = work.ledger.past.audit(piece.table, piece.label).current
     revision = None if attempt is None else attempt.revision
-    measures = {} if revision is None else dict(_without_values(revision.measures, request.values))
+    measures = {} if revision is None else _without_persons(revision.measures, request.persons(table.name))
     kept = int(measures.pop(QUARANTINED, 0) or 0) - touched.found.aside_rows
     if made.aside and kept > 0:
         measures[QUARANTINED] = kept
@@ -195,6 +195,22 @@ def _build_result(work: RunContext, request: ErasureRequest, touched: TouchedSli
         measures=measures,
         source=made.source if revision is None else revision.source,
     )
+
+
+def _without_persons(measures: Mapping[str, Any], persons: Persons) -> dict[str, Any]:
+    """Return measures without values of persons.
+
+    A number is taken for a person's value only in a measure that names a column of the subject, such as
+    `max(customer_id)`. Others are counts.
+    """
+    texts = frozenset(value for value in persons.values if not value.removeprefix("-").isdecimal())
+    found = {}
+    for name, value in measures.items():
+        is_of_persons = any(column.lower() in name.lower() for column in persons.columns)
+        values = persons.values if is_of_persons else texts
+        if not _is_value(value, values):
+            found[name] = _without_values(value, values)
+    return found
 
 
 def _without_values(of: Any, values: frozenset[str]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.erasures import Erasure
+from waterclock.batches.erasures import COLUMNS, Erasure
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import BatchResult
 from waterclock.flow.enums import FOLDS, Mode
@@ -54,14 +54,24 @@ _FORGET_OFFLINE = (
 )
 
 
-def begin_erasure(
-    database: LedgerDatabase, subject: str, key: str, hashes: Sequence[str], *, who: str, why: str
+def begin_erasure(  # noqa: PLR0913 - each argument is a fact of the erasure
+    database: LedgerDatabase,
+    subject: str,
+    key: str,
+    hashes: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
+    *,
+    who: str,
+    why: str,
 ) -> int:
-    """Record an erasure and return its number. Claims that are taken from now on drop the rows of these persons."""
+    """Record an erasure and return its number. Claims that are taken from now on drop the rows of these persons.
+
+    `columns` are the subject's columns of each table. They are recorded, so that a changed flow brings nobody back.
+    """
     with database.write() as write:
         number = write.erasures + 1
         row = {"number": number, "subject": subject, "key_name": key, "who": who, "why": why, "at": write.at}
-        _add(write, row | {"finished_at": None}, hashes)
+        _add(write, row | {"finished_at": None}, hashes, columns)
         write.execute(_SET_LAST, {"last": number})
         data = {"number": number, "subject": subject, "persons": len(hashes), "why": why}
         write.log("erasure began", who=who, data=data)
@@ -75,7 +85,7 @@ def restore_erasures(database: LedgerDatabase, known: Sequence[Erasure]) -> int:
         new = [each for each in known if each.number not in numbers]
         for each in new:
             row = {"number": each.number, "subject": each.subject, "key_name": each.key, "who": each.who}
-            _add(write, row | {"why": each.why, "at": each.at, "finished_at": None}, sorted(each.hashes))
+            _add(write, row | {"why": each.why, "at": each.at, "finished_at": None}, sorted(each.hashes), each.columns)
         write.execute(_SET_LAST, {"last": max([write.erasures, *(each.number for each in known)])})
         return len(new)
 
@@ -142,9 +152,13 @@ def _changed_spans(row: AnyRow, results: Sequence[BatchResult]) -> IntervalSet:
     return IntervalSet.from_intervals([(first, max(each.end for each in results))])
 
 
-def _add(write: Write, row: Mapping[str, Any], hashes: Sequence[str]) -> None:
+def _add(
+    write: Write, row: Mapping[str, Any], hashes: Sequence[str], columns: Mapping[str, Sequence[str]]
+) -> None:
     write.execute(_ADD, dict(row))
     write.execute_each(_ADD_PERSONS, [{"erasure": row["number"], "hash": each} for each in hashes])
+    for table, names in columns.items():
+        _record_step(write, row["number"], f"{COLUMNS}{table}", {"columns": list(names)})
 
 
 def _record_step(write: Write, number: int, step: str, result: Mapping[str, Any]) -> None:

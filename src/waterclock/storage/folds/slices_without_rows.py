@@ -124,7 +124,11 @@ def _find_in_file(folder: str, file: DataFile, persons: Persons) -> pa.Array:
 
 
 def _find_in_quarantine(folder: str, file: DataFile, persons: Persons) -> pa.Array:
-    """Return the positions of persons' quarantined rows, which are stored as JSON."""
+    """Return the positions of persons' quarantined rows: by the typed columns, and by the row as it came, in JSON.
+
+    The JSON may contain the value in another form, such as `042`, or only the raw line.
+    """
+    typed = set(_find_in_file(folder, file, persons).to_pylist())
     wanted = {table: {name.lower() for name in names} for table, names in persons.inputs.items()}
     wanted[""] = {name.lower() for name in persons.columns}
     with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
@@ -136,7 +140,7 @@ def _find_in_quarantine(folder: str, file: DataFile, persons: Persons) -> pa.Arr
     found = [
         position
         for position, (text, read) in enumerate(zip(texts, inputs, strict=True))
-        if text and _is_of_person(json.loads(text), wanted.get(read or "", ()), persons.values)
+        if position in typed or (text and _is_of_person(json.loads(text), wanted.get(read or "", ()), persons.values))
     ]
     return pa.array(found, pa.int64())
 

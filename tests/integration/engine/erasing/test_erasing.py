@@ -169,6 +169,43 @@ def test_an_erased_person_never_comes_back(prepared: tuple[Tiny, dict[str, Any]]
     assert {row[0] for row in tiny.rows("SELECT id FROM raw.orders")} >= {91, 93}
 
 
+def test_a_flow_without_the_subject_brings_nobody_back(
+    prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path, spark: SparkSession
+) -> None:
+    """The columns are recorded with the erasure, also in the storage, from which a lost ledger is rebuilt."""
+    tiny = prepared[0].copied(tmp_path / "a")
+    erased(tiny, ERASED)
+    tiny.declare(SMALL.replace(" SUBJECT customer", ""))
+    for path in (tiny.root / tiny.storage).glob("ledger*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    rebuild_ledger(tiny.load(), settings=tiny.settings)
+    tiny.shop(f"INSERT INTO orders VALUES (90, {ERASED}, '2020-01-03 10:00:00', 5), (91, 7, '2020-01-03 11:00:00', 6)")
+    run(tiny, 4)
+    buyers = {row[0] for row in tiny.rows("SELECT buyer FROM raw.orders WHERE timelabel = '20200103000000'")}
+    assert buyers == {7}
+    assert ERASED not in {row[0] for row in tiny.rows("SELECT client FROM marts.newest")}
+
+
+def test_quarantined_rows_are_found_by_value_and_not_by_text(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(SMALL.replace("amount BIGINT)\n  FROM", "amount BIGINT ELSE QUARANTINE)\n  FROM"))
+    rows = [(1, f"0{ERASED}", "2020-01-01 10:00:00", "x"), (2, str(OTHER), "2020-01-01 10:00:00", "y")]
+    tiny.source("orders", "id INT, buyer TEXT, at TEXT, amount TEXT", rows)
+    run(tiny, 2)
+    assert {row[0] for row in tiny.rows("SELECT buyer FROM raw.orders_quarantine")} == {ERASED, OTHER}
+    erased(tiny, ERASED)
+    assert [row[0] for row in tiny.rows("SELECT buyer FROM raw.orders_quarantine")] == [OTHER]
+    assert found(tiny, ERASED) == []
+
+
+def test_a_reason_with_the_value_is_refused(prepared: tuple[Tiny, dict[str, Any]]) -> None:
+    with prepared[0].opened() as work:
+        plan = plan_erasure(work, build_request(work, "customer", [str(ERASED)]), continues=False)
+        with pytest.raises(WaterclockError, match="the reason contains the value of a person"):
+            erase(work, plan, why=f"customer {ERASED} asked")
+        assert not work.ledger.erasures.list()
+
+
 class Killed(BaseException):
     """The process ends here: nothing after it runs, in particular no pause ends."""
 

@@ -68,3 +68,16 @@ def test_readers_of_tables_that_cannot_be_searched_cannot_be_searched_either(tmp
         "m.sums": "made from raw.orders; no column identifies the person",
         "m.more": "made from m.sums; no column identifies the person",
     }
+
+
+def test_the_inputs_of_a_computed_subject_cannot_be_searched(tmp_path: Path) -> None:
+    subject = found(
+        tmp_path,
+        """
+        TRANSFORM m.a PARTITIONED (who SUBJECT customer) AS SELECT CAST(name AS BIGINT) AS who FROM raw.people;
+        TRANSFORM m.names PARTITIONED AS SELECT name FROM raw.people;
+        """,
+    )
+    assert subject.columns == {"raw.orders": ("buyer",), "m.a": ("who",)}
+    assert subject.unsearchable["raw.people"] == "m.a.who is computed from its column name"
+    assert subject.unsearchable["m.names"] == "made from raw.people; no column identifies the person"

@@ -17,7 +17,7 @@ from waterclock.ledger.write.committed_claims import CommittedClaim
 def erase(at_desk: Desk, name: str, *labels: float, digest: str = "1:9:9") -> int:
     """Record new revisions of some days, as an erasure does."""
     ledger = at_desk.ledger
-    number = ledger.erasures.begin("customer", "pii/1", ["a", "b"], who="ann", why="asked")
+    number = ledger.erasures.begin("customer", "pii/1", ["a", "b"], {"a.b": ["id"]}, who="ann", why="asked")
     claim, _ = ledger.maintenance.begin_rebuild(name, who="ann")
     request = at_desk.request(name, *labels, restates="rebuild")
     results = tuple(result(label, digest=digest, version=50) for label in labels)
@@ -76,13 +76,13 @@ def test_claims_know_the_last_erasure_and_steps_are_kept(at_desk: Desk) -> None:
 
 def test_a_ledger_without_its_erasures_gets_them_from_the_files(at_desk: Desk) -> None:
     at_desk.apply(table("source"))
-    at_desk.ledger.erasures.begin("customer", "pii/1", ["a"], who="ann", why="asked")
+    at_desk.ledger.erasures.begin("customer", "pii/1", ["a"], {}, who="ann", why="asked")
     known = at_desk.ledger.erasures.list()
     with Ledger.open("sqlite://") as fresh:
         assert fresh.erasures.restore(known) == 1
         assert fresh.erasures.restore(known) == 0
         assert fresh.erasures.list() == known
-        assert fresh.erasures.begin("customer", "pii/1", ["b"], who="ann", why="again") == 2
+        assert fresh.erasures.begin("customer", "pii/1", ["b"], {}, who="ann", why="again") == 2
 
 
 def test_values_are_removed_from_texts(at_desk: Desk) -> None:
