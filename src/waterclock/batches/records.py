@@ -87,11 +87,15 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to commit given labels of one table, once. `number` rises, and is at least the time in milliseconds."""
+    """The right to commit given labels of one table, once. `number` rises, and is at least the time in milliseconds.
+
+    `erasures` is the number of the last erasure of persons before the claim, 0 if there was none.
+    """
 
     number: int
     request: ClaimRequest
     lease_until: datetime
+    erasures: int = 0
 
     def has_expired(self, now: datetime) -> bool:
         """Return whether the lease of the claim has expired at `now`."""

@@ -22,6 +22,7 @@ from waterclock.cli.commands.check import check
 from waterclock.cli.commands.close import close
 from waterclock.cli.commands.diff import diff
 from waterclock.cli.commands.drop import drop
+from waterclock.cli.commands.erase import erase
 from waterclock.cli.commands.files import files
 from waterclock.cli.commands.init import init
 from waterclock.cli.commands.ledger import ledger
@@ -82,7 +83,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         resume,
     ),
     "Inspect": (status, alerts, show, query, diff, files, audit, lineage, pii, openlineage, model, runners, ui),
-    "Maintain": (maintain, drop, rebuild, reset, ledger, trust, token, session, access, warm),
+    "Maintain": (maintain, drop, erase, rebuild, reset, ledger, trust, token, session, access, warm),
 }
 
 

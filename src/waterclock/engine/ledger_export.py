@@ -45,6 +45,15 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
     return ExportResult(name, size, head.follows)
 
 
+def replace_exports(ledger: Ledger, root: str) -> int:
+    """Export the whole ledger, then remove all earlier exports, which may quote erased values. Return their number."""
+    newest = export_ledger(ledger, root, is_whole=True).name
+    older = [name for name in export_names(root) if name != newest]
+    for name in older:
+        remove_export(root, name)
+    return len(older)
+
+
 def list_exports(root: str) -> list[tuple[str, ExportHead]]:
     """Return the exports of a storage with their headers, newest first. Unreadable exports are left out.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from waterclock.error_codes.access import ACCESS
 from waterclock.error_codes.alerts import ALERTS
 from waterclock.error_codes.deadlines_and_lag import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
+from waterclock.error_codes.erasing import ERASING
 from waterclock.error_codes.language import LANGUAGE
 from waterclock.error_codes.layout import LAYOUT_AT_WORK
 from waterclock.error_codes.lineage import LINEAGE
@@ -327,7 +328,7 @@ CLI: Mapping[str, Code] = {
     ),
     **QUALITY_COMMANDS,
 }
-SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST, **ACCESS}
+SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST, **ACCESS, **ERASING}
 _BY_LAYER = (
     *(TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI),
     *(SECURITY, WARNINGS),

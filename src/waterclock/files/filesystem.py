@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from stat import S_IMODE
 from typing import IO, Any, TypeVar, cast
 
 from waterclock.errors import WaterclockError
@@ -29,6 +30,8 @@ from waterclock.permissions.ownership import create_private_file, make_private_f
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
+UNFINISHED = ".part"
+"""The end of the names of temporary files, which begin with a dot and contain 32 hexadecimal digits."""
 _AT_ONCE = 16
 _TRIES = 3
 _CHUNK = 8 * 1024 * 1024
@@ -200,6 +203,39 @@ def replace_text(path: Path, text: str) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a new version of an existing file, which replaces the file at the end of the block, or not at all.
+
+    On this machine, the new version is a file of its own, also if the old one has other hard links. It is flushed, and
+    keeps mode, owner and times. Raises E807 if the file was changed in the meantime.
+    """
+    store = store_of(path)
+    if store is not None:
+        with objects.written_object(store, _key(store, path)) as file:
+            yield file
+        return
+    before = path.lstat()
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    try:
+        with os.fdopen(create_private_file(temporary), "wb") as file:
+            yield file
+            file.flush()
+            if (before.st_uid, before.st_gid) != ((own := os.fstat(file.fileno())).st_uid, own.st_gid):
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), S_IMODE(before.st_mode))
+            os.utime(file.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
+            os.fsync(file.fileno())
+        now = path.lstat()
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
+            raise objects.object_changed_error(str(path))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    flush_folder(path.parent)
 
 
 def flush_folder(folder: Path) -> None:

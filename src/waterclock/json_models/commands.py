@@ -34,6 +34,7 @@ from waterclock.json_models.decisions import (
     SkipAnswer,
     WithdrawAnswer,
 )
+from waterclock.json_models.erasing import ErasureAnswer
 from waterclock.json_models.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
 from waterclock.json_models.maintenance import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
 from waterclock.json_models.parts import Answer
@@ -68,6 +69,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "pii": (PersonalDataAnswer,),
         "openlineage": (OpenLineageAnswer, LineageSentAnswer),
         "drop": (DropAnswer,),
+        "erase": (ErasureAnswer,),
         "files": (FilesAnswer,),
         "maintain": (MaintainAnswer,),
         "rebuild": (RebuildAnswer, RebuildAllAnswer),

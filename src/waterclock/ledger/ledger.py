@@ -9,6 +9,7 @@ from typing import Literal, Self, TypeVar, overload
 from waterclock.ledger.read import access as known_access
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import code_lineage as known_lineage
+from waterclock.ledger.read import erasures as known_erasures
 from waterclock.ledger.read import offline as past_offline
 from waterclock.ledger.read import (
     run_events,
@@ -28,6 +29,8 @@ from waterclock.ledger.write import (
     claims,
     code_lineage,
     completion,
+    erased_texts,
+    erasures,
     flow_declarations,
     offline,
     openlineage,
@@ -128,6 +131,18 @@ class AccessSection(Section):
     forget = DatabaseMethod(access.forget_accesses)
 
 
+class ErasureSection(Section):
+    """Records erasures of persons, and their steps."""
+
+    begin = DatabaseMethod(erasures.begin_erasure)
+    restore = DatabaseMethod(erasures.restore_erasures)
+    record_step = DatabaseMethod(erasures.record_step)
+    record_table = DatabaseMethod(erasures.record_erased_table)
+    redact_texts = DatabaseMethod(erased_texts.redact_texts)
+    finish = DatabaseMethod(erasures.finish_erasure)
+    list = DatabaseMethod(known_erasures.list_erasures)
+
+
 class Ledger:
     """The ledger of a project. Its methods are grouped in sections; none keeps a transaction open.
 
@@ -149,6 +164,7 @@ class Ledger:
         self.openlineage = OpenLineage(database)
         self.access = AccessSection(database)
         self.maintenance = MaintenanceSection(database)
+        self.erasures = ErasureSection(database)
 
     @overload
     @classmethod

@@ -27,6 +27,9 @@ need_reason_of_closing = partial(
     "there is no other record of why the window closed before its condition held",
 )
 need_reason_of_pause = partial(_require_reason, "it is paused", "there is no other record of why batches do not run")
+need_reason_of_erasing = partial(
+    _require_reason, "the persons are erased", "the certificate and the audit trail name the reason"
+)
 need_reason_of_acknowledging = partial(
     _require_reason, "the alert may wait", "there is no other record of why an alert is no longer repeated"
 )

@@ -15,6 +15,9 @@ The engine calls `connector`. A collect runs through these steps, in this order:
 4. Explain errors: `type_errors` adds the file to Spark's error, `error_positions` finds file, line and reason
 5. Archive the files after the commit: `archiving`
 
+`erasure` rewrites archived files without the rows of erased persons: `text_erasure` (CSV, JSON, fixed width) with
+`exact_text`, and `parquet_erasure`. `erased_sizes` records the sizes before.
+
 `delivery` delivers sealed slices, and `file_writing` writes one file of a slice, with `avro_writing` and
 `excel_writing`.
 """

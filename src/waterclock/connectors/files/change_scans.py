@@ -30,22 +30,26 @@ def find_changed_windows(
 ) -> ChangedWindows:
     """Return the windows that have rows in new files, and record the names and sizes of all files for the next scan.
 
-    A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
-    read. The driver receives only pairs of file and window, and no rows.
+    A file is new for a window if the last scan did not find it, or found it with another size, unless persons were
+    erased from it since. Only new files are read. The driver receives only pairs of file and window, and no rows.
     """
     known_files = {start: mark.of_all.get("items", {}) for start, mark in request.marks.items()}
-    new = [item for item in items if any(known.get(item.name) != item.size for known in known_files.values())]
+    new = [item for item in items if any(_is_new(item, known) for known in known_files.values())]
     changed: dict[datetime, list[str]] = {}
     if new:
         by_key = {file_key_of(item.path): item for item in new}
         for key, start in _find_file_windows(spark(), new, request, reading, columns, zone):
             item = by_key[key]
-            if start in known_files and known_files[start].get(item.name) != item.size:
+            if start in known_files and _is_new(item, known_files[start]):
                 changed.setdefault(start, []).append(item.name)
     return ChangedWindows(
         {start: _describe_arrivals(sorted(names)) for start, names in changed.items()},
         {"items": {item.name: item.size for item in items}},
     )
+
+
+def _is_new(item: Item, known: Mapping[str, int]) -> bool:
+    return known.get(item.name) not in {item.size, *item.earlier_sizes}
 
 
 def _find_file_windows(

@@ -27,6 +27,7 @@ from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connection_folders import folder_of, register_buckets, resolve_landing
 from waterclock.connectors.files.file_writing import find_write_option_errors
 from waterclock.connectors.files.markers import has_marker
+from waterclock.connectors.files.missing_files import later_files_error, missing_file_error, no_files_error
 from waterclock.connectors.files.name_stamps import CLOCK_AFTER_STAMP, wrong_stamp
 from waterclock.connectors.files.number_texts import wrong_numbers
 from waterclock.connectors.files.own_copies import name_as_landed
@@ -52,6 +53,7 @@ from waterclock.connectors.interface import (
     Setting,
     WindowRequest,
 )
+from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, DestinationNames, InvalidOption, Option
@@ -201,7 +203,7 @@ class FilesCollector:
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and file_name_matching.has_file_ending(_names_of(unit)):
-            raise _missing_file_error(unit)  # without this error, its labels would be made without rows
+            raise missing_file_error(unit)  # without this error, its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
@@ -292,6 +294,28 @@ class FilesCollector:
 
         return archive_items(self._resolve_landing(unit), items)
 
+    def erase_originals(
+        self,
+        unit: Unit,
+        columns: Columns,
+        subjects: Subjects,
+        *,
+        is_dry_run: bool = False,
+        requested: Sequence[str] = (),
+        in_landing: bool = False,
+    ) -> Iterator[OriginalErasure]:
+        """Rewrite archived files without the rows of erased persons; see `erasure.erase_files`.
+
+        `in_landing`: also the files in the landing folder, if they belong to Waterclock.
+        """
+        from waterclock.connectors.files.erasure import erase_files
+
+        del requested
+        landing = self._resolve_landing(unit)
+        for folder in (landing.archive, *((landing.folder,) if in_landing else ())):
+            options = self._resolve_read_options(unit)
+            yield from erase_files(landing, folder, _names_of(unit), options, columns, subjects, is_dry_run=is_dry_run)
+
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
@@ -348,7 +372,7 @@ class FilesCollector:
         chosen = self._newest_items(unit, now)
         if not chosen:
             items = self.arrivals(unit).items
-            raise _later_files_error(unit, items[0], now) if items else _no_files_error(unit)
+            raise later_files_error(unit, items[0], now) if items else no_files_error(unit)
         check = self._change_check(unit, chosen)
         if _is_raw(unit):
             return replace(self._collect_raw(spark, unit, {None: chosen}, columns), before_commit=check)
@@ -466,36 +490,3 @@ def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str
     frame, found = map_by_file(spark, frame, labels)
     unknown = f"raise_error(concat('a file that was not requested was read: ', {FILE_KEY}))"
     return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
-
-
-def _later_files_error(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:
-    return WaterclockError(
-        "E804",
-        f"{unit} has no file up to {now:%Y-%m-%d %H:%M:%SZ}",
-        where=str(unit),
-        why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run ignores files "
-        "stamped after the time of the run",
-        fix="set a later START, or add `OPTIONS (stamp_zone '...')` if stamps are not in UTC",
-    )
-
-
-def _missing_file_error(unit: Unit) -> WaterclockError:
-    supplier, source = unit.path.split(".")
-    return WaterclockError(
-        "E804",
-        f"there is no file {unit.path}",
-        where=str(unit),
-        why=f"a name that ends in .{source} is a file, or a glob of files, and not a source: "
-        f"the folder {supplier}/{source} is not searched",
-        fix=f"name the files there by a glob: FROM {unit.connection}.`{supplier}/{source}/*`; or deliver {unit.path}",
-    )
-
-
-def _no_files_error(unit: Unit) -> WaterclockError:
-    return WaterclockError(
-        "E804",
-        f"{unit} has no files to read",
-        where=str(unit),
-        why="no complete file of that name is in the landing folder or the archive",
-        fix="check which files `waterclock plan` reports as half-written or misnamed",
-    )

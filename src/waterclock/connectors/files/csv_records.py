@@ -30,7 +30,7 @@ _BLANK = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record without its line end, and the number of its first line, from 1.
+    """A record, without its line end unless it is raw, and the number of its first line, from 1.
 
     `is_open`: a quote in it is not closed.
     """
@@ -61,7 +61,7 @@ class Quotes:
             at, is_open = len(self.quote), True
         while True:
             if is_open:
-                at = self._find_closing_quote(text, at)
+                at = self.find_closing_quote(text, at)
                 if at < 0:
                     return True
                 if at < len(text) and not text.startswith(self.delimiter, at) and begun_before:
@@ -87,7 +87,7 @@ class Quotes:
         is_open = f"regexp_replace({bare}, {closed}, '$1') RLIKE {opened}"
         return f"CASE WHEN contains(value, {sql_text(self.quote)}) THEN {is_open} ELSE FALSE END"
 
-    def _find_closing_quote(self, text: str, at: int) -> int:
+    def find_closing_quote(self, text: str, at: int) -> int:
         """Return the index after the quote that closes a field; -1 if no quote does."""
         if self.escape:
             found = next((each for each in self._quote_signs.finditer(text, at) if each[0] == self.quote), None)
@@ -97,6 +97,20 @@ class Quotes:
                 return at + 1
             at += 2
         return -1
+
+    def unquote(self, text: str) -> str:
+        """Return the value of a field that begins with a quote; the text itself if it is no correctly quoted field."""
+        end = self.find_closing_quote(text, len(self.quote))
+        if end != len(text):
+            return text
+        inner = text[len(self.quote) : end - len(self.quote)]
+        if not self.escape:
+            return inner.replace(self.quote * 2, self.quote)
+        return self._escaped.sub(r"\1", inner)
+
+    @cached_property
+    def _escaped(self) -> re.Pattern[str]:
+        return re.compile(rf"{re.escape(self.escape)}({re.escape(self.quote)}|{re.escape(self.escape)})")
 
     @cached_property
     def _quote_signs(self) -> re.Pattern[str]:
@@ -111,6 +125,21 @@ def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
 def split_records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
     """Split lines, which include their line ends, into records. Blank lines between records are skipped, as Spark does.
 
+    Cost: see `split_raw_records`.
+    """
+    for record in split_raw_records(lines, quotes):
+        if not is_blank(record.text):
+            yield Record(record.line, without_line_end(record.text), record.is_open)
+
+
+def is_blank(line: str) -> bool:
+    """Return whether a line is blank, which Spark's reader of CSV skips."""
+    return not line.strip(_BLANK)
+
+
+def split_raw_records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
+    """Split lines into records and the blank lines between them, with their line ends: together they are the lines.
+
     Cost: each line is parsed at most twice. Lines that were read ahead for one record are not parsed again for the
     next: whether a field that is open before a line is open after it does not depend on where the field begins.
     """
@@ -121,24 +150,23 @@ def split_records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
     while (found := ahead.popleft() if ahead else next(numbered, None)) is not None:
         number, line = found
         characters, is_open = (characters - len(line), is_open) if ahead else (0, True)
-        if not line.strip(_BLANK):
-            continue
-        if quotes.quote not in line or not quotes.is_open_after(_without_line_end(line)):
-            yield Record(number, _without_line_end(line))
+        if is_blank(line) or quotes.quote not in line or not quotes.is_open_after(without_line_end(line)):
+            yield Record(number, line)
             continue
         while is_open and len(line) + characters <= MOST_OF_A_RECORD and (more := next(numbered, None)) is not None:
             ahead.append(more)
             characters += len(more[1])
-            is_open = quotes.is_open_after(_without_line_end(more[1]), is_open=True)
+            is_open = quotes.is_open_after(without_line_end(more[1]), is_open=True)
         if is_open is False:
-            yield Record(number, _without_line_end(line + "".join(text for _, text in ahead)))
+            yield Record(number, line + "".join(text for _, text in ahead))
             ahead.clear()
             characters, is_open = 0, True
         else:
-            yield Record(number, _without_line_end(line), is_open=True)
+            yield Record(number, line, is_open=True)
 
 
-def _without_line_end(line: str) -> str:
+def without_line_end(line: str) -> str:
+    """Return a line without its line end."""
     return line[:-2] if line.endswith("\r\n") else line[:-1] if line.endswith(("\n", "\r")) else line
 
 
@@ -146,7 +174,7 @@ def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
     """Return whether a quoted field is open at the end of any line. If not, each line is a record."""
     if not quotes.quote:
         return False
-    return any(quotes.quote in line and quotes.is_open_after(_without_line_end(line)) for line in lines)
+    return any(quotes.quote in line and quotes.is_open_after(without_line_end(line)) for line in lines)
 
 
 def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:

@@ -17,6 +17,7 @@ from itertools import compress, groupby, repeat
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
+from waterclock.connectors.files.erased_sizes import SizesByFile, earlier_sizes, read_sizes
 from waterclock.connectors.files.file_name_matching import Candidate, FileNaming, find, find_named, format_of, has_stamp
 from waterclock.connectors.files.files_by_stamp import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
@@ -25,6 +26,7 @@ from waterclock.files.filesystem import is_same_content, map_each
 from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
+_NO_SIZES: SizesByFile = {}
 _MOVED = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
@@ -41,18 +43,26 @@ class Landing:
     settle_seconds: float = 0.0
 
 
-def list_items(landing: Landing, names: FileNaming, *, now: datetime, taken: Collection[str] = ()) -> Listing:
+def list_items(
+    landing: Landing,
+    names: FileNaming,
+    *,
+    now: datetime,
+    taken: Collection[str] = (),
+    sizes: SizesByFile = _NO_SIZES,
+) -> Listing:
     """List the complete files in the landing folder and in the archive, oldest first, and report skipped ones.
 
-    Archived files named in `taken` are left out. `now` is the real clock, for `settle_seconds`. If a new file has the
-    name of an archived one but other content, it is reported, and the archived content is used.
+    Archived files named in `taken` are left out. `sizes` are those before erasures, for `Item.earlier_sizes`. `now` is
+    the real clock, for `settle_seconds`. If a new file has the name of an archived one but other content, it is
+    reported, and the archived content is used.
     Raises E804 if the landing folder does not exist.
     Cost: one walk of both folders. Of archived files named in `taken` only the names are read. Each process reads a new
     file once to check that it is complete (see `completeness`).
     """
     fresh = find(require_folder(landing.folder), names, landing.stamp_zone)
     archived = find(landing.archive, names, landing.stamp_zone, without=taken).candidates
-    found = _build_listing(landing, names, (fresh.candidates, archived), now=now, taken=taken)
+    found = _build_listing(landing, names, (fresh.candidates, archived), now=now, taken=taken, sizes=sizes)
     reports = (*fresh.reports, *found.reports)
     if not (found.items or reports or taken):
         reports = tuple(_missing_folder(landing.folder, names))
@@ -70,8 +80,9 @@ def list_between(
     Cost: a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob, of
     every file.
     """
+    sizes = read_sizes(landing.archive)
     if not names.supplier:
-        items = list_items(landing, names, now=now).items
+        items = list_items(landing, names, now=now, sizes=sizes).items
         after = [item for item in items if item.stamp >= span[1]]
         within = [item for item in items if span[0] <= item.stamp < span[1]]
         stamped = [has_stamp(names, item.name) for item in after]
@@ -86,7 +97,7 @@ def list_between(
     items = ()
     # the files of the span are one group, each later stamp is another
     for stamp, found in _group_files(streams, lambda stamp: stamp if stamp >= span[1] else span[0]):
-        added = _build_listing(landing, names, found, now=now).items
+        added = _build_listing(landing, names, found, now=now, sizes=sizes).items
         items += added
         if added and stamp >= span[1]:
             break
@@ -147,12 +158,13 @@ def _build_listing(
     *,
     now: datetime,
     taken: Collection[str] = (),
+    sizes: SizesByFile = _NO_SIZES,
 ) -> Listing:
     """Return the archived files and those new files that are complete, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
-    items = {name: _build_item(one, is_archived=True) for name, one in archived.items()}
+    items = {name: _build_item(one, is_archived=True, sizes=sizes) for name, one in archived.items()}
     gone = {one.name for one in fresh if one.name in taken}
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
@@ -224,14 +236,15 @@ def _missing_folder(root: Path, names: FileNaming) -> Iterator[Report]:
 
 
 def _find_archived(landing: Landing, names: FileNaming, wanted: Collection[str]) -> list[Item]:
-    return [
-        _build_item(one, is_archived=True) for one in find_named(landing.archive, names, landing.stamp_zone, wanted)
-    ]
+    found = find_named(landing.archive, names, landing.stamp_zone, wanted)
+    sizes = read_sizes(landing.archive) if found else {}
+    return [_build_item(one, is_archived=True, sizes=sizes) for one in found]
 
 
-def _build_item(one: Candidate, *, is_archived: bool) -> Item:
+def _build_item(one: Candidate, *, is_archived: bool, sizes: SizesByFile = _NO_SIZES) -> Item:
     found = one.stat()
-    return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
+    earlier = earlier_sizes(sizes, one.relative, found.size)
+    return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed, earlier_sizes=earlier)
 
 
 def _check_candidate(one: Candidate, names: FileNaming, landing: Landing, now: datetime) -> Report | None:

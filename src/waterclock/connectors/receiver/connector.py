@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, PendingData, Report, Setting
+from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.connectors.receiver import segment_names
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
@@ -32,6 +33,11 @@ _TYPE_ERROR_FIX = (
     "declare the column with the type that is sent, or STRING; or quarantine such rows with an ELSE after the type; "
     "then `waterclock retry`. Received events are stored unchanged, and need not be sent again"
 )
+_SEGMENT_PROBLEMS = {
+    "open": "events that are being received are not collected yet",
+    "closed": "its events are not collected yet",
+    "damaged": "a damaged segment cannot be rewritten",
+}
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 
@@ -165,6 +171,24 @@ class ReceiverCollector:
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files of collected events to the archive. Return a report for each file that stays."""
         return self._files().archive(_build_landed_unit(unit), items)
+
+    def erase_originals(
+        self,
+        unit: Unit,
+        columns: Columns,
+        subjects: Subjects,
+        *,
+        is_dry_run: bool = False,
+        requested: Sequence[str] = (),
+    ) -> Iterator[OriginalErasure]:
+        """Rewrite sealed files of events, archived or not, without the events of erased persons. Report segments."""
+        folder = self._folder(unit)
+        files, landed = self._files(), _build_landed_unit(unit)
+        yield from files.erase_originals(
+            landed, columns, subjects, is_dry_run=is_dry_run, requested=requested, in_landing=True
+        )
+        for segment in segment_names.segments_in(folder):
+            yield OriginalErasure(str(folder / segment.name), problem=_SEGMENT_PROBLEMS[segment.state])
 
     def _folder(self, unit: Unit) -> Path:
         return folder_of(self.setting) / unit.path

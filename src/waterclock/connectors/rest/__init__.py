@@ -5,6 +5,7 @@
 
 Collecting: `collection` requests page after page, `paging` computes the next one, `page_store` stores them on disk,
 `records` extracts their records, and `frames` builds a Spark frame. FOR EACH row of a table: `for_each`, and its
-stored responses, `response_store`. Sending: `delivery`, with rows in `delivery_chunks`, and a `journal` of accepted
-requests.
+stored responses, `response_store`. `page_erasure` removes records of erased persons from stored pages.
+
+Sending: `delivery`, with rows in `delivery_chunks`, and a `journal` of accepted requests.
 """

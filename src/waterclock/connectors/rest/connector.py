@@ -12,12 +12,13 @@ Publish         See `delivery`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, EachRequest, Setting, WindowRequest
+from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.connectors.rest import option_definitions
 from waterclock.connectors.rest.option_checks import wrong_options
 from waterclock.errors import WaterclockError
@@ -133,6 +134,21 @@ class RestCollector:
         from waterclock.connectors.rest.for_each import read_each
 
         return read_each(spark, self._build_source(unit), request, columns, zone)
+
+    def erase_originals(
+        self,
+        unit: Unit,
+        columns: Columns,
+        subjects: Subjects,
+        *,
+        is_dry_run: bool = False,
+        requested: Sequence[str] = (),
+    ) -> Iterator[OriginalErasure]:
+        """Rewrite the stored pages of the unit without the records of erased persons; see `page_erasure`."""
+        from waterclock.connectors.rest.page_erasure import erase_pages
+
+        del columns  # pages contain all members of the records
+        return erase_pages(self.setting, unit.path, subjects, requested, is_dry_run=is_dry_run)
 
     def _build_source(self, unit: Unit) -> RestSource:
         from waterclock.connectors.rest.collection import RestSource

@@ -35,6 +35,7 @@ from waterclock.connectors.rest.response_store import (
     ResponseWriter,
     StoredResponse,
     answer_of,
+    asked_member,
 )
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
@@ -63,7 +64,7 @@ class _EachContext:
     @property
     def members(self) -> Mapping[str, str]:
         """The JSON member of a stored line that contains the requested value, by requested column."""
-        return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
+        return {name: asked_member(at) for at, name in enumerate(self.request.parameters)}
 
 
 def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, columns: Columns, zone: str) -> Collected:

@@ -10,7 +10,7 @@ A page is valid once its JSON file exists, which names the file of its records. 
 only if it does not exist. If two runners write the same page, the first wins, and both continue with its content. So a
 series is one chain of pages, even with several writers. A collect continues a series after its last page, unless the
 series is closed or that page is older than `resume` seconds. A series contains no secret: the key is removed from
-links. Pages are originals: they are never changed or removed.
+links. Pages are originals: they are never removed, and only changed if persons are erased from them.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from waterclock.files.filesystem import (
     read_text,
     remove_file,
     replace_text,
+    replaced_file,
 )
 
 _CLOSED = "closed.json"
@@ -95,6 +96,15 @@ class Series:
         if recorded.file != name:
             remove_file(path)
         return recorded
+
+    def replace(self, page: Page, content: bytes) -> None:
+        """Store other records for a stored page. The file with its former records remains; `page.file` names it."""
+        name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
+        with open_for_writing(self.folder / name) as file:
+            file.write(gzip.compress(content, _COMPRESSION_LEVEL, mtime=0))
+        fault("page.rewritten")
+        with replaced_file(self._page_path(page.number)) as file:
+            file.write(json.dumps({**asdict(page), "file": name}).encode())
 
     def require_whole(self, page: Page, where: str) -> None:
         """Check that the stored records of a page are those that the API sent, by their digest. Reads the file.

@@ -35,6 +35,11 @@ _SHARE = 0.01
 _DAY = "%Y%m%d"
 
 
+def asked_member(at: int) -> str:
+    """Return the JSON member of a stored line that contains the value of the requested column at a position."""
+    return f"_waterclock_asked_{at}"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     """A response as it is stored: its lines, the columns of its records, and their number."""

@@ -13,6 +13,7 @@ from waterclock.engine.batch.adoption import seal_adopted_slices
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checked_rows import measures_to_write
+from waterclock.engine.batch.erased_rows import drop_erased_rows, require_no_erased_rows
 from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_rules
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
@@ -49,9 +50,12 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.adopted:
         with attempt.step("seal"):
+            for each in attempt.adopted:
+                require_no_erased_rows(attempt, claim, each.manifest)
             return _group_of_links(seal_adopted_slices(work, table, attempt.adopted, claim))
     if attempt.held is not None:
         with attempt.step("seal"):
+            require_no_erased_rows(attempt, claim, attempt.held.manifest)
             recollect_past(work, table, attempt.held)
             return _group_of_links(seal_held_slice(work, table, attempt.held, claim))
     if table.kind is Kind.PUBLISH:
@@ -90,7 +94,7 @@ def _write_slices(
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
         written = write_slices(
-            part.frame,
+            drop_erased_rows(attempt, claim, part.frame),
             folder=attempt.folder,
             claim=claim.number,
             labels=part.labels,

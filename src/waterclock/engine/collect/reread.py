@@ -125,12 +125,13 @@ def _find_items(
                 fix="put it back into the archive; the label keeps its rows until then",
             )
         for name, size in wanted.items():
-            if size is not None and present[name].size != size:
+            found = present[name]
+            if size is not None and size != found.size and size not in found.earlier_sizes:
                 raise WaterclockError(
                     "E823",
                     f"{name} is not as it was collected",
                     where=where,
-                    why=f"{present[name].path} has {present[name].size} bytes; it had {size} when the label was made",
+                    why=f"{found.path} has {found.size} bytes; it had {size} when the label was made",
                     fix="restore it from a backup; the label keeps its rows until then",
                 )
     return {label: tuple(present[name] for name in wanted) for label, wanted in noted.items()}

@@ -26,6 +26,7 @@ from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.pointers import kill_claim
+from waterclock.storage.erasure_files import read_erasures
 from waterclock.storage.ledger_exports import read_export
 from waterclock.storage.log.commit_history import Commit, read_new_commits
 from waterclock.storage.log.delta_log import table_exists
@@ -83,6 +84,7 @@ def _fill_ledger(work: RunContext, export: str | None) -> LedgerRebuildResult:
     if newest is not None:
         maintenance.load(read_export(root, name) for name in chain_of(root, newest))
         maintenance.forget_rebuilding(who=work.settings.who)
+    work.ledger.erasures.restore(read_erasures(root))  # first: batches adopted below may contain rows of these persons
     known = {record.name for record in work.ledger.reads.tables()}
     if not known.issuperset(work.flow.tables):
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)

@@ -114,7 +114,7 @@ def _rebuild(
 ) -> TableRebuildResult:
     table, folder = work.flow.tables[name], work.lake.folder(name)
     kill_earlier_claim(work, table, before)
-    slices = _current_slices(work, table)
+    slices = current_slices(work, table)
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.reads.table(name).head_version
@@ -131,9 +131,9 @@ def _rebuild(
     found: CommittedClaim | None = None
     if _means_other_rows(table, changed, manifests):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
-        found = _build_claim(work, table, slices, manifests, claim)
+        found = build_rebuilt_claim(work, table, slices, manifests, claim)
         write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
-    identity = _identity(work, table, claim, manifests if found else ())
+    identity = identity_of_rebuild(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
         state = state_from(spark, folder, manifests, table)
         version = commit_whole_state(folder, identity, state, sort_by=table.sort_by)
@@ -173,10 +173,10 @@ def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference])
     cut = [difference for difference in differs if difference[0] not in _CHANGEABLE_PARTS]
     if cut:
         return changed_windows_error(table.name, cut, str(table.place))
-    return missing_column_error(work, table, _current_slices(work, table), differs)
+    return missing_column_error(work, table, current_slices(work, table), differs)
 
 
-def _current_slices(work: RunContext, table: Table) -> list[Slice]:
+def current_slices(work: RunContext, table: Table) -> list[Slice]:
     """Return the current slices of the table, oldest first, without windows that RETAIN has dropped."""
     dropped = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER)
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
@@ -190,10 +190,10 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
     return table.fold is not None and any(not is_measured_for(each, table.fold) for each in manifests)
 
 
-def _build_claim(
+def build_rebuilt_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Build the claim that makes resealed slices the current ones. It has the recorded inputs of each label."""
+    """Build the claim that makes slices current which were sealed again. It has the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(
@@ -230,7 +230,8 @@ def _build_result(piece: Slice, manifest: Manifest) -> BatchResult:
     )
 
 
-def _identity(work: RunContext, table: Table, claim: int, manifests: Sequence[Manifest]) -> Identity:
+def identity_of_rebuild(work: RunContext, table: Table, claim: int, manifests: Sequence[Manifest]) -> Identity:
+    """Return the identity of a commit that makes slices current which were sealed again."""
     return Identity(
         project=work.flow.project,
         table=table.name,

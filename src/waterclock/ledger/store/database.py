@@ -27,7 +27,7 @@ from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
 FIRST_SCHEMA = "0019"  # of version 0.1.0; the earlier schemas of development versions cannot be upgraded
-NEWEST_SCHEMA = "0020"
+NEWEST_SCHEMA = "0021"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +49,7 @@ class Write:
     """A writing transaction, with its position in the ledger's sequence and the events to record.
 
     `last_recorded` is the time of the newest record of a batch. `paused` is the pause of all tables, which applies to
-    claims in this transaction. `rebuilding` is the running `rebuild --all`.
+    claims in this transaction. `rebuilding` is the running `rebuild --all`. `erasures` is the last erasure's number.
     """
 
     transaction: _Transaction
@@ -60,6 +60,7 @@ class Write:
     last_recorded: datetime | None = None
     paused: Pause | None = None
     rebuilding: Rebuilding | None = None
+    erasures: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -134,7 +135,7 @@ class LedgerDatabase:
             # in stored form: the first statement's result bypasses SQLAlchemy
             sa.type_coerce(schema.ledger.c.paused_at, sa.BigInteger).label("paused_micros"),
             sa.type_coerce(schema.ledger.c.last_recorded, sa.BigInteger).label("recorded_micros"),
-            schema.ledger.c.paused_by, schema.ledger.c.paused_why, schema.ledger.c.rebuilding,
+            schema.ledger.c.paused_by, schema.ledger.c.paused_why, schema.ledger.c.rebuilding, schema.ledger.c.erasures,
             sa.literal_column(self.backend.NOW).label("now"),
             sa.literal_column(self.backend.TRANSACTION).label("transaction"),
         )  # fmt: skip
@@ -260,7 +261,9 @@ class LedgerDatabase:
                 at = self.clock.set(from_micros(row.now))
             recorded = None if row.recorded_micros is None else from_micros(row.recorded_micros)
             paused, rebuilding = _pause_of_all(row), read_rebuilding(row.rebuilding)
-            write = Write(transaction, at, row.sequence, row.flow, row.last_claim, recorded, paused, rebuilding)
+            write = Write(
+                transaction, at, row.sequence, row.flow, row.last_claim, recorded, paused, rebuilding, row.erasures
+            )
             yield write
             if write.events:
                 write.later(_ADD_EVENTS, write.events)

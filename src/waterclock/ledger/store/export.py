@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger.ledger_errors import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
+from waterclock.ledger.store.erasure_tables import erased_persons, erasure_steps, erasures
 from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata
 from waterclock.ledger.store.slice_weights import SET_SUMS
@@ -30,6 +31,7 @@ _CURRENT_TABLES = (
     "ledger", "tables", "codes", "coverage", "batches", "versions", "items", "closings", "schemas",
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
     "offline_looks", "offline_measures", "offline_spans", "former_names",
+    *(table.name for table in (erasures, erased_persons, erasure_steps)),
 )  # fmt: skip
 # by the sequence, since a rebuild records its claims long after it took their numbers
 _NEW_CLAIMS = "claim IN (SELECT number FROM claims WHERE claimed_sequence > :sequence)"

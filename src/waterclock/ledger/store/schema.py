@@ -70,6 +70,7 @@ ledger = sa.Table(
     sa.Column("rebuilding", TEXT),
     # the latest `recorded_at` of all revisions: none is recorded before it, even if the clock went back
     sa.Column("last_recorded", Instant),
+    sa.Column("erasures", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 flows = sa.Table(

@@ -132,7 +132,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         _own_items(write, request, number)
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
         _record_claim(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
-        return Claim(number, request, lease_until)
+        return Claim(number, request, lease_until, write.erasures)
 
 
 def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:

@@ -8,15 +8,16 @@ at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from waterclock.flow.enums import Kind
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import Write
-from waterclock.ledger.store.schema import AnyRow, batches, inputs, tables
+from waterclock.ledger.store.schema import IS_SUSPECT, AnyRow, batches, inputs, tables
 from waterclock.timelabel.intervals import IntervalSet
 
 Key = tuple[str, datetime]
@@ -35,6 +36,17 @@ _READ = (
     .join(batches, IS_CURRENT)
     .join(tables, tables.c.name == inputs.c.table_name)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.label.in_(sa.bindparam("labels", expanding=True)))
+)
+_SUSPECTS = sa.select(batches.c.table_name, batches.c.label).where(IS_SUSPECT)
+_PUBLISHES = sa.select(tables.c.name).where(tables.c.kind == Kind.PUBLISH.value)
+_SET_CONTENT = (
+    sa.update(inputs)
+    .where(
+        inputs.c.claim == sa.bindparam("by"),
+        inputs.c.label == sa.bindparam("at"),
+        inputs.c.position == sa.bindparam("place"),
+    )
+    .values(content=sa.bindparam("now"))
 )
 _MARK = (
     sa.update(batches)
@@ -64,6 +76,43 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
     outdated = {(table, row.label) for row in _find_changed_inputs(write.connection, rows)}
     _mark(write, outdated, suspect=True)
     return len(outdated)
+
+
+def list_suspects(write: Write) -> set[Key]:
+    """Return the batches that are suspect now."""
+    return {(row.table_name, row.label) for row in write.execute(_SUSPECTS)}
+
+
+def accept_changes(write: Write, table: str, changed: IntervalSet, suspects_before: Container[Key]) -> int:
+    """Record the current content of a table as the input of the batches that read it, so that none of them is stale.
+
+    `changed` are the intervals that changed within this transaction. Batches that were suspect before stay suspect, and
+    deliveries become suspect, so that the next run delivers again. Return the number of batches whose inputs were
+    recorded anew.
+    """
+    publishes = set(write.execute(_PUBLISHES).scalars())
+    found: dict[Key, bool] = {}
+    for low, high in changed:
+        for row in write.execute(_READERS, build_overlap_values([table], low, high)):
+            key = (row.reader, row.label)
+            if row.is_suspect and key not in suspects_before and row.reader not in publishes:
+                found[key] = True
+    by_reader: dict[str, list[datetime]] = {}
+    for reader, label in found:
+        by_reader.setdefault(reader, []).append(label)
+    for reader, labels in by_reader.items():
+        for start in range(0, len(labels), _CHUNK):
+            rows = write.execute(_READ, {"of": reader, "labels": labels[start : start + _CHUNK]}).all()
+            rows = [row for row in rows if row.table_name == table]
+            modes = {row.table_name: row.mode for row in rows}
+            now = contents_of(write.connection, modes, ((table, row.low, row.high) for row in rows))
+            values = [
+                {"by": row.claim, "at": row.label, "place": row.position, "now": now[table, row.low, row.high]}
+                for row in rows
+            ]
+            write.execute_each(_SET_CONTENT, values)
+    _compare_inputs(write, found)
+    return len(found)
 
 
 def _compare_inputs(write: Write, flags: Mapping[Key, bool]) -> int:

@@ -151,7 +151,7 @@ def redeclare(
         if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
-            _record_new_revisions(write, found)
+            record_new_revisions(write, found)
             write.execute(_CHANGE_HASHES, {"of": table.name, "claim_": claim})
             write.execute(_SET_SUMS_OF_TABLE, {"of": table.name})
             mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), must_compare=True)
@@ -161,7 +161,7 @@ def redeclare(
         write.log("rebuilt", who=who, table=table.name, data={"version": version, "changed": sorted(differs)})
 
 
-def _record_new_revisions(write: Write, found: CommittedClaim) -> None:
+def record_new_revisions(write: Write, found: CommittedClaim) -> None:
     """Record the new revisions, keeping the requests that users made before."""
     requested = write.execute(_REQUESTED, {"of": found.request.table}).all()
     restore_claim(write, found.request, found.number, found.at)

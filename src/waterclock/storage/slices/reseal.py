@@ -91,10 +91,10 @@ def reseal(
         sealed_at=datetime.now(UTC),
         **_find_quarantine(folder, known.slice_path),
     )
-    measured = _measure_rows(spark, folder, draft, fold, complete)
+    measured = measure_rows(spark, folder, [draft], fold, complete).get(label_of(draft.label), {})
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
-    manifest = _add_measures(draft, measured, fold)
+    manifest = add_measures(draft, measured, fold)
     path = entry_path(folder, known.slice_path, MANIFEST)
     if file_exists(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
@@ -125,21 +125,27 @@ def _find_quarantine(folder: str, slice_path: str) -> dict[str, Any]:
     return {"aside": aside, "aside_digest": digest} | {name: getattr(former, name) for name in names}
 
 
-def _measure_rows(
+def measure_rows(
     spark: SparkSession,
     folder: str,
-    draft: Manifest,
+    drafts: Sequence[Manifest],
     fold: Merge | Temporal | None,
     complete: Callable[[str], str],
-) -> Mapping[str, Any]:
-    if not draft.rows:
+) -> dict[str, dict[str, Any]]:
+    """Compute the digest and the bounds of slices with one schema, by label. Slices without rows are absent.
+
+    `complete` is that of `reseal`. Cost: one scan.
+    """
+    full = [draft for draft in drafts if draft.rows]
+    if not full:
         return {}
-    rows = frame_of_slices(spark, folder, [draft], complete(draft.schema))
+    rows = frame_of_slices(spark, folder, full, complete(full[0].schema))
     measures = order_measures(fold) if isinstance(fold, Merge) else ()
-    return digests(rows, measures, names=fields_of(draft.schema).keys()).get(label_of(draft.label), {})
+    return digests(rows, measures, names=fields_of(full[0].schema).keys())
 
 
-def _add_measures(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
+def add_measures(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
+    """Return the manifest of a slice with the bounds from `measure_rows`."""
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),

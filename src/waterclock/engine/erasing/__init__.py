@@ -1,0 +1,1 @@
+"""Erases persons from a project (docs/decisions/erasing-a-person.md)."""

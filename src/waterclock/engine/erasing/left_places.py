@@ -1,0 +1,100 @@
+"""Lists the places that an erasure does not erase, or cannot search, with the reason and what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from waterclock.engine.erasing.originals import ErasedOriginals
+from waterclock.engine.erasing.request import ErasureRequest
+from waterclock.engine.erasing.search import TableSearch
+from waterclock.engine.run_context import RunContext
+from waterclock.files.filesystem import entry_path, folders_in, is_folder
+from waterclock.flow.enums import Kind
+from waterclock.storage.lake import STAGE
+from waterclock.timelabel.label import label_of
+
+DELIVERY = "publish "
+"""The beginning of the name of a place that is a delivery."""
+_NO_DELETIONS = frozenset({"kafka"})
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPlace:
+    """A place that may still contain rows or values of persons: the reason, and what to do."""
+
+    place: str
+    why: str
+    fix: str
+
+
+def find_left_places(work: RunContext, request: ErasureRequest, tables: Sequence[TableSearch]) -> tuple[LeftPlace, ...]:
+    """Return the places that stay, apart from originals. `tables` are the searched tables of the subject."""
+    return (
+        *_list_held(tables),
+        *_list_deliveries(work, tables),
+        *_list_unsearchable(work, request),
+        *_list_undeclared(work),
+        *_list_folders(work),
+    )
+
+
+def _list_held(tables: Sequence[TableSearch]) -> Iterator[LeftPlace]:
+    for found in tables:
+        for label in found.held:
+            which = f"{found.table}@{label_of(label)}"
+            yield LeftPlace(which, "a held batch contains rows", f"`waterclock retry {which}` or `skip`")
+
+
+def _list_deliveries(work: RunContext, tables: Sequence[TableSearch]) -> Iterator[LeftPlace]:
+    for found in tables:
+        if found.kind is not Kind.PUBLISH:
+            continue
+        destination = work.flow.tables[found.table].destination
+        kind = "" if destination is None else work.flow.connections[destination.connection].type
+        if found.touched:
+            why = f"{found.rows} rows are delivered; the destination keeps them until the next delivery"
+            yield LeftPlace(f"{DELIVERY}{found.table}", why, "`waterclock run` delivers without them")
+        elif kind in _NO_DELETIONS and is_folder(entry_path(work.lake.folder(f"publish/{found.table}"))):
+            why = f"rows that were delivered to {kind} cannot be removed there"
+            yield LeftPlace(f"{DELIVERY}{found.table}", why, "let them expire there")
+
+
+def list_left_originals(originals: Sequence[ErasedOriginals]) -> Iterator[LeftPlace]:
+    """Yield the originals that were not rewritten, or have rows that cannot be parsed."""
+    for of in originals:
+        if of.error:
+            yield LeftPlace(f"originals of {of.table}", of.error, "solve it, then repeat the command with --continue")
+        for each in of.files:
+            if each.problem:
+                yield LeftPlace(each.path, f"the original is not rewritten: {each.problem}", "rewrite it by hand")
+            elif each.unread:
+                why = f"{each.unread} rows cannot be parsed, so they cannot be searched"
+                yield LeftPlace(each.path, why, "check these rows by hand")
+
+
+def _list_unsearchable(work: RunContext, request: ErasureRequest) -> Iterator[LeftPlace]:
+    for name, why in request.columns.unsearchable.items():
+        table = work.flow.tables[name]
+        if is_folder(entry_path(work.folder(table), STAGE)):
+            fix = "add SUBJECT to a column that identifies the person, or recompute the table"
+            yield LeftPlace(name, f"cannot be searched: {why}", fix)
+
+
+def _list_undeclared(work: RunContext) -> Iterator[LeftPlace]:
+    for record in work.ledger.reads.tables():
+        if record.name in work.flow.tables or record.kind == Kind.PUBLISH:
+            continue
+        folder = work.lake.folder(record.name)
+        if is_folder(entry_path(folder)):
+            yield LeftPlace(
+                record.name, "the flow does not declare it any more", f"remove {folder}, if it is not needed"
+            )
+
+
+def _list_folders(work: RunContext) -> Iterator[LeftPlace]:
+    root = entry_path(work.lake.root)
+    for name in ("views", "rebuild"):
+        if folders_in(root / name):
+            why = "a running command uses it" if name == "views" else "an unfinished rebuild left it"
+            yield LeftPlace(f"{name}/", why, "repeat the command with --continue later")

@@ -1,0 +1,59 @@
+"""Searches the bytes of all files of a project for values of erased persons, as the proof of an erasure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waterclock.engine.erasing.left_places import LeftPlace
+from waterclock.engine.erasing.request import ErasureRequest
+from waterclock.engine.ledger_opening import ledger_url
+from waterclock.engine.run_context import RunContext
+from waterclock.storage.search.byte_search import ByteHit, SearchResult, search_bytes
+
+_FILE = "sqlite:///"
+
+
+def search_project(work: RunContext, request: ErasureRequest) -> SearchResult:
+    """Search the storage, the work folder and the ledger's file. Cost: a read of all files."""
+    roots = [work.lake.root]
+    if not _is_within(str(work.project.work_folder), work.lake.root):
+        roots.append(str(work.project.work_folder))
+    ledger = ledger_url(work.project)
+    if ledger.startswith(_FILE) and not _is_within(ledger.removeprefix(_FILE), work.lake.root):
+        roots.append(ledger.removeprefix(_FILE))
+    columns = {name for names in request.columns.columns.values() for name in names}
+    return search_bytes(
+        [root for root in roots if "://" in root or Path(root).exists()], sorted(request.values), columns=columns
+    )
+
+
+def places_of_hits(work: RunContext, found: SearchResult, known: tuple[LeftPlace, ...]) -> tuple[LeftPlace, ...]:
+    """Return files with values, or that cannot be searched. Those of deliveries in `known` places are left out."""
+    explained = tuple(
+        f"publish/{each.place.removeprefix('publish ')}/" for each in known if each.place.startswith("publish ")
+    )
+    by_file: dict[str, list[ByteHit]] = {}
+    for hit in found.hits:
+        name = hit.path.removeprefix(work.lake.root).lstrip("/")
+        if not name.startswith(explained):
+            by_file.setdefault(name, []).append(hit)
+    places = [
+        LeftPlace(name, f"contains {sum(hit.count for hit in hits)} values: {hits[0].where}", _fix_of(name))
+        for name, hits in by_file.items()
+    ]
+    places += [LeftPlace(path, f"cannot be searched: {why}", "check it by hand") for path, why in found.unsearched]
+    if not ledger_url(work.project).startswith(_FILE):
+        places.append(
+            LeftPlace("the ledger", "its server is not searched", "search its columns of texts, and its backups")
+        )
+    return tuple(places)
+
+
+def _fix_of(name: str) -> str:
+    if name.startswith(("log/", "spark/", "queries/")):
+        return "remove it while no command runs"
+    return "repeat the command with --continue; if it stays, remove or rewrite it by hand"
+
+
+def _is_within(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root.rstrip('/')}/")

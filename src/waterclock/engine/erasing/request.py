@@ -1,0 +1,126 @@
+"""Resolves a request to erase persons: the subject, the values, the secret key, and their keyed hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from waterclock.batches.erasures import Erasure, hash_of
+from waterclock.dpl.query.subject_columns import SubjectColumns
+from waterclock.dpl.resolve.subjects import SubjectType, subject_type
+from waterclock.engine.batch.erased_rows import find_all_subject_columns
+from waterclock.engine.run_context import RunContext
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
+from waterclock.flow.key_connections import CURRENT
+from waterclock.similar_names import did_you_mean
+from waterclock.storage.folds.slices_without_rows import Persons
+
+
+_DISTINCTIVE = 6  # characters of a value that is no other number or word by chance
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureRequest:
+    """The persons to erase. `values` are the texts of their values, `key` names the secret key of `hashes`."""
+
+    subject: str
+    columns: SubjectColumns
+    values: frozenset[str] = field(repr=False)
+    key: str
+    hashes: frozenset[str] = field(repr=False)
+
+    def persons(self, table: str, inputs: Iterable[str] = ()) -> Persons:
+        """Return the persons with their columns in a table and in its input tables."""
+        known = self.columns.columns
+        return Persons(known.get(table, ()), self.values, {name: known.get(name, ()) for name in inputs})
+
+
+def build_request(work: RunContext, subject: str, values: Collection[str], keys: str | None = None) -> ErasureRequest:
+    """Resolve a subject and the values of persons. `keys` names the connection of the secret key, if there are several.
+
+    Raises E460 for an unknown subject, E461 without a key, E462 without valid values.
+    """
+    known = find_all_subject_columns(work)
+    if subject not in known:
+        raise WaterclockError(
+            "E460",
+            f"unknown subject {subject}",
+            why=f"the flow declares {', '.join(known)}" if known else "no column of the flow has the clause SUBJECT",
+            fix=did_you_mean(subject, known, otherwise="declare it on a column: customer_id BIGINT SUBJECT customer"),
+        )
+    found = _parse_values(work.flow, subject, values)
+    connection = _find_connection(work, keys)
+    key = f"{connection}/{work.keys.connections[connection].options[CURRENT]}"
+    secret = work.keys.only(connection).derive()[key].hash
+    hashes = frozenset(hash_of(secret, subject, value) for value in found)
+    return ErasureRequest(subject, known[subject], found, key, hashes)
+
+
+def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) -> frozenset[str]:
+    """Return the hashes of a request's persons under the key with which an erasure was recorded."""
+    if request.key == erasure.key:
+        return request.hashes
+    connection, _, _ = erasure.key.partition("/")
+    keys: Mapping[str, object] = work.keys.connections
+    secret = work.keys.only(connection).derive().get(erasure.key) if connection in keys else None
+    return (
+        frozenset()
+        if secret is None
+        else frozenset(hash_of(secret.hash, request.subject, value) for value in request.values)
+    )
+
+
+def require_no_value(request: ErasureRequest, why: str) -> None:
+    """Raise E462 if a reason contains the value of a person: it is recorded, and would stay."""
+    if any(len(value) >= _DISTINCTIVE and value.lower() in why.lower() for value in request.values):
+        raise WaterclockError(
+            "E462",
+            "the reason contains the value of a person",
+            why="it is recorded with the erasure, so the value would stay there",
+            fix='write it without the value: --because "request of 3 May"',
+        )
+
+
+def _parse_values(flow: Flow, subject: str, values: Collection[str]) -> frozenset[str]:
+    """Return the texts of the values as Spark casts them from the subject's type."""
+    if not values or not all(value.strip() for value in values):
+        raise WaterclockError(
+            "E462",
+            "a value is empty" if values else "no persons are named",
+            why="a value identifies one person",
+            fix=f'name them: `waterclock erase {subject} 42 --because "request of 3 May"`, or --keys-from FILE',
+        )
+    types = {
+        subject_type(column.type)
+        for table in flow.tables.values()
+        for column in table.columns.named
+        if column.subject == subject and column.type is not None
+    }
+    if SubjectType.INTEGER not in types:
+        return frozenset(values)
+    wrong = next((value for value in values if not value.removeprefix("-").isdecimal()), None)
+    if wrong is not None:
+        raise WaterclockError(
+            "E462",
+            f"a value of {len(wrong)} characters is no integer",
+            why=f"the columns of subject {subject} are integers",
+            fix="write the number as it is stored in the column",
+        )
+    return frozenset(str(int(value)) for value in values)
+
+
+def _find_connection(work: RunContext, keys: str | None) -> str:
+    names = list(work.keys.connections)
+    if keys is None and len(names) == 1:
+        return names[0]
+    if keys in names:
+        return keys
+    declare = "CREATE CONNECTION pii TYPE keys OPTIONS (key.1 SECRET 'pii/1', current '1');"
+    why, fix = "the flow has no connection of type keys", f"declare one: {declare}"
+    if names:
+        why, fix = f"the connections of type keys are {', '.join(names)}", f"add --keys {names[0]}"
+        if keys is not None:
+            fix = did_you_mean(keys, names) or fix
+    what = "there is no key for the erasure" if keys is None else f"{keys} is no connection of type keys"
+    raise WaterclockError("E461", what, why=why, fix=fix)
