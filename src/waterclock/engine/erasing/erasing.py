@@ -81,9 +81,7 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     request, erasures, who = plan.request, work.ledger.erasures, work.settings.who
     require_no_value(request, why)
     number = (
-        erasures.begin(
-            request.subject, request.key, sorted(request.hashes), request.columns.columns, who=who, why=why
-        )
+        erasures.begin(request.subject, request.key, sorted(request.hashes), request.columns.columns, who=who, why=why)
         if plan.unfinished is None
         else plan.unfinished.number
     )

@@ -16,7 +16,6 @@ from waterclock.flow.key_connections import CURRENT
 from waterclock.similar_names import did_you_mean
 from waterclock.storage.folds.slices_without_rows import Persons
 
-
 _DISTINCTIVE = 6  # characters of a value that is no other number or word by chance
 
 

@@ -54,7 +54,7 @@ _FORGET_OFFLINE = (
 )
 
 
-def begin_erasure(  # noqa: PLR0913 - each argument is a fact of the erasure
+def begin_erasure(
     database: LedgerDatabase,
     subject: str,
     key: str,
@@ -152,9 +152,7 @@ def _changed_spans(row: AnyRow, results: Sequence[BatchResult]) -> IntervalSet:
     return IntervalSet.from_intervals([(first, max(each.end for each in results))])
 
 
-def _add(
-    write: Write, row: Mapping[str, Any], hashes: Sequence[str], columns: Mapping[str, Sequence[str]]
-) -> None:
+def _add(write: Write, row: Mapping[str, Any], hashes: Sequence[str], columns: Mapping[str, Sequence[str]]) -> None:
     write.execute(_ADD, dict(row))
     write.execute_each(_ADD_PERSONS, [{"erasure": row["number"], "hash": each} for each in hashes])
     for table, names in columns.items():
