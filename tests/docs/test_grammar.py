@@ -73,6 +73,7 @@ ACCEPTED = {
         "WATERMARK at 10 MINUTES", "WATERMARK at 1 DAY PER (device, land)",
         "SEQUENTIAL", "POOL heavy", "ON RESTATE REPORT", "ON RESTATE RECOMPUTE",
     )] + [TRANSFORM.format(text) for text in (
+        "ON RESTATE RECOMPUTE AT MOST 1 LABEL ELSE HOLD", "ON RESTATE RECOMPUTE AT MOST 31 LABELS ELSE HOLD",
         "PARTIAL AFTER 2 HOURS", "CLOSE WHEN max(a) > WINDOW_END()", "MAX LATENESS 1 DAY",
     )],
     "measure": [TRANSFORM.format(text) for text in (
@@ -91,7 +92,7 @@ ACCEPTED = {
     )] + [COLLECT.format("WATERMARK at 1 HOUR DEADLINE 3 DAYS BY WATERMARK RUNTIME 20 MINUTES")],
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
-        COLLECT.format("SORT BY (a)"), TRANSFORM.format("SORT BY (a, `b c`)"),
+        COLLECT.format("SORT BY (a)"), TRANSFORM.format("SORT BY (a, `b c`)"), TRANSFORM.format("SHUFFLE NONE"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
@@ -104,7 +105,7 @@ REFUSED = {
     "`GRANT EDIT`": "GRANT EDIT ON a.b TO (c)",
     "`GRANT APPROVE`": "GRANT APPROVE ON a.b TO (c)",
     "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
-    "`SHUFFLE`": TRANSFORM.format("SHUFFLE NONE"),
+    "`SHUFFLE SALT`": TRANSFORM.format("SHUFFLE SALT (a) INTO 16"),
     "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
     "`CLUSTER BY`": TRANSFORM.format("CLUSTER BY (a)"),

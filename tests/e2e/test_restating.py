@@ -165,6 +165,56 @@ def test_on_restate_report_leaves_stale_batches_until_they_are_asked_for(three_d
     assert three_days.rows(f"SELECT is_large FROM sales.is_large WHERE timelabel = '{labels(2)[0]}'") == [(True,)]
 
 
+LIMITED = FLOW.replace(
+    "sales.revenue PARTITIONED AS", "sales.revenue PARTITIONED ON RESTATE RECOMPUTE AT MOST 1 LABEL ELSE HOLD AS"
+)
+
+
+def test_a_restatement_beyond_its_limit_waits_for_a_release_and_new_windows_do_not(three_days: Tiny) -> None:
+    three_days.declare(LIMITED)
+    three_days.shop("UPDATE orders SET amount = 250 WHERE id < 3")
+    three_days.shop("INSERT INTO orders VALUES (4, 40, '2020-01-04 12:00:00')")
+    ask(three_days, "shop.orders", "recollect", 1, 2)
+    outcome = three_days.run(day(5))
+    assert outcome.done == 2 + 3  # the orders of two days, and the fourth day of all tables
+    assert outcome.plan is not None
+    assert outcome.plan.held_restatements["sales.revenue"].labels == {day(1), day(2)}
+    assert not outcome.is_clean
+    before = three_days.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1")
+    assert before == [(label, revenue) for label, revenue in zip(labels(1, 2, 3, 4), (10, 20, 30, 40), strict=True)]
+    assert three_days.run(day(5)).done == 0
+    ask(three_days, "sales.revenue", "follow", 1, 2)
+    outcome = three_days.run(day(5))
+    assert outcome.done == 4, described(outcome)
+    assert outcome.is_clean
+    assert [revenue for (revenue,) in three_days.rows("SELECT revenue FROM sales.revenue ORDER BY timelabel")] == [
+        250, 250, 30, 40
+    ]  # fmt: skip
+
+
+def test_a_restatement_within_its_limit_once_equal_labels_are_known_runs_by_itself(three_days: Tiny) -> None:
+    three_days.declare(LIMITED)
+    three_days.shop("UPDATE orders SET amount = 250 WHERE id = 2")
+    ask(three_days, "shop.orders", "recollect", 1, 2, 3)
+    outcome = three_days.run(day(4))
+    assert outcome.done == 5, described(outcome)
+    assert outcome.plan is not None
+    assert outcome.plan.held_restatements == {}
+
+
+def test_a_run_with_a_limit_makes_no_label_again_beyond_it(three_days: Tiny) -> None:
+    three_days.shop("UPDATE orders SET amount = 250 WHERE id < 3")
+    three_days.shop("INSERT INTO orders VALUES (4, 40, '2020-01-04 12:00:00')")
+    ask(three_days, "shop.orders", "recollect", 1, 2)
+    held = three_days.run(day(5), at_most=3)
+    assert held.done == 5, described(held)
+    assert held.plan is not None
+    assert {name: it.total for name, it in held.plan.held_restatements.items()} == {
+        "sales.revenue": 4, "sales.is_large": 4
+    }  # fmt: skip
+    assert three_days.run(day(5), at_most=4).done == 4
+
+
 PUBLISHED = (
     FLOW
     + """

@@ -92,6 +92,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "open windows of": table.open_of,
         "pool": table.pool if table.pool != "default" else None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
+        "restate at most": table.restate_at_most,
         "where": table.where and f"{table.where.text}: {terms_of(table.where.term)}",
         "in order": table.is_in_label_order or None,
         "about": table.about,

@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tests.life.part import FOLDS, Part, Read
-from tests.life.parts import ByTime, Changed, Deletes, Demands, KeyPast, Lookback, Partial, Refers, Sequential
+from tests.life.parts import (
+    ByTime,
+    Changed,
+    Deletes,
+    Demands,
+    KeyPast,
+    Lookback,
+    Partial,
+    Refers,
+    Sequential,
+    Unshuffled,
+)
 from tests.life.people import published_value
 from tests.life.rows import DAY, Row, Rows, instant
 
@@ -217,7 +228,8 @@ class Declared:
     def _from(self, read: Read) -> str:
         at = "rec_eff_time" if self.shapes[read.table] == "TEMPORAL" and not read.via else "at"
         v = "v + coalesce(v_p, 0) AS v" if read.kind == "FLAT" else "v"
-        return f"(SELECT k, {v}, {at} AS at FROM {read.sql})"
+        hint = "/*+ COALESCE(1) */ " if self.has(Unshuffled) else ""
+        return f"(SELECT {hint}k, {v}, {at} AS at FROM {read.sql})"
 
     def _queries(self) -> str:
         if not self.odd:

@@ -150,7 +150,8 @@ class KeyPast(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce, Closes) and not of.answers
+        is_alone = not of.has(KeyOnce, Closes, Unshuffled) and not of.answers
+        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and is_alone
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -288,7 +289,8 @@ class Demands(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not of.has(Partial) and not of.answers
+        is_alone = not of.has(Partial, Unshuffled) and not of.answers
+        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and is_alone
 
     @property
     def of_key(self) -> str:
@@ -363,6 +365,24 @@ class Sorted(Part):
     @property
     def clause(self) -> str:
         return f"SORT BY ({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True)
+class Unshuffled(Part):
+    """A batch that would move rows between tasks is refused. None is, since one task reads all rows of an input."""
+
+    word = "SHUFFLE NONE"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        # FLAT, KEY PAST and older states of folds are made with shuffles
+        is_plain = not any(read.kind == "FLAT" or of.shapes[read.table] in FOLDS for read in of.all_reads)
+        is_transform = of.kind == "TRANSFORM" and of.mode in BY_LABEL | {"REPLACE"} and not of.answers
+        return is_transform and is_plain and not of.has(KeyPast)
+
+    @property
+    def clause(self) -> str:
+        return "SHUFFLE NONE"
 
 
 @dataclass(frozen=True)
@@ -451,7 +471,7 @@ class Closes(Part):
 
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, Groups, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes,
-    ByTime, Retire, Retain, Sorted, Partial, Closes, Personal, Impersonal, Subject, Granted,
+    ByTime, Retire, Retain, Sorted, Unshuffled, Partial, Closes, Personal, Impersonal, Subject, Granted,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

@@ -117,6 +117,7 @@ class Driver:
     turn: int = 0
     begins_earlier: bool = False
     begun_earlier: int = 0
+    released: int = 0
     began: dict[str, datetime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -193,6 +194,8 @@ class Driver:
             if not (ready and most) and not self.flights:
                 if self.pause_rate and self.random.random() < 0.7 and self.resume():
                     continue
+                if most and self.release_restatements():
+                    continue
                 self.end_following()
                 return
             if ready and most and (not self.flights or self.random.random() < 0.6):
@@ -240,6 +243,20 @@ class Driver:
         """Take back the requests to follow of what need not, as a run does at its end."""
         for name, labels in self.planner.find_labels_to_follow(self.snapshot(), self.now).items():
             self.ledger.decisions.end_following(name, labels, who="test")
+
+    def release_restatements(self) -> bool:
+        """Release what limits of ON RESTATE hold: all labels of some tables, or some of them. Return whether any was.
+
+        Nothing else is left to do by then, so that nothing of it was made, and it grew as far as it does.
+        """
+        held = self.planner.find_held_restatements(self.snapshot(), self.now)
+        for name in sorted(held)[: self.random.choice((1, 2, len(held)))]:
+            labels = sorted(held[name].labels)
+            assert len(labels) > (self.flow.tables[name].restate_at_most or 0)
+            some = labels if self.random.random() < 0.7 else labels[: self.random.randint(1, len(labels))]
+            self.ledger.decisions.request_restate(name, some, FOLLOW, who="test")
+            self.released += len(some)
+        return bool(held)
 
     def pass_time(self) -> None:
         """Let some minutes pass, or an outage of days; sources go on meanwhile."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.model.driving import Driver
 from tests.model.oracle import Key, Oracle
 from tests.model.random_flow import random_flow
+from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import Status
 from waterclock.planner.prerequisites import find_prerequisites, newest_tick
@@ -69,6 +71,26 @@ def test_so_are_windows_whose_books_are_closed() -> None:
     assert live_and_compare(3, closes=True, begins_earlier=True).begun_earlier
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
+def test_restatements_that_limits_held_come_to_what_a_clean_rebuild_comes_to(first: int) -> None:
+    for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
+        live_and_compare(seed, has_limits=True)
+
+
+def test_limits_hold_restatements_until_they_are_released() -> None:
+    assert sum(live_and_compare(seed, has_limits=True).released for seed in range(12)) > 10
+
+
+def with_limits(flow: Flow, random: Random) -> Flow:
+    """Return a flow whose transforms and publishes have limits of ON RESTATE, most of them small."""
+    tables = {
+        name: table if table.kind is Kind.COLLECT else replace(table, restate_at_most=random.choice((0, 0, 1, 2, None)))
+        for name, table in flow.tables.items()
+    }
+    return replace(flow, tables=tables)
+
+
 def live_and_compare(
     seed: int,
     pauses: Sequence[float] = (0.0, 0.0, 0.1),
@@ -76,9 +98,12 @@ def live_and_compare(
     closes: bool = False,
     begins_earlier: bool = False,
     keeps_versions: bool = False,
+    has_limits: bool = False,
 ) -> Driver:
     random = Random(seed)
     made = random_flow(random, closes=closes, keeps_versions=keeps_versions)
+    if has_limits:
+        made = replace(made, flow=with_limits(made.flow, Random(seed)))
     driver = Driver.of(made, random)
     driver.begins_earlier = begins_earlier
     try:

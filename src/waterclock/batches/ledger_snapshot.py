@@ -294,8 +294,8 @@ class LedgerSnapshot:
     def add_followers(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
         """Return a copy as if users had asked these done batches of REPLACE transforms to follow their inputs.
 
-        The result equals the ledger's own (`ledger.reads.snapshot`, `asking`) if each of the batches is already a
-        suspect.
+        The result equals the snapshot that the ledger returns for the same request (`ledger.reads.snapshot`), if each
+        of the batches is already a suspect.
         """
         tables = dict(self.tables)
         for name, labels in asked.items():

@@ -70,7 +70,7 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
 def past_retirement_error(
     table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
 ) -> WaterclockError | None:
-    """Return an error if a column's RETIRE day has come at `now` and no batch has announced it. Otherwise return None.
+    """Return an error if a column's RETIRE day is not after `now` and no batch has announced it. Otherwise return None.
 
     A table without batches has no readers to inform. `check` and each batch of the table use this one rule.
     """

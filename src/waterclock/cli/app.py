@@ -43,6 +43,7 @@ from waterclock.cli.commands.replay import replay
 from waterclock.cli.commands.reset import reset
 from waterclock.cli.commands.resume import resume
 from waterclock.cli.commands.retry import retry
+from waterclock.cli.commands.revert import revert
 from waterclock.cli.commands.run import run
 from waterclock.cli.commands.runners import runners
 from waterclock.cli.commands.session import session
@@ -76,6 +77,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         recompute,
         replay,
         recollect,
+        revert,
         withdraw,
         pause,
         resume,
@@ -139,9 +141,30 @@ class Commands(TyperGroup):
         except Exception as error:
             if ctx.params.get("traceback") or _is_usage_error(error):
                 raise
+            if isinstance(error, FileNotFoundError) and not _has_working_folder():
+                from waterclock.cli.views.error_card import fail
+
+                raise typer.Exit(fail(_no_working_folder_error())) from error
             from waterclock.cli.views.crash import report_defect
 
             raise typer.Exit(report_defect(error)) from error
+
+
+def _has_working_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _no_working_folder_error() -> WaterclockError:
+    return WaterclockError(
+        "E925",
+        "the current folder does not exist any more",
+        why="it was deleted or replaced after the shell entered it",
+        fix="`cd` to a folder that exists, or to this one again if it was replaced",
+    )
 
 
 class Command(TyperCommand):

@@ -79,6 +79,15 @@ Selected = Annotated[
         autocompletion=tables_from,
     ),
 ]
+RestateLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--at-most",
+        metavar="N",
+        min=0,
+        help="If inputs were restated so that more than N labels would be made again, make none of them again.",
+    ),
+]
 LabelRange = Annotated[
     str | None,
     typer.Option("--labels", "-l", metavar="A..B", help="Only these labels: 2013-01-05, 2013-01..2013-02, 20130105.."),

@@ -358,7 +358,7 @@ class WindowCollector(Collector, Protocol):
 class ChangeScanner(Collector, Protocol):
     """A source with data times that can report which windows changed (LOOKBACK ... CHANGED).
 
-    This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
+    It is not used for BY CHANGES, which reads the log of changes of each row: see `connectors/change_collector.py`.
     """
 
     def scan_changes(

@@ -56,8 +56,8 @@ def limit_query_time(seconds: float, interrupt: Callable[[], None]) -> Iterator[
 def call_in_time(seconds: float, call: Callable[[], _Result]) -> _Result:
     """Return the result of `call`, which runs in another thread. Raises its error, or TimeoutError if it takes longer.
 
-    This is for calls that cannot be interrupted, such as the resolution of a name. A call that is late goes on in its
-    thread until it ends by itself, and its result is dropped.
+    This is for calls that cannot be interrupted, such as the resolution of a name. A late call continues in its thread
+    until it ends by itself, and its result is discarded.
     """
     result: Future[_Result] = Future()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -18,6 +18,7 @@ from waterclock.engine.due_offline_measurements import measure_due
 from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.linked_projects import find_link_problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
+from waterclock.engine.ready_groups import fits_next_to, without_running
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
@@ -30,6 +31,7 @@ from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Batch, Group, Plan, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
+from waterclock.planner.work_order import WorkOrder
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -42,28 +44,38 @@ _POLL_SECONDS = 0.5  # between two polls of the other runners' progress
 class Runner:
     """Runs a flow from one process: many batches concurrently, each once.
 
-    Due batches are taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how
-    many of its tables' batches run at once; `threads` limits all. Call the methods from one thread, except `stop`.
-    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. With
-    `waits`, the runner continues as long as another runner makes batches that are due here.
+    New windows go before backfills and restatements, oldest first in dependency order (`WorkOrder`). A regular table
+    has one batch at a time; a pool limits how many of its tables' batches run at once; `threads` limits all. Call the
+    methods from one thread, except `stop`. `labels` limits the labels of a table that run. `force` names labels to run
+    although no reader needs them. `at_most` and `newest_first` are those of a `PlanRequest`. With `waits`, the runner
+    continues as long as another runner makes batches that are due here. With `follows_clock`, windows that become due
+    during a long run are started in it, next to its backfills and restatements.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what runs, and how
         self,
         work: RunContext,
         *,
         only: Iterable[str] | None = None,
         labels: Mapping[str, Labels] | None = None,
         force: Mapping[str, frozenset[datetime]] | None = None,
+        at_most: int | None = None,
+        newest_first: bool = False,
         waits: bool = False,
+        follows_clock: bool = False,
         stop: threading.Event | None = None,
     ) -> None:
         self._work = work
         self._waits = waits
+        self._follows_clock = follows_clock
+        self._next_look: datetime | None = None
         self._planner = Planner(work.flow)
         self._only = None if only is None else frozenset(only)
         self._labels = labels or None
         self._force = force or {}
+        self._at_most = at_most
+        self._newest_first = newest_first
+        self._order = WorkOrder()
         self._stop = stop or threading.Event()
         self._unclaimed: dict[str, str] = {}
         self._reported: dict[str, set[str]] = {}
@@ -103,6 +115,8 @@ class Runner:
             force=force,
             clock=self._work.real_now(),
             absent=self._absent,
+            at_most=self._at_most,
+            newest_first=self._newest_first,
         )
 
     def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
@@ -150,7 +164,7 @@ class Runner:
             Heartbeat(self._work),
             ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
         ):
-            self._run_ready_groups(now, threads, outcome)
+            now = self._run_ready_groups(now, threads, outcome)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._remove_shared_view_rows()
         if not outcome.is_outdated:
@@ -213,12 +227,14 @@ class Runner:
         if self._work.sessions.revive():
             self._work.listener.on_message("Spark has ended and is started again" + (f" ({ending})" if ending else ""))
 
-    def _run_ready_groups(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
+    def _run_ready_groups(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> datetime:
+        """Run what is ready, and what becomes ready by it. Return the instant of the last plan."""
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
         tried: set[tuple[str, datetime]] = set()
         clocks = SourceClocks(self._work, now)
         self._absent = {}
         ready = self._find_startable_groups(now, tried, clocks, outcome)
+        may_be_fresher = False  # whether fresh groups may have become ready since the last plan
         while True:
             if not self.is_stopping and not self._is_spark_lost:
                 self._start_groups(ready, running, threads, now)
@@ -229,24 +245,36 @@ class Runner:
                     continue
                 if self.is_stopping or not (ready or self._is_spark_lost):
                     outcome.held_back = clocks.waiting_windows
-                    return
+                    return now
                 if self._is_spark_lost:
                     self._restart_spark()
                     ready = self._find_startable_groups(now, tried, clocks, outcome)
                 continue
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            finished, _ = wait(running, self._seconds_to_look(), FIRST_COMPLETED)
             for future in finished:
-                running.pop(future)
+                may_be_fresher = running.pop(future).is_fresh or may_be_fresher
                 for report in future.result():
                     self._record_report(report, tried, outcome)
-            # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads
-            if not self.is_stopping and not self._has_startable_group(ready, running):
-                busy = {group.table for group in running.values()}
+            # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads, or would
+            # fill them with backfills and restatements, although batches that read new windows may be ready
+            startable = [group for group in ready if self._has_slot(group, running)]
+            is_exhausted = may_be_fresher and not any(group.is_fresh for group in startable)
+            is_look_due = self._seconds_to_look() == 0
+            if not self.is_stopping and (is_look_due or (finished and (not startable or is_exhausted))):
+                may_be_fresher = False
+                if is_look_due:
+                    now, self._next_look = self._work.real_now(), None
+                    clocks = SourceClocks(self._work, now)
+                    self._work.listener.tick(now)
                 ready = deque(
-                    group
-                    for group in self._find_startable_groups(now, tried, clocks, outcome)
-                    if not _is_running(group, running, busy)
+                    without_running(self._find_startable_groups(now, tried, clocks, outcome), running.values())
                 )
+
+    def _seconds_to_look(self) -> float | None:
+        """Return the seconds until new windows are due during this run, 0 if they are; None if none are started."""
+        if not self._follows_clock or self._next_look is None:
+            return None
+        return max(0.0, (self._next_look - self._work.real_now()).total_seconds())
 
     def _wait_for_progress(self) -> bool:
         """Wait until another runner that makes batches due here changes the ledger. False if there is no such runner.
@@ -324,6 +352,7 @@ class Runner:
     ) -> deque[Group]:
         self._close_books(now, tried, outcome)
         plan = self.plan(now)
+        self._next_look = plan.next_due
         self._work.listener.on_plan(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
@@ -400,9 +429,6 @@ class Runner:
         reported.add(report.error.what)
         return replace(report, is_repeat=is_repeat)
 
-    def _has_startable_group(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
-        return any(self._has_slot(group, running) for group in ready)
-
     def _start_groups(
         self,
         ready: deque[Group],
@@ -415,26 +441,20 @@ class Runner:
         # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.retry import run_group_with_retries
 
-        for group in tuple(ready):
-            if len(running) >= self._work.settings.threads:
+        while len(running) < self._work.settings.threads:
+            group = next((each for each in self._order.sort(ready) if self._has_slot(each, running)), None)
+            if group is None:
                 return
-            if self._has_slot(group, running):
-                ready.remove(group)
-                self._work.listener.on_group_start(group)
-                running[threads.submit(run_group_with_retries, self._work, group, now)] = group
+            ready.remove(group)
+            self._order.start(group)
+            self._work.listener.on_group_start(group)
+            running[threads.submit(run_group_with_retries, self._work, group, now)] = group
 
     def _has_slot(self, group: Group, running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         # any of the batches that were running when the JVM ended may have ended it: alone, it fails no other
         if running and any(self._was_lost(each) for each in (group, *running.values())):
             return False
-        tables = self._work.flow.tables
-        table = tables[group.table]
-        in_pools = Counter(tables[other.table].pool for other in running.values())
-        limit = self._work.flow.pools.get(table.pool, self._work.settings.threads)
-        if in_pools[table.pool] >= limit:
-            return False
-        is_alone = not table.is_partitioned or table.source is not None or table.is_in_label_order
-        return not (is_alone and any(other.table == group.table for other in running.values()))
+        return fits_next_to(self._work.flow, self._work.settings.threads, group, running.values())
 
     def _was_lost(self, group: Group) -> bool:
         """Return whether the JVM has ended during an earlier attempt at the group."""
@@ -471,12 +491,3 @@ class Runner:
 def _first_error(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
     """Return a table's own error in `errors`, or else that of a table that it reads. None if there is none."""
     return next((errors[name] for name in (table, *(read.table for read in reads)) if name in errors), None)
-
-
-def _is_running(group: Group, running: dict[Future[tuple[GroupReport, ...]], Group], busy: set[str]) -> bool:
-    if group.table not in busy:
-        return False
-    labels = {batch.label for batch in group.batches}
-    return any(
-        other.table == group.table and labels & {batch.label for batch in other.batches} for other in running.values()
-    )

@@ -312,6 +312,11 @@ CLI: Mapping[str, Code] = {
     "E910": Code(
         "unknown part of a page", "The address of `ui` names a page part or a batch action that does not exist."
     ),
+    "E925": Code(
+        "missing working folder",
+        "The folder in which the command was started does not exist any more. A shell stays in a folder that was "
+        "deleted or replaced, and names it as before.",
+    ),
     **ALERTS,
     **LINEAGE,
     **WATCHING_COMMANDS,

@@ -276,6 +276,12 @@ LANGUAGE: Mapping[str, Code] = {
         "d, a batch runs d after its window with the inputs that are settled by then. It runs again once the remaining "
         "inputs are settled. Its query calls IS_PARTIAL() to distinguish the two runs.",
     ),
+    "E388": Code(
+        "invalid limit of ON RESTATE",
+        "ON RESTATE RECOMPUTE AT MOST n LABELS ELSE HOLD holds the labels of a table back if more than n of them may "
+        "be made again because their inputs were restated. REPORT makes none again, and a COLLECT that reads no table "
+        "has no inputs that are restated.",
+    ),
     "E254": Code(
         "unknown SQL type",
         "A parameter or the result of the function has no known SQL type. Annotations define the types for bool, int, "

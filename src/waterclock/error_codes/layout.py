@@ -12,11 +12,24 @@ LAYOUT: Mapping[str, Code] = {
         "Rows cannot be sorted by the column. SORT BY names each column once. It cannot name `timelabel`, which has "
         "one value in a slice, a column of a type without an order (MAP), or a column with RETIRE, which ends.",
     ),
+    "E385": Code(
+        "SHUFFLE NONE on a query that shuffles",
+        "Spark certainly moves rows between its tasks to make the table: its query groups, ranks, sorts or limits the "
+        "rows of a table, which several tasks read. Let one task read them, as in `FROM (SELECT /*+ COALESCE(1) */ * "
+        "FROM raw.orders)`, or remove SHUFFLE NONE. A MERGE or TEMPORAL table always needs a shuffle, and so does "
+        "REFERENCES with ELSE. Other queries are checked by the plan of each batch (E775).",
+    ),
 }
 LAYOUT_AT_WORK: Mapping[str, Code] = {
     "E774": Code(
         "SORT BY a column that the rows do not have",
         "The batch has no column of that name, or its type has no order. `check` reports this before the batch if it "
         "knows the columns of the table. Nothing was written. A changed SORT BY makes no batch again.",
+    ),
+    "E775": Code(
+        "a batch of SHUFFLE NONE that would shuffle",
+        "Spark's plan of the batch has an exchange: it moves rows between tasks. The error names the exchanges, their "
+        "keys and the parts of the query that need them. Nothing was committed. Let one task read the rows, as in "
+        "`FROM (SELECT /*+ COALESCE(1) */ * FROM raw.orders)`, or remove SHUFFLE NONE. Then retry the batch.",
     ),
 }

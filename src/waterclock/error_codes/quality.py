@@ -170,6 +170,13 @@ QUALITY_AT_WORK: Mapping[str, Code] = {
         "text that is not a number, or an unknown function. A rule that is not a condition, such as a number, also "
         "fails. Functions such as try_divide and try_cast return NULL instead, which is not TRUE.",
     ),
+    "E759": Code(
+        "revert not possible",
+        "The label cannot become the earlier revision again. Its table would show rows that no batch makes from its "
+        "inputs, or the slice of the revision is gone. A revision can be taken back while its slice is kept, and while "
+        "its inputs have the content that it read. Revert the inputs first if they changed. A publish has no earlier "
+        "revisions.",
+    ),
 }
 QUALITY_COMMANDS: Mapping[str, Code] = {
     "E440": Code("no held batch", "None of the labels is held. `release` is only for batches that a rule holds."),

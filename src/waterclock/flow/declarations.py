@@ -385,6 +385,8 @@ class TableDeclaration(Keyed):
     - `start`: None if it follows from the inputs, or if the first run records it (arrivals, snapshots).
     - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `sort_by`: the columns by which the rows of each stored file are ordered. They are no part of the content.
+    - `is_unshuffled`: SHUFFLE NONE: a batch whose query moves rows between tasks is refused.
+    - `restate_at_most`: if more labels may be made again because inputs changed, all wait for a user; None: no limit.
     - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
     - `deadline`: the time after a window until its batch must be done or, if `is_by_watermark`, until the table's
       watermark must have passed the window's end. `runtime`: the longest time that a batch may take.
@@ -412,9 +414,11 @@ class TableDeclaration(Keyed):
     keep_versions: Duration | None = None
     manifest: str | None = None
     sort_by: tuple[str, ...] = ()
+    is_unshuffled: bool = False
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE
+    restate_at_most: int | None = None
     partial_after: Duration | None = None
     deadline: Duration | None = None
     is_by_watermark: bool = False

@@ -48,7 +48,7 @@ class UnparsedLines:
 
 
 def find_outcome(actions: RuleActions, broken: int, of: int) -> Action | None:
-    """Return the action if `broken` of `of` rows break a rule: FAIL above all limits, None if no row breaks it."""
+    """Return the action if `broken` of the `of` rows break a rule: FAIL above all limits, None if no row breaks it."""
     if not broken:
         return None
     return next((each.action for each in actions if each.is_within_limit(broken, of)), Action.FAIL)

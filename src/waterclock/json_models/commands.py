@@ -30,6 +30,7 @@ from waterclock.json_models.decisions import (
     ReleaseAnswer,
     ResetAnswer,
     ResumeAnswer,
+    RevertAnswer,
     SkipAnswer,
     WithdrawAnswer,
 )
@@ -87,5 +88,6 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "recompute": (RunAnswer, RippleAnswer, HeldAgainAnswer),
         "recollect": (RunAnswer, RippleAnswer, HeldAgainAnswer),
         "replay": (RunAnswer, RippleAnswer),
+        "revert": (RunAnswer, RevertAnswer),
     }
 )

@@ -96,6 +96,8 @@ class TableComparisonPart(AnswerPart):
     """Labels before this one were dropped by RETAIN on one side, and were not compared."""
     held: list[Label]
     """Labels of which a rule holds rows. Held rows are not compared."""
+    held_before: list[Label]
+    """Labels of which a rule holds rows in the other environment, with --against. These are not compared either."""
     labels: list[LabelComparison]
     """The labels that differ, or whose measures differ."""
     types: list[ColumnTypeDifference]

@@ -46,6 +46,43 @@ class ReleaseAnswer(Answer):
     """The reason."""
 
 
+class RevertedLabelPart(AnswerPart):
+    """A label that becomes an earlier revision again. Revisions are named by the claim that committed them."""
+
+    label: Label
+    revision: int
+    """The revision that it becomes again."""
+    replaced: int
+    """The revision that was current before."""
+    rows: int
+    """The number of rows of the revision."""
+    replaced_rows: int
+    """The number of rows of the replaced revision."""
+
+
+class RevertAnswer(Answer):
+    """JSON output of `revert --dry-run`, `revert --no-run`, or if there is nothing to revert."""
+
+    table: str
+    """The table."""
+    dry_run: bool
+    """Whether nothing was changed (--dry-run)."""
+    reverted: list[RevertedLabelPart]
+    """The labels that are reverted."""
+    unchanged: list[Label]
+    """The selected labels that have the revision already."""
+    without: list[Label]
+    """The selected labels that have no such revision, and stay as they are."""
+    taken_back: dict[str, list[Label]]
+    """The labels of each table that follow without a computation: they take earlier revisions back."""
+    computed: dict[str, list[Label]]
+    """The labels of each table that are computed again, if rows differ."""
+    notes: list[str]
+    """What to know about the revisions."""
+    why: str
+    """The reason."""
+
+
 class WithdrawAnswer(Answer):
     """JSON output of `withdraw`: the cancelled requests."""
 

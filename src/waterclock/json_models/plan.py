@@ -101,6 +101,8 @@ class PlannedBatch(AnswerPart):
     causes: list[PlannedCause]
     missing: list[MissingInput]
     """The missing inputs of a batch that stopped waiting for them (PARTIAL AFTER)."""
+    is_over_limit: bool
+    """Whether it is held because more labels would be made again than a limit allows."""
     closing: WindowClosing | None = only_if_set()
     """For a table with CLOSE WHEN."""
     open_windows: list[str] | None = only_if_set()
@@ -113,6 +115,33 @@ class ClaimGroup(AnswerPart):
 
     table: str
     labels: list[str]
+
+
+class HeldLabels(AnswerPart):
+    """Labels of a table that are not made again because they exceed a limit, until a user decides."""
+
+    labels: list[str]
+    """The labels that may be made again."""
+    changed: int
+    """The number of labels whose inputs are restated already."""
+    limit: int
+    total: int
+    """The number of labels that count towards the limit."""
+    is_of_run: bool
+    """Whether the limit is that of `run --at-most`, and not that of the table (ON RESTATE)."""
+
+
+class HeldRestatement(HeldLabels):
+    """Labels that are not made again because they exceed a limit, and the cost of making them."""
+
+    rows: int
+    """The number of rows that the labels have now."""
+    seconds: float | None
+    """The estimated seconds of work; null if no batch of the table was made yet."""
+    following: dict[str, int]
+    """The number of batches of other tables that may have to be made again after them."""
+    following_seconds: float | None
+    """The estimated seconds of work for these; null if it is not known."""
 
 
 class QueryCount(AnswerPart):
@@ -157,6 +186,8 @@ class PlanAnswer(Answer):
     """The missing inputs of done batches, by table and label."""
     refused: dict[str, OneError]
     """The error E405 of each table whose declaration no longer fits its batches."""
+    held_restatements: dict[str, HeldRestatement]
+    """The labels of each table that are not made again because they exceed a limit (ON RESTATE)."""
     not_needed: dict[str, int]
     """The number of due labels of each table that no table reads."""
     stood_for: dict[str, int]

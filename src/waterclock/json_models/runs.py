@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, OneError
-from waterclock.json_models.plan import PauseOfTables
+from waterclock.json_models.plan import HeldLabels, PauseOfTables
 
 
 class FailedGroup(AnswerPart):
@@ -57,6 +57,8 @@ class RunAnswer(Answer):
     """The pause of each table that is paused by name."""
     paused_all: PauseOfTables | None
     """The pause of all tables."""
+    held_restatements: dict[str, HeldLabels]
+    """The labels of each table that are not made again because they exceed a limit."""
     held_by_source: list[SourceHeldBatch]
     """The due batches that wait for their source."""
     next_due: Instant | None

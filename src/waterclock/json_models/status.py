@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waterclock.json_models.parts import Answer, AnswerPart, Instant, OneError, Text
-from waterclock.json_models.plan import MissingInput, PauseOfTables
+from waterclock.json_models.plan import HeldRestatement, MissingInput, PauseOfTables
 from waterclock.json_models.timeliness import (
     CollectSilence,
     LagOfTable,
@@ -72,6 +72,8 @@ class StatusAnswer(Answer):
     """The missing inputs of done batches, by table and label."""
     refused: dict[str, OneError]
     """The error E405 of each table whose declaration no longer fits its batches."""
+    held_restatements: dict[str, HeldRestatement]
+    """The labels of each table that are not made again because they exceed a limit (ON RESTATE)."""
     looked: dict[str, LookBack]
     """The newest look-back of each table with LOOKBACK ... CHANGED."""
     received: dict[str, ReceivedFiles]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.adhoc import no_table_error
 from waterclock.dpl.query.visible_flow import show_flow
-from waterclock.engine.ledger_opening import ledger_url
+from waterclock.engine.ledger_opening import ledger_url, require_ledger_not_lost
 from waterclock.engine.query.compared_revisions import Bounds, TableRevisions, read_table_revisions
 from waterclock.engine.query.table_comparison import ViewedSides
 from waterclock.engine.storage_access import reach_storage
@@ -24,6 +27,20 @@ if TYPE_CHECKING:
     from waterclock.permissions.users_and_roles import Person
 
 
+_COMMAND = re.compile(r"`waterclock (?![^`]*--env)([^`]*)`")
+
+
+@contextmanager
+def naming_environment(env: str | None) -> Iterator[None]:
+    """Name an environment in the commands of raised fixes. Commands that name one already keep theirs."""
+    try:
+        yield
+    except WaterclockError as error:
+        if env is not None and error.fix is not None:
+            error.fix = _COMMAND.sub(lambda found: f"`waterclock {found[1]} --env {shlex.quote(env)}`", error.fix)
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class OtherProject:
     """The storage and the revisions of another environment, read at one moment."""
@@ -35,7 +52,8 @@ class OtherProject:
 def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherProject:
     """Read the revisions of an environment's tables from its ledger, which is opened read-only.
 
-    Raises E402 if other code wrote it last, E412 if there is none, E425 if it was moved.
+    Raises E402 if other code wrote it last, E412 if there is none, E421 if it is lost, E422 if it is damaged, E425 if
+    it was moved. The fixes name the environment.
     """
     from waterclock.ledger.ledger import Ledger
     from waterclock.ledger.store.read_only import OlderSchema
@@ -51,9 +69,12 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
         }
         return OtherProject(Lake(other.storage, folders=ledger.declared.former().folders), found)
 
-    reach_storage(other)
     try:
-        found = Ledger.query(ledger_url(other), read)
+        with naming_environment(other.env):
+            reach_storage(other)
+            found = Ledger.query(ledger_url(other), read)
+            if found is None:
+                require_ledger_not_lost(other)
     except OlderSchema as older:
         raise WaterclockError(
             "E402",

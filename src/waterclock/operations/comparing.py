@@ -14,7 +14,13 @@ from waterclock.engine.query.table_comparison import ComparisonOptions, TableCom
 from waterclock.engine.run_opening import open_workplace, sessions_of_queries
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Kind
-from waterclock.operations.compared_environment import OtherProject, PersonsView, read_other_project, require_declared
+from waterclock.operations.compared_environment import (
+    OtherProject,
+    PersonsView,
+    naming_environment,
+    read_other_project,
+    require_declared,
+)
 from waterclock.operations.formatting import instant_words
 from waterclock.operations.project_opening import no_ledger_error, select_tables, zone_of
 from waterclock.planner.query_ticks import read_tick
@@ -52,7 +58,8 @@ class ComparedTable:
     """A compared table, or the error because of which it could not be compared.
 
     `single` counts the labels without an earlier revision, which were not compared. RETAIN dropped the labels before
-    `dropped_before` on one side. `held` are labels of which a rule holds rows that were not compared.
+    `dropped_before` on one side. `held` are labels of which a rule holds rows that were not compared, and `held_before`
+    those in the other environment.
     """
 
     name: str
@@ -61,6 +68,7 @@ class ComparedTable:
     single: int = 0
     dropped_before: datetime | None = None
     held: tuple[datetime, ...] = ()
+    held_before: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +207,22 @@ def _compare_one(
     if against is None and names.known is None:
         single = len(current.revisions) - len(other.revisions)
         current = _limit(current, lambda label: label in other.revisions)
-    held = tuple(sorted(label for label in own.held if bounds[0] <= label < bounds[1]))
+    of_other = TableRevisions() if others is None else others.revisions.get(name, TableRevisions())
+    held, held_before = (
+        tuple(sorted(label for label in side.held if bounds[0] <= label < bounds[1])) for side in (own, of_other)
+    )
     viewed = names.view.sides_of(name)
     if viewed is not None:
-        single, held = 0, ()  # the ledger's facts are about all rows
+        single, held, held_before = 0, (), ()  # the ledger's facts are about all rows
     try:
-        current, other, dropped = _without_dropped(current, other, labels)
-        found = compare_table(work, other, current, names.request.options, viewed=viewed, is_strict=is_one)
+        with naming_environment(None if against is None else work.project.env):
+            current, other, dropped = _without_dropped(current, other, labels)
+            found = compare_table(work, other, current, names.request.options, viewed=viewed, is_strict=is_one)
     except WaterclockError as error:
         if is_one:
             raise
-        return ComparedTable(name, None, error, single=single, held=held)
-    return ComparedTable(name, found, None, single, dropped, held)
+        return ComparedTable(name, None, error, single=single, held=held, held_before=held_before)
+    return ComparedTable(name, found, None, single, dropped, held, held_before)
 
 
 def _other_side(names: _Names, table: Table, own: TableRevisions, others: OtherProject | None) -> ComparedSide:
@@ -219,7 +231,8 @@ def _other_side(names: _Names, table: Table, own: TableRevisions, others: OtherP
     if against is not None and others is not None:
         of_other = others.revisions.get(table.name, TableRevisions())
         declared = against.flow.tables.get(table.name, table)
-        return ComparedSide(names.before, declared, others.lake, of_other.current(), of_other.dropped_before)
+        found, dropped = of_other.current(), of_other.dropped_before
+        return ComparedSide(names.before, declared, others.lake, found, dropped, against.env)
     found = own.before_current() if names.known is None else own.known_at(names.known)
     return ComparedSide(names.before, table, names.work.lake, found, own.dropped_before)
 

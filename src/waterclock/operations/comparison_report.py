@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import unicodedata
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +14,7 @@ from waterclock.engine.query.table_comparison import LabelDifference, TableCompa
 from waterclock.operations.comparing import ComparedTable, Comparison
 from waterclock.operations.formatting import count_words, local_label, local_range, number_words
 from waterclock.operations.query_results import plain_value, value_words
-from waterclock.printable import printable_line
+from waterclock.printable import look_alike, printable_line
 from waterclock.timelabel.label import instant_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ _LONGEST = 60  # characters of a value that are shown
 _SHARED = 20  # characters that are shown before the first one that differs, if a long text differs late
 _MOST_VALUES = 8  # values of a row that are shown, next to the key of a changed row
 ARROW = "→"
+# in texts: what separates the values of a row, and starts like a quoted text
+_SEPARATOR = re.compile(rf'^["…]|, |: |{ARROW}')
+_UNUSUAL_NAME = re.compile(rf"[\s,:`\"{ARROW}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def summarize(compared: Comparison) -> str:
         f"{count_words(differing, 'table')} of {number_words(len(compared.tables))} differ{'s' * (differing == 1)}"
     ]
     parts += [f"{count_words(failed, 'table')} could not be compared"] if failed else []
-    return f"{', '.join(parts)}. Before: {compared.before}. After: {compared.after}."
+    return printable_line(f"{', '.join(parts)}. Before: {compared.before}. After: {compared.after}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class _Reporter:
         if counts.differing:
             kinds = (("changed", counts.changed), ("added", counts.added), ("removed", counts.removed))
             parts.append(f"rows: {', '.join(f'{number_words(number)} {kind}' for kind, number in kinds if number)}")
-        return "; ".join(parts)
+        return printable_line("; ".join(parts))
 
     def _notes(self) -> Iterator[str]:
         table = self.table
@@ -120,9 +123,11 @@ class _Reporter:
             yield f"{count_words(table.single, 'label')} without an earlier revision"
         if table.dropped_before is not None:
             yield f"without labels before {local_label(table.dropped_before, self.cadence)}, which RETAIN dropped"
-        if table.held:
-            named = ", ".join(local_label(label, self.cadence) for label in table.held[:3])
-            yield f"a rule holds rows of {named}{', …' if len(table.held) > 3 else ''}, which are not compared"
+        for held, where in ((table.held, ""), (table.held_before, f" {self.compared.before}")):
+            if held:
+                named = ", ".join(local_label(label, self.cadence) for label in held[:3])
+                rows = f"a rule holds rows of {named}{', …' if len(held) > 3 else ''}{where}"
+                yield printable_line(f"{rows}, which are not compared")
 
     def _labels(self, labels: Sequence[LabelDifference]) -> ReportSection | None:
         rows = [row for _, each in groupby(_number_runs(labels, self.cadence), key=lambda it: it[0])
@@ -214,7 +219,7 @@ def _describe_row(row: DifferingRow, key: Sequence[str]) -> str:
     times = f"{number_words(row.times)} times: " if row.times > 1 else ""
     if row.kind == CHANGED and row.before is not None and row.after is not None:
         changes = [
-            f"{name} {describe_change(row.before[name], value)}"
+            f"{_name_words(name)} {describe_change(row.before[name], value)}"
             for name, value in row.after.items()
             if name not in key and repr(row.before[name]) != repr(value)
         ]
@@ -226,7 +231,7 @@ def _describe_row(row: DifferingRow, key: Sequence[str]) -> str:
 
 
 def _name_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_words(value)}" for name, value in values.items())
+    return ", ".join(f"{_name_words(name)} {_words(value)}" for name, value in values.items())
 
 
 def describe_change(before: Any, after: Any) -> str:
@@ -235,23 +240,23 @@ def describe_change(before: Any, after: Any) -> str:
     Values that would look alike, such as texts with a space at the end or NULL and the text "null", are shown with
     quotes and escapes. Texts that differ after a long common start are shown from shortly before the difference.
     """
-    old, new = _full_words(before), _full_words(after)
-    if _appearance(old) == _appearance(new):
-        old, new = _exact_words(before), _exact_words(after)
+    full = _full_words(before), _full_words(after)
+    shown = _shorten_pair(*full)
+    if look_alike(*shown) or look_alike(str(before), str(after)):
+        shown = _shorten_pair(_exact_words(before), _exact_words(after))
+    return f" {ARROW} ".join(shown)
+
+
+def _shorten_pair(old: str, new: str) -> tuple[str, str]:
     shared = _length_of_shared_start(old, new)
     start = shared - _SHARED if shared > _LONGEST - _SHARED and max(len(old), len(new)) > _LONGEST else 0
-    return f" {ARROW} ".join(_cut(f"…{text[start:]}" if start else text) for text in (old, new))
+    before, after = (_cut(f"…{text[start:]}" if start else text) for text in (old, new))
+    return before, after
 
 
 def _length_of_shared_start(one: str, other: str) -> int:
     differing = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(differing, min(len(one), len(other)))
-
-
-def _appearance(text: str) -> str:
-    """Return a text without its invisible features: forms of characters, zero-width characters and outer spaces."""
-    seen = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
-    return " ".join(seen.split())
 
 
 def _exact_words(value: Any) -> str:
@@ -262,7 +267,15 @@ def _exact_words(value: Any) -> str:
 
 
 def _full_words(value: Any) -> str:
+    """Format a value. A text that could pass for several values of a row, or for a change, is quoted."""
+    if isinstance(value, str) and _SEPARATOR.search(value):
+        return printable_line(json.dumps(value, ensure_ascii=False))
     return "null" if value is None else printable_line(value_words(value))
+
+
+def _name_words(name: str) -> str:
+    """Format the name of a column. A name that could pass for several values of a row is quoted."""
+    return f"`{name.replace('`', '``')}`" if _UNUSUAL_NAME.search(printable_line(name)) else name
 
 
 def _words(value: Any) -> str:
@@ -300,6 +313,7 @@ def _table_part(table: ComparedTable) -> TableComparisonPart:
         single=table.single,
         dropped_before=table.dropped_before,
         held=list(table.held),
+        held_before=list(table.held_before),
         labels=[_label_part(each) for each in found.labels],
         types=list(found.types),
         unlike=list(found.unlike),

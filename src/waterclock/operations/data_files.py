@@ -92,7 +92,10 @@ def partitions(found: DataFiles, folder: str) -> dict[str, str]:
 
 
 def partition_statements(found: DataFiles, folder: str) -> list[str]:
-    """Return the SQL that registers each label's current location in a Hive-style catalogue and removes gone labels."""
+    """Return the SQL that registers each label's current location in a Hive-style catalogue.
+
+    The SQL also removes the labels that no longer exist from the catalogue.
+    """
     locations = partitions(found, folder)
     lines = []
     for label in sorted({*found.labels, *locations}):

@@ -75,7 +75,10 @@ def retry_words(table: str, which: str) -> str:
 
 
 def releasable_labels(plan: Plan, table: str) -> frozenset[datetime]:
-    """Return the labels of a plan that can be released as they were sealed: none of their inputs has changed since."""
+    """Return the labels of a plan that can be released as they were sealed: none of their inputs has changed since.
+
+    Labels that a limit holds can be released, too: they are made again.
+    """
     held = (batch for batch in plan.batches if batch.table == table and batch.status is Status.HELD)
     return frozenset(batch.label for batch in held if not batch.is_outdated)
 

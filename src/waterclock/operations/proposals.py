@@ -23,8 +23,9 @@ from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
 from waterclock.operations.held_batches import find_held_labels, releasable_labels
+from waterclock.operations.held_restatements import RELEASE_OF_RESTATEMENT, select_held
 from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, to_pause, to_resume
-from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table
+from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table, select_tables
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
 from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, require_at_most
@@ -140,8 +141,9 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
         name: len({*made.get(name, ()), *following.get(name, ())})
         for name in _upstream_first(at.flow, {*requested, *following})
     }
-    # released batches are made already, and cost nothing more
-    work = {name: len(following.get(name, ())) for name in both} if wanted is Verb.RELEASE else both
+    # batches that a rule held are made already, and cost nothing more
+    is_made = wanted is Verb.RELEASE and not requests
+    work = {name: len(following.get(name, ())) for name in both} if is_made else both
     of = (f"{selection}@{labels}",) if wanted is Verb.RELEASE and labels else (selection, labels)
     words = ["waterclock", wanted.value, *filter(None, of), *_REQUEST_OPTIONS.get(wanted, ())]
     return Proposal(
@@ -176,7 +178,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
     labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
     decisions = at.ledger.decisions
     simple = {Verb.BACKFILL: decisions.request_backfill, Verb.RELEASE: decisions.request_release}
-    if proposal.verb in simple:
+    if proposal.verb in simple and not proposal.asking:
         for name, found in labels.items():
             simple[proposal.verb](name, found, who=who, why=why)
     elif proposal.verb is Verb.RETRY:
@@ -192,6 +194,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
     else:
         for (verb, name), labels_to_request in proposal.asking.items():
             shown_verb = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
+            shown_verb = RELEASE_OF_RESTATEMENT if proposal.verb is Verb.RELEASE else shown_verb
             is_retry = verb != FOLLOW
             decisions.request_restate(
                 name, sorted(labels_to_request), verb, who=who, why=why, command=shown_verb, is_retry=is_retry
@@ -242,15 +245,29 @@ def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | N
 def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:
     """Find held batches, and the batches that wait for them. The next run makes the held rows visible unchanged.
 
-    Batches that cannot be released any more are left out: they must be made again.
+    Batches that cannot be released any more are left out: they must be made again. If no rule holds a batch of the
+    selection, find the labels that a limit of ON RESTATE holds: the next run makes them again.
     """
     found = find_held_labels(at, selection, labels)
+    if not found:
+        return _release_restatements(at, selection, labels)
     plan = plan_of_readers(at, found)
     of_tables = {name: releasable_labels(plan, name).intersection(of) for name, of in found.items()}
     held = {name: of_table for name, of_table in of_tables.items() if of_table}
     freed = find_blocked_batches(plan, held)
     others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
     return _AffectedBatches(_to_windows(at.flow, held), _to_windows(at.flow, others))
+
+
+def _release_restatements(at: OpenedProject, selection: str, labels: str | None) -> _AffectedBatches:
+    """Find the labels that a limit of ON RESTATE holds, and the batches that may have to be made again after them."""
+    selected, by_table = select_tables(at.flow, [selection], labels)
+    held = {name: select_held(at, name, by_table.get(name)) for name in selected.tables}
+    found = {name: it.labels for name, it in held.items() if it is not None}
+    if not found:
+        return _AffectedBatches({}, {})
+    ripple = at.planner.ripple(at.snapshot, at.now, found)
+    return _AffectedBatches(ripple.asked, ripple.following, {(FOLLOW, name): of for name, of in found.items()})
 
 
 def _restate(

@@ -18,6 +18,9 @@ need_reason = partial(_require_reason, "the rows are left out", "readers have no
 need_reason_of_release = partial(
     _require_reason, "the rows may be shown", "readers have no other explanation of rows that a rule held"
 )
+need_reason_of_revert = partial(
+    _require_reason, "the earlier rows are right", "readers have no other explanation of rows that were replaced before"
+)
 need_reason_of_closing = partial(
     _require_reason,
     "the window is closed",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def retirement_errors(project: Project, now: datetime, *, connect: bool = False) -> list[WaterclockError]:
-    """Return the errors of columns whose end has come, each at its column.
+    """Return the errors of columns whose RETIRE day has passed, each at its column.
 
     A ledger on a server is read only with `connect`. No ledger is written. Cost: nothing if no column has ended;
     otherwise a parse of the queries that read them, and a query of the ledger.

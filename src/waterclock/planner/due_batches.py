@@ -50,6 +50,14 @@ class TableWork:
         """Return a copy that keeps only the missing windows within `spans`."""
         return replace(self, missing=self.missing & spans)
 
+    def without_revisions(self, labels: frozenset[datetime]) -> TableWork:
+        """Return a copy without these labels to make again."""
+        return replace(self, revisions=tuple(label for label in self.revisions if label not in labels))
+
+    def new_from(self, low: datetime) -> TableWork:
+        """Return a copy with only the missing windows from `low` on."""
+        return replace(self.limit_to_labels(low, None), revisions=())
+
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
         """Return a copy with only the labels in `[low, high)`; a bound of None is open."""
         if low is None and high is None:
@@ -199,7 +207,7 @@ def _find_newest_ripe_end(work_facts: _WorkFacts, node: Node) -> datetime:
 
 
 def _lower_ripe_end(work_facts: _WorkFacts, node: Node) -> bool:
-    """Lower the end of a table's newest ripe window to the bound of its inputs. Return whether it changed.
+    """Lower the end in `ripe` of a table's newest due window to the bound of its inputs. Return whether it changed.
 
     If windows choose between queries (WHEN), the reads of all queries count: a reader may need all windows up to one,
     whichever query makes each.

@@ -42,7 +42,10 @@ def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapp
 
 
 def until_start(table: Table, span: Duration, s: datetime) -> datetime:
-    """Return the instant from which UNTIL reads for a window that starts at `s`: fast clocks send rows too early."""
+    """Return the instant from which UNTIL reads for a window that starts at `s`.
+
+    It is before `s`, because a source with a fast clock sends rows too early.
+    """
     return span.subtract_from(s, table.cadence.zone)
 
 

@@ -33,7 +33,8 @@ _TROUBLE_STATUSES = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value}
 class LabelState:
     """The status of one label, with a reason. `stored` is its record in the ledger, if any.
 
-    `is_outdated`: the batch is held, and its inputs have changed since, so that it cannot be released.
+    `is_outdated`: the batch is held, and its inputs have changed since, so that it cannot be released. `is_over_limit`:
+    it is held because too many labels would be made again; it was not made, so it cannot be retried.
     """
 
     label: datetime
@@ -41,6 +42,7 @@ class LabelState:
     reason: str = ""
     stored: BatchState | None = None
     is_outdated: bool = False
+    is_over_limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,7 @@ class _StateFacts:
         if batch is not None:
             is_again = batch.is_revision and batch.status in {Status.READY, Status.WAITING, Status.PAUSED}
             status = Status.STALE if is_again else batch.status
-            return LabelState(label, status, batch.reason, cell, batch.is_outdated)
+            return LabelState(label, status, batch.reason, cell, batch.is_outdated, batch.is_over_limit)
         if label in self.reported:
             return LabelState(label, Status.STALE, "its inputs have changed; ON RESTATE REPORT", cell)
         if label in self.behind:

@@ -11,6 +11,7 @@ from typing import Any
 from waterclock.batches.ledger_snapshot import AT_LAST, RECOMPUTE, RELEASE, Closing, Missing, Pause
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
+from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.planner.sharing import SharedQueries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -18,6 +19,8 @@ from waterclock.timelabel.window import Window
 # ways to request that a done batch is made again: from its source, or as skipped, without rows
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
+# the verb of a batch that adopts the sealed slice of an earlier revision of its label
+REVERT = "revert"
 
 
 class Status(StrEnum):
@@ -104,6 +107,14 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class RevertTarget:
+    """The revision that a label becomes again (`to`), and the current one (`since`), each by its claim."""
+
+    to: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """One due batch. `is_revision`: it was done before and is made again, for `reason`.
 
@@ -113,7 +124,8 @@ class Batch:
     of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans. `begins` is the
     START of the table whose late rows this table keeps. `closing` is the closing of the batch's window, for tables with
     CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows. `is_outdated`: the batch
-    is held, and its inputs have changed since, so it cannot be released.
+    is held, and its inputs have changed since, so it cannot be released. `is_over_limit`: it is held because too many
+    labels would be made again; it keeps its rows until then. `reverts` is set for the verb `revert`.
     """
 
     table: str
@@ -131,6 +143,8 @@ class Batch:
     closing: Closing | None = None
     opened: tuple[OpenWindow, ...] = ()
     is_outdated: bool = False
+    reverts: RevertTarget | None = None
+    is_over_limit: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -157,6 +171,7 @@ class Batch:
             "reads": [read.to_dict() for read in self.reads],
             "causes": [cause.to_dict() for cause in self.causes],
             "missing": [missing.to_dict() for missing in self.missing],
+            "is_over_limit": self.is_over_limit,
             **({} if self.closing is None else {"closing": self.closing.to_dict()}),
             **({"open_windows": [each.window.label for each in self.opened]} if self.opened else {}),
         }
@@ -164,10 +179,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first."""
+    """Ready labels of one table that share a claim, a Spark job and a commit, oldest first.
+
+    `is_fresh`: its newest label is a new window that nobody requested, and not an old one. Fresh groups go before
+    backfills and restatements.
+    """
 
     table: str
     batches: tuple[Batch, ...]
+    is_fresh: bool = False
 
     @property
     def verb(self) -> str | None:
@@ -177,7 +197,7 @@ class Group:
     @property
     def is_made_of_kept(self) -> bool:
         """Whether the labels are made again from rows that are stored already, without reading their source."""
-        return self.verb in {RECOMPUTE, GIVE_UP, RELEASE}
+        return self.verb in {RECOMPUTE, GIVE_UP, RELEASE, REVERT}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as a dictionary for JSON, with its labels only; the plan lists their batches."""
@@ -198,7 +218,8 @@ class Plan:
     transforms whose inputs were restated since and that no batch needs, oldest first; they are made again only on
     request. `queries`: by table, how many queries make the ready and waiting batches. `paused`: by table, its own
     pause; `paused_all`: that of all tables. `partial`: by table and label, the missing inputs for which done batches
-    wait, to be made whole. `refused`: by table, the error of its refused declaration (E405).
+    wait, to be made whole. `refused`: by table, the error of its refused declaration (E405). `held_restatements`: by
+    table, the done labels that are not made again because they exceed a limit, until a user decides.
     """
 
     now: datetime
@@ -215,6 +236,7 @@ class Plan:
     paused_all: Pause | None = None
     partial: Mapping[str, Mapping[datetime, tuple[Missing, ...]]] = field(default_factory=dict)
     refused: Mapping[str, WaterclockError] = field(default_factory=dict)
+    held_restatements: Mapping[str, HeldRestatement] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as a dictionary for JSON: the same keys in the same order for the same plan."""
@@ -236,6 +258,7 @@ class Plan:
                 for name, of_table in sorted(self.partial.items())
             },
             "refused": {name: error.to_dict() for name, error in sorted(self.refused.items())},
+            "held_restatements": {name: held.to_dict() for name, held in self.held_restatements.items()},
         }
 
 

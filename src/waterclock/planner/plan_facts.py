@@ -13,6 +13,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.planner.closings import ClosingFacts
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.due_batches import TableWork
+from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.planner.settlement import Settlement
 
 
@@ -21,7 +22,7 @@ class Facts:
     """All data from which one plan is made.
 
     `clock` is the ledger's real clock, which decides when retries are due. `absent` maps tables to labels whose data is
-    not at their sources yet.
+    not at their sources yet. `held` has the labels that are not made again because they exceed a limit.
     """
 
     flow: Flow
@@ -34,6 +35,7 @@ class Facts:
     to_do: Mapping[str, TableWork]
     selected: frozenset[str]
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+    held: Mapping[str, HeldRestatement] = field(default_factory=dict)
 
     def books(self, node: Node) -> ClosingFacts:
         """Return the facts that decide when a table's windows close."""

@@ -6,25 +6,26 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import groupby, islice
+from itertools import islice
 
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind
-from waterclock.planner.closings import ClosingFacts, closed_windows
+from waterclock.planner.claimable_groups import claimable_groups
+from waterclock.planner.closings import ClosingFacts
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
 from waterclock.planner.first_windows import starts_of
-from waterclock.planner.linked_projects import find_served_spans
+from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.plan_facts import Facts
 from waterclock.planner.query_ticks import Ticks
 from waterclock.planner.readiness import BatchEvaluator
-from waterclock.planner.readiness_bounds import find_partial_span, find_reachable_spans
 from waterclock.planner.request import ALL, PlanRequest
+from waterclock.planner.restate_limits import find_held_restatements
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, find_unsettled
-from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
+from waterclock.planner.sharing import SharedQueries, queries_of
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
@@ -58,13 +59,13 @@ class Planner:
             windows = _windows_to_list(to_do, cadence, snapshot.of(name), request.cap)
             listed = [evaluator.batch(name, window) for window in windows]
             batches += listed
-            groups += self._build_claimable_groups(evaluator, node, to_do, request)
+            groups += claimable_groups(evaluator, node, to_do, request)
             if left := to_do.count(cadence) - len(listed):
                 left_out[name] = left
         return Plan(
             now=now,
             batches=tuple(batches),
-            groups=self._sort_groups(groups),
+            groups=self._sort_groups(groups, request),
             left_out=left_out,
             next_due=self._next_due(starts, now),
             older_code=self._count_older_code(snapshot),
@@ -97,6 +98,9 @@ class Planner:
                 for name in self.graph.nodes
                 if name in evaluator.facts.selected and (error := snapshot.of(name).refused)
             },
+            held_restatements={
+                name: held for name, held in evaluator.facts.held.items() if name in evaluator.facts.selected
+            },
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Group, ...]:
@@ -104,8 +108,8 @@ class Planner:
         evaluator = replace(self._build_evaluator(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
         for node, to_do in self._select_work(evaluator, request):
-            groups += self._build_claimable_groups(evaluator, node, to_do, request)
-        return self._sort_groups(groups)
+            groups += claimable_groups(evaluator, node, to_do, request)
+        return self._sort_groups(groups, request)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Build a `Ticks`, which finds ticks at which tables can be queried together. Due batches are not evaluated."""
@@ -122,6 +126,10 @@ class Planner:
             name: frozenset(label for label in labels if not _covers_label(unsettled.get(name), label))
             for name, labels in requested.items()
         }
+
+    def find_held_restatements(self, snapshot: LedgerSnapshot, now: datetime) -> Mapping[str, HeldRestatement]:
+        """Map each table to its labels that are not made again because they exceed its limit (ON RESTATE)."""
+        return self._build_evaluator(snapshot, now, ALL).facts.held
 
     def find_unreleasable(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
         """Map each table to its labels with a release request that no runner can ever fulfil.
@@ -213,24 +221,6 @@ class Planner:
                 requested[name] = tuple(Window(label, cadence.next(label)) for label in sorted(wanted))
         return Ripple(requested, following)
 
-    def _build_claimable_groups(
-        self, evaluator: BatchEvaluator, node: Node, to_do: TableWork, request: PlanRequest
-    ) -> list[Group]:
-        """Build the groups of one table that may be claimed. Only windows that may be ready are evaluated."""
-        past = evaluator.facts.snapshot.of(node.table.name)
-        if (node.is_single and past.open_claims) or evaluator.facts.snapshot.pause_of(node.table.name) or past.refused:
-            return []
-        front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
-        reach = find_reachable_spans(node, evaluator.facts.settlement.settled, self.graph.nodes)
-        within = front.limit_missing(reach | find_partial_span(node, evaluator.facts.now))
-        if node.table.closes is not None:
-            within = within.limit_missing(closed_windows(past, node.table.cadence))
-        if (link := evaluator.facts.snapshot.links.get(node.table.name)) is not None:
-            within = within.limit_missing(find_served_spans(node.table, link))
-        evaluated = (evaluator.batch(node.table.name, window) for window in within.windows(node.table.cadence))
-        ready = islice((batch for batch in evaluated if batch.status is Status.READY), _ready_limit(node, request.cap))
-        return _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, request.group_cap))
-
     def _build_evaluator(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> BatchEvaluator:
         starts, force, only, clock = (
             self.starts(snapshot, now),
@@ -241,8 +231,19 @@ class Planner:
         settlement = find_unsettled(self.graph, snapshot, force, starts)
         to_do = work_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
+        held = find_held_restatements(self.graph, snapshot, to_do, settlement, request.force, selected, request.at_most)
         facts = Facts(
-            self.flow, self.graph, snapshot, now, clock or now, starts, settlement, to_do, selected, request.absent
+            self.flow,
+            self.graph,
+            snapshot,
+            now,
+            clock or now,
+            starts,
+            settlement,
+            to_do,
+            selected,
+            request.absent,
+            held,
         )
         return BatchEvaluator(facts)
 
@@ -255,10 +256,18 @@ class Planner:
                 chosen = request.labels_of(name)
                 yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
-    def _sort_groups(self, groups: list[Group]) -> tuple[Group, ...]:
-        """Sort groups into the order in which they are claimed: oldest first, upstream before downstream."""
+    def _sort_groups(self, groups: list[Group], request: PlanRequest) -> tuple[Group, ...]:
+        """Sort groups: fresh ones first, then oldest first or, if requested, newest first; upstream before downstream.
+
+        A runner claims them in this order, but its tables take turns (`WorkOrder`).
+        """
         nodes = self.graph.nodes
-        return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
+        groups = sorted(groups, key=lambda group: nodes[group.table].rank)
+        if request.newest_first:
+            groups.sort(key=lambda group: group.batches[-1].window.end, reverse=True)
+        else:
+            groups.sort(key=lambda group: group.batches[0].window.end)
+        return tuple(sorted(groups, key=lambda group: not group.is_fresh))
 
     def _next_due(self, starts: Mapping[str, datetime], now: datetime) -> datetime | None:
         """Return the first instant after `now` at which a window of any table becomes due."""
@@ -366,29 +375,3 @@ def _windows_to_list(to_do: TableWork, cadence: Cadence, past: TableFacts, cap: 
     again = frozenset(later.revisions)
     stopped = sorted(label for label in past.troubles if label in again or later.missing.covers_instant(label))
     return [*oldest, *map(cadence.window_of, stopped[:cap])]
-
-
-def _ready_limit(node: Node, cap: int) -> int:
-    """Return how many ready batches to find: one for a table with one open claim at a time, otherwise `cap`."""
-    return 1 if node.is_single and not node.groups_in_order else cap
-
-
-def _needs_own_claim(batch: Batch, past: TableFacts) -> bool:
-    return batch.label in past.troubles or bool(batch.missing) or batch.verb == RELEASE
-
-
-def _split_into_groups(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
-    """Distribute the ready batches of one table over claims, oldest first.
-
-    A retried batch gets its own claim, since failed groups are split. So does a batch with missing inputs, and a held
-    one that is released. Batches that read the source share no claim with batches made from stored rows. Labels made by
-    different queries share no claim either.
-    """
-    groups: list[Group] = []
-    if node.table.choices and not node.is_single:  # labels are independent here: group them by query
-        ready = tuple(sorted(ready, key=lambda batch: batch.choice or ""))
-    runs = groupby(ready, key=lambda batch: (_needs_own_claim(batch, past), batch.verb, batch.choice))
-    for (is_alone, _, _), run in runs:
-        while chunk := tuple(islice(run, 1 if is_alone else max(group_cap, 1))):
-            groups.append(Group(node.table.name, chunk))
-    return groups[:1] if node.is_single else groups

@@ -73,9 +73,7 @@ class BatchEvaluator:
         trouble = past.troubles.get(window.start)
         if known := self._find_known_status(node, window, past):
             stopped = self._build_batch(node, window, past, *known)
-            if trouble is not None and stopped.status is Status.HELD:
-                stopped = self._mark_outdated(stopped, node, trouble)
-            return stopped
+            return self._mark_held(stopped, node, trouble) if stopped.status is Status.HELD else stopped
         if cause := self._find_earlier_batch(node, window, past):
             return self._build_stopped_batch(node, window, past, (), (cause,))
         if found := self._find_unknown_wait(node, window, past):
@@ -108,8 +106,10 @@ class BatchEvaluator:
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         return "" if dropped is None else f"RETAIN of {dropped} has dropped its inputs"
 
-    def _mark_outdated(self, held: Batch, node: Node, trouble: FailedBatch) -> Batch:
-        """Return a held batch, with `is_outdated` set if its inputs have changed so that it cannot be released."""
+    def _mark_held(self, held: Batch, node: Node, trouble: FailedBatch | None) -> Batch:
+        """Return a held batch with the mark that a limit holds it, or that its inputs changed since it was sealed."""
+        if trouble is None or trouble.is_due_again(self.facts.clock):
+            return replace(held, is_over_limit=True)
         if not self._is_outdated(node, held.window, trouble):
             return held
         return replace(held, reason=f"{held.reason}; its inputs have changed since", is_outdated=True)
@@ -302,6 +302,8 @@ class BatchEvaluator:
             return status, _first_line(trouble.error)
         if pause := self.facts.snapshot.pause_of(node.table.name):
             return Status.PAUSED, pause.words(node.table.cadence.zone)
+        if (held := self.facts.held.get(node.table.name)) and window.start in held.labels:
+            return Status.HELD, held.reason
         return None
 
     def _build_stopped_batch(

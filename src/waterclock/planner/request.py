@@ -23,7 +23,9 @@ class PlanRequest:
     how many labels share a claim. `force`: labels to make even if done or not needed, as if a user had requested them.
     `clock`: the ledger's real clock, which decides when retries are due; defaults to the plan's `now`. `absent`: labels
     that could run, but whose data is not at their sources yet; batches that stop waiting (PARTIAL AFTER) run without
-    them.
+    them. `at_most`: how many labels of all tables may be made again because inputs were restated; if there are more,
+    none is made again without a user's decision. `newest_first`: the newest labels run first, up to 31 in a claim,
+    except in tables that run in the order of labels.
     """
 
     only: Collection[str] | None = None
@@ -34,6 +36,8 @@ class PlanRequest:
     force: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     clock: datetime | None = None
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
+    at_most: int | None = None
+    newest_first: bool = False
 
     def labels_of(self, table: str) -> Labels | None:
         """Return the labels of a table that may run, or None if all may."""

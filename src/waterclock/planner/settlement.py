@@ -189,7 +189,7 @@ def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapsho
 def _find_completable_labels(
     partial: Mapping[datetime, tuple[Missing, ...]], snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]
 ) -> frozenset[datetime]:
-    """Return the partial batches whose missing inputs are all settled now, so that they can be made whole."""
+    """Return the partial batches whose missing inputs are all settled now: they can be made again with all inputs."""
 
     def is_there(missing: Missing) -> bool:
         settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())

@@ -50,7 +50,12 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
 
 
 def max_labels_per_claim(node: Node, group_cap: int) -> int:
-    """Return how many labels of a table may share a claim."""
+    """Return how many labels of a table may share a claim.
+
+    Of a table with SHUFFLE NONE, it is one: Spark shuffles the rows of several labels to write a file for each.
+    """
+    if node.table.is_unshuffled:
+        return 1
     source = node.table.source
     reads_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
     return min(group_cap, _MAX_BY_DATA_TIME) if reads_by_label else group_cap

@@ -30,9 +30,10 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     """Return at most `limit` rows of a frame, in its order, with each TIMESTAMP as a datetime in UTC.
 
     A TIMESTAMP_NTZ becomes a datetime without zone, a struct a dict, a value that contains a VARIANT its JSON text, and
-    an interval of months a text. The rows are sent by Arrow, because `collect` has three faults: it returns datetimes
-    in the zone of the Python process, and fails for the year 1, which some software writes for "never". It also
-    unpickles data from the JVM, which is not trusted in queries.
+    an interval of months a text. A map becomes a dict, whose keys are texts if they are arrays or structs. The rows are
+    sent by Arrow, because `collect` has three faults: it returns datetimes in the zone of the Python process, and fails
+    for the year 1, which some software writes for "never". It also unpickles data from the JVM, which is not trusted in
+    queries.
 
     Cost: one job.
     """
@@ -40,8 +41,11 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     names = [f"c{at}" for at in range(len(kinds))]  # a query may give two columns one name
     columns = [_select_for_arrow(name, kind) for name, kind in zip(names, kinds, strict=True)]
     found = frame.toDF(*names).select(*columns).limit(limit).toArrow()
-    values = (found.column(name).to_pylist(maps_as_pydicts="lossy") for name in names)
-    return [tuple(map(_convert_to_utc, row)) for row in zip(*values, strict=True)]
+    values = (
+        [_convert(value, kind) for value in found.column(name).to_pylist()]
+        for name, kind in zip(names, kinds, strict=True)
+    )
+    return list(zip(*values, strict=True))
 
 
 def _select_for_arrow(name: str, kind: DataType) -> Column:
@@ -60,8 +64,21 @@ def _contains_variant(kind: DataType) -> bool:
 
 
 def _choose_arrow_type(kind: DataType) -> DataType:
-    """Return the type in which Arrow sends a value: the same type, or STRING for types that Arrow does not have."""
-    return map_leaf_types(kind, lambda leaf: StringType() if isinstance(leaf, _SENT_AS_TEXT) else leaf)
+    """Return the type in which Arrow sends a value: the same type, or STRING for types that Arrow does not have.
+
+    Everything in it may be NULL, because Arrow sends a field of a struct that is NULL as NULL.
+    """
+    return _as_nullable(map_leaf_types(kind, lambda leaf: StringType() if isinstance(leaf, _SENT_AS_TEXT) else leaf))
+
+
+def _as_nullable(kind: DataType) -> DataType:
+    if isinstance(kind, ArrayType):
+        return ArrayType(_as_nullable(kind.elementType), containsNull=True)
+    if isinstance(kind, MapType):
+        return MapType(_as_nullable(kind.keyType), _as_nullable(kind.valueType), valueContainsNull=True)
+    if isinstance(kind, StructType):
+        return StructType([StructField(each.name, _as_nullable(each.dataType)) for each in kind.fields])
+    return kind
 
 
 def map_leaf_types(kind: DataType, change: Callable[[DataType], DataType]) -> DataType:
@@ -77,12 +94,17 @@ def map_leaf_types(kind: DataType, change: Callable[[DataType], DataType]) -> Da
     return change(kind)
 
 
-def _convert_to_utc(value: Any) -> Any:
-    """Replace Arrow's zone of instants by Python's UTC, also within lists and structs."""
+def _convert(value: Any, kind: DataType) -> Any:
+    """Convert a value of Arrow: instants to Python's UTC in place of Arrow's zone, and entries of maps to a dict."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.replace(tzinfo=UTC)
-    if isinstance(value, dict):
-        return {name: _convert_to_utc(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return list(map(_convert_to_utc, value))
+    if isinstance(value, list) and isinstance(kind, ArrayType):
+        return [_convert(each, kind.elementType) for each in value]
+    if isinstance(value, list) and isinstance(kind, MapType):
+        is_nested = isinstance(kind.keyType, ArrayType | StructType)
+        entries = ((_convert(key, kind.keyType), _convert(inner, kind.valueType)) for key, inner in value)
+        return {str(key) if is_nested else key: inner for key, inner in entries}
+    if isinstance(value, dict) and isinstance(kind, StructType):
+        types = {each.name: each.dataType for each in kind.fields}
+        return {name: _convert(inner, types[name]) for name, inner in value.items()}
     return value

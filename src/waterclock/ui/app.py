@@ -196,11 +196,8 @@ async def _serve_suffixed(
             is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return (
-            _render_page(live, at, PageQuery.from_values({**params.values, "table": name}), request)
-            if is_table
-            else None
-        )
+        query = PageQuery.from_values({**params.values, "table": name})
+        return _render_page(live, at, query, request) if is_table else None
 
     return await run_in_threadpool(render_table) or await otherwise(request)
 

@@ -56,3 +56,16 @@ def test_rows_come_in_the_order_of_the_query_and_no_more_than_asked(spark: Spark
 def test_a_field_that_is_named_variant_is_none(spark: SparkSession) -> None:
     frame = spark.sql("SELECT named_struct('variant', 1) AS a, array(parse_json('[1]')) AS b, array() AS c")
     assert rows_of(frame, 1) == [({"variant": 1}, "[[1]]", [])]
+
+
+def test_structs_may_be_null_within_other_values(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT array(named_struct('m', 1), NULL) AS a, map('a', named_struct('m', 1), 'b', NULL) AS b, "
+        "named_struct('x', if(rand() < 2, NULL, named_struct('m', 1))) AS c"
+    )
+    assert rows_of(frame, 1) == [([{"m": 1}, None], {"a": {"m": 1}, "b": None}, {"x": None})]
+
+
+def test_keys_of_maps_may_be_structs_and_arrays(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT map(named_struct('a', 1), 2) AS a, array(map(array(1), map(date'2020-01-02', 3))) AS b")
+    assert rows_of(frame, 1) == [({"{'a': 1}": 2}, [{"[1]": {date(2020, 1, 2): 3}}])]

@@ -87,10 +87,10 @@ def test_a_folder_with_the_setgid_bit_is_shared_with_its_group(place: Path, righ
     lake.chmod(rights)
 
     def fill() -> None:
-        from waterclock.ledger.store.sqlite import make_room
+        from waterclock.ledger.store.sqlite import create_empty
 
         make_folder(lake / "tables/sales")
-        make_room(None, _url(lake / "ledger.db"))  # type: ignore[arg-type]
+        create_empty(None, _url(lake / "ledger.db"))  # type: ignore[arg-type]
         with closing(sqlite3.connect(lake / "ledger.db")) as database:
             database.execute("CREATE TABLE t (a)")
 

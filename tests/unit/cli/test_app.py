@@ -260,6 +260,20 @@ def test_without_a_stdout_commands_end_as_usual(busy_shop: Shop) -> None:
         assert (done.stderr, done.returncode) == ("", code)
 
 
+@pytest.mark.parametrize("command", [["plan"], ["init", "flow"]])
+def test_a_deleted_working_folder_is_an_error_and_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 1
+    assert "E925 the current folder does not exist any more" in found.stderr
+    assert "E999" not in found.stderr
+
+
 def test_errors_pass_as_they_are_through_python(tmp_path: Path) -> None:
     from waterclock.operations.project_opening import open_project
 

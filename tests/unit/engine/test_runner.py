@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,8 +70,8 @@ def test_a_pool_bounds_the_batches_of_its_tables_alone() -> None:
 class Planned(Runner):
     """A runner whose plans are given: a group is ready until it was reported on as done."""
 
-    def __init__(self, work: Any, *groups: Group) -> None:
-        super().__init__(work)
+    def __init__(self, work: Any, *groups: Group, **more: Any) -> None:
+        super().__init__(work, **more)
         self.groups = list(groups)
 
     def plan(self, now: datetime) -> Plan:
@@ -305,6 +305,59 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
     for report in outcome.failed:
         assert report.error is not None
         assert report.error.why == "it was killed by SIGKILL"
+
+
+def test_windows_that_become_due_during_a_long_backfill_are_made_next_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watching run took its instant once, and looked for new windows when all of a backfill was made."""
+    made = threading.Event()
+    work = work_of([table("a.b", partitioned=True), table("c.d", partitioned=True)])
+    new = dataclasses.replace(group("c.d", 9), is_fresh=True)
+    clock = iter([day(10) - timedelta(milliseconds=50), *[day(10)] * 99])
+    work.real_now = lambda: next(clock)
+
+    class Watching(Planned):
+        def plan(self, now: datetime) -> Plan:
+            due = [new] if now == day(10) and not made.is_set() else []
+            return Plan(now=now, groups=(*self.groups, *due), next_due=now + timedelta(days=1))
+
+    def run_group(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
+        if of is new:
+            assert now == day(10)
+            made.set()
+        elif not made.wait(10):
+            return (GroupReport(of, 1, error=WaterclockError("E730", "the new window was not made")),)
+        runner.groups[:] = []
+        return (GroupReport(of, 1),)
+
+    monkeypatch.setattr(retry, "run_group_with_retries", run_group)
+    runner, outcome = Watching(work, group("a.b", 1), follows_clock=True), RunOutcome()
+    with ThreadPoolExecutor(4) as threads:
+        assert runner._run_ready_groups(day(9), threads, outcome) == day(10)
+    assert (outcome.done, outcome.failed) == (2, [])
+
+
+def test_new_windows_are_looked_for_once_those_at_hand_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads a new window is ready once that is made: it does not wait for the queue of a backfill."""
+    work = work_of([table("a.b", partitioned=True), table("c.d", partitioned=True), table("e.f", partitioned=True)])
+    old = [group("a.b", number) for number in range(1, 9)]
+    new = [dataclasses.replace(group(name, 9), is_fresh=True) for name in ("c.d", "e.f")]
+    order: list[str] = []
+
+    def run_group(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
+        del now
+        order.append(of.table)
+        runner.groups.remove(of)
+        if of is new[0]:
+            runner.groups.insert(0, new[1])
+        return (GroupReport(of, 1),)
+
+    monkeypatch.setattr(retry, "run_group_with_retries", run_group)
+    runner = Planned(work, new[0], *old)
+    with ThreadPoolExecutor(1) as threads:
+        runner._work.settings = dataclasses.replace(work.settings, threads=1)
+        runner._run_ready_groups(day(9), threads, RunOutcome())
+    assert order[:2] == ["c.d", "e.f"]
+    assert len(order) == 10
 
 
 LOST = "lease of a.b@20130101000000 not renewed: claim 7 is no longer open: lost"

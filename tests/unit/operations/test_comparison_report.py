@@ -130,12 +130,36 @@ def test_names_of_columns_cannot_format_the_output(capsys: pytest.CaptureFixture
     assert r"changed 2026-01-02 id 1: a\x1b[31m|<b>\x0b\u202e 1 → 2" in lines
 
 
+def test_texts_cannot_pass_for_other_values_of_their_row() -> None:
+    name = "note 1, net"
+    row = DifferingRow(
+        "changed", LABEL, {"id": "7: net 1", "t": "a", name: "x"}, {"id": "7: net 1", "t": "b, net 1 → 9", name: "y"}
+    )
+    lines = shown(replace(COMPARED, tables=(ComparedTable("marts.net", replace(FOUND, sample=(row,))),)))
+    assert 'changed 2026-01-02 id "7: net 1": t a → "b, net 1 → 9", `note 1, net` x → y' in lines
+
+
+def test_names_of_environments_cannot_format_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    compared = replace(COMPARED, before="in a\n**b**\u200b")
+    print_markdown(compared, FLOW)
+    text = capsys.readouterr().out
+    assert "Before: in a\\\\x0a\\*\\*b\\*\\*\\\\u200b. After: in dev." in text.splitlines()[0]
+    assert shown(compared)[-1].endswith(r"Before: in a\x0a**b**\u200b. After: in dev.")
+
+
+def test_held_labels_of_the_other_environment_are_named() -> None:
+    compared = replace(COMPARED, tables=(ComparedTable("marts.net", FOUND, held_before=(day(3), day(5))),))
+    assert "a rule holds rows of 2026-01-03, 2026-01-05 in prod, which are not compared" in shown(compared)
+    [found] = comparison_answer(compared).to_json()["tables"]
+    assert (found["held"], found["held_before"]) == ([], ["20260103000000", "20260105000000"])
+
+
 def test_values_cannot_link_from_the_markdown_or_mention_users(capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = "@ann see #12", "https://a.example WWW.a.example mailto:a@b.example"
+    old, new = "@ann see #12 GH-3 :+1:", "https://a.example WWW.a.example mailto:a@b.example"
     found = replace(FOUND, sample=(DifferingRow("changed", LABEL, {"id": 1, "t": old}, {"id": 1, "t": new}),))
     print_markdown(replace(COMPARED, tables=(ComparedTable("marts.net", found),)), FLOW)
     assert (
-        "\\@<!-- -->ann see \\#<!-- -->12 → https:<!-- -->//a.example WWW<!-- -->.a.example "
+        "\\@<!-- -->ann see \\#<!-- -->12 GH<!-- -->-3 :<!-- -->+1: → https:<!-- -->//a.example WWW<!-- -->.a.example "
         "mailto:<!-- -->a\\@<!-- -->b.example |"
     ) in capsys.readouterr().out
 
@@ -151,6 +175,14 @@ def test_values_cannot_link_from_the_markdown_or_mention_users(capsys: pytest.Ca
         ("a\u200bb", "ab", r'"a\u200bb" → "ab"'),
         ("a\n", "a\\x0a", r'"a\n" → "a\\x0a"'),
         (["caf\u00e9"], ["cafe\u0301"], r"['caf\xe9'] → ['cafe\u0301']"),
+        (
+            "caf\u00e9" + "x" * 70 + "a",
+            "cafe\u0301" + "x" * 70 + "b",
+            rf'"caf\u00e9{"x" * 49}… → "cafe\u0301{"x" * 48}…',
+        ),
+        ("p\u0430y", "pay", r'"p\u0430y" → "pay"'),
+        ("a\u200b", r"a\u200b", r'"a\u200b" → "a\\u200b"'),
+        ("1, net 5 → 9", "2", '"1, net 5 → 9" → 2'),
         ("x" * 70 + "a", "x" * 70 + "b", f"…{'x' * 20}a → …{'x' * 20}b"),
         ("x" * 70, "x" * 70 + "b", f"…{'x' * 20} → …{'x' * 20}b"),
         ("x" * 70 + "a", "y" * 70 + "b", f"{'x' * 59}… → {'y' * 59}…"),

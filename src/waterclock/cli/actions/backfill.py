@@ -42,7 +42,14 @@ class Backfill:
 
 
 def run_backfill(
-    folder: Path, env: str | None, which: tuple[str, str], now: str | None, *, yes: bool, is_json: bool
+    folder: Path,
+    env: str | None,
+    which: tuple[str, str],
+    now: str | None,
+    *,
+    newest_first: bool = False,
+    yes: bool,
+    is_json: bool,
 ) -> int:
     """Show the plan of a backfill, ask, and run it. Return the exit code."""
     to = console(stderr=is_json)
@@ -54,7 +61,7 @@ def run_backfill(
             to.print()
             to.print(Text(f"estimate: {cost_words(estimate(backfill.plan, at.snapshot))}"))
             kept = waiting_request_lines(at.snapshot, {batch.table for batch in backfill.plan.batches}, at.zone)
-            for line in kept:
+            for line in (*kept, *(_describe_ordered(at, backfill) if newest_first else ())):
                 to.print(Text(line), soft_wrap=True)
             confirm(f"Make {count_words(backfill.count, 'batch', 'batches')}?", yes=yes)
             if at.ledger is not None and _waits_for_pause(backfill.plan):
@@ -69,10 +76,17 @@ def run_backfill(
             only=backfill.tables,
             labels=backfill.labels,
             force=backfill.force,
+            newest_first=newest_first,
             now=now,
             is_json=is_json,
         ),
     )
+
+
+def _describe_ordered(at: OpenedProject, backfill: Backfill) -> list[str]:
+    """Describe the tables of a backfill that run in the order of labels although the newest labels are to go first."""
+    names = sorted({batch.table for batch in backfill.plan.batches if at.planner.graph.nodes[batch.table].is_ordered})
+    return [f"oldest first, since each label needs the one before it: {', '.join(names)}"] if names else []
 
 
 def _waits_for_pause(plan: Plan) -> bool:

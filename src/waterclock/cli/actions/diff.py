@@ -11,6 +11,7 @@ from waterclock.cli.actions.access import find_declared_user
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.query.table_comparison import ComparisonOptions
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.compared_environment import naming_environment
 from waterclock.operations.comparing import Comparison, ComparisonRequest, compare_tables
 from waterclock.operations.project_opening import open_project, select_tables
 from waterclock.permissions.users_and_roles import SignIn, owner
@@ -40,9 +41,10 @@ def compare_environments(
     persons = None
     if asked.user is not None:
         persons = find_declared_user(other or project, asked.user), find_declared_user(project, asked.user)
-    _record_access(project, asked)
     request = ComparisonRequest(asked.tables, asked.labels, other, asked.as_known, asked.options, persons)
-    return compare_tables(project, request, sessions)
+    with naming_environment(None if other is None else project.env):
+        _record_access(project, asked)
+        return compare_tables(project, request, sessions)
 
 
 def _record_access(project: Project, asked: DiffOptions) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from waterclock.cli.views.held_restatements import print_held_restatements
 from waterclock.cli.views.plan import (
     print_lookbacks,
     print_plan,
@@ -20,6 +21,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_window_times import FirstWindow, find_pending_first_windows
 from waterclock.operations.formatting import local_label
+from waterclock.operations.held_restatements import RestatementCost, cost_of_held
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
 from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
 from waterclock.operations.project_opening import OpenedProject, select_tables
@@ -54,10 +56,14 @@ class PlanDetails:
     held: Sequence[TableLog] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
     waits: Sequence[SourceWait] = ()
+    held_restatements: Mapping[str, RestatementCost] = field(default_factory=dict)
 
     def draw(self, to: Console) -> None:
         """Print the plan, by table and oldest first."""
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting, self.waits)
+        if self.held_restatements:
+            to.print()
+            print_held_restatements(to, self.held_restatements.values())
         print_refused(to, self.plan)
         print_renames(to, self.renames)
         print_lookbacks(to, self.looks)
@@ -84,7 +90,7 @@ class PlanDetails:
             summary={"due": len(plan.batches) + sum(plan.left_out.values())}
             | {str(status): counts[status] for status in Status}
             | {"behind": sum(map(len, plan.behind.values()))},
-            **fields,
+            **fields | {"held_restatements": {name: it.to_dict() for name, it in self.held_restatements.items()}},
             not_needed={name: it.not_needed for name, it in self.quiet.items() if it.not_needed},
             stood_for={name: it.stood_for for name, it in self.quiet.items() if it.stood_for},
             not_begun=self.waiting,
@@ -99,12 +105,17 @@ class PlanDetails:
         )
 
 
-def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
-    """Plan the selection. Without a label range, also count labels that need no batch. Raises E318 for a bad rename."""
+def plan_selection(
+    at: OpenedProject, selection: list[str] | None, labels: str | None, at_most: int | None = None
+) -> PlanDetails:
+    """Plan the selection. Without a label range, also count labels that need no batch. Raises E318 for a bad rename.
+
+    `at_most`: as `run --at-most`.
+    """
     if at.ledger is not None:
         at.ledger.declared.require_valid_renames(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)
-    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table))
+    plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table, at_most=at_most))
     idle = {}
     if not by_table:
         counts = Counter(batch.table for batch in plan.batches) + Counter(plan.left_out)
@@ -127,4 +138,5 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
         list_held_logs(at, found.tables),
         {name: was for name, was in at.renames.items() if name in found.tables},
         source_waits(at, plan),
+        cost_of_held(at, plan),
     )

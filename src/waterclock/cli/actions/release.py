@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rich.text import Text
+
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
@@ -12,11 +16,17 @@ from waterclock.engine.batch.lifecycle import run_group
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_opening import apply_flow, open_workplace
+from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words, local_range
-from waterclock.operations.held_batches import select_held_labels
-from waterclock.operations.project_opening import open_read_only
+from waterclock.operations.held_batches import find_held_labels, select_held_labels
+from waterclock.operations.held_restatements import RELEASE_OF_RESTATEMENT, cost_of_restatement, select_held
+from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_release
+from waterclock.planner.held_restatement import HeldRestatement
 from waterclock.timelabel.label import label_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def release_batches(
@@ -24,11 +34,16 @@ def release_batches(
 ) -> int:
     """Release held batches, oldest first, up to the first that cannot be released. Return the exit code.
 
+    If no rule holds one of the selected batches, release those that a limit of ON RESTATE holds.
+
     Raises E440 if no batch is held, E756 if a held batch cannot be released any more, E903 for an empty reason.
     """
     need_reason_of_release(why)
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
+        of_table, selected = one_table(at.flow, which)
+        if not find_held_labels(at, which, None) and (found := select_held(at, of_table, selected)) is not None:
+            return _release_restatement(to, at, of_table, found, why, yes=yes, is_json=is_json)
         name, labels = select_held_labels(at, which)
         project, instant, table = at.project, at.now, at.flow.tables[name]
         for label in labels:
@@ -54,4 +69,28 @@ def release_batches(
     else:
         to.print(f"released: {count} of {name} ({words}), {count_words(rows, 'row')}: {why}", soft_wrap=True)
         to.print("the next run makes the batches that waited for it", soft_wrap=True)
+    return ExitCode.DONE
+
+
+def _release_restatement(
+    to: Console, at: OpenedProject, name: str, held: HeldRestatement, why: str, *, yes: bool, is_json: bool
+) -> int:
+    """Show the cost of labels that a limit holds, ask, and request that they follow their inputs."""
+    for line in cost_of_restatement(at, name, held).lines()[:2]:
+        to.print(Text(line), soft_wrap=True)
+    labels = sorted(held.labels)
+    count = count_words(len(labels), "label")
+    confirm(f"Make {count} of {name} again?", yes=yes)
+    if at.ledger is None:
+        raise no_ledger_error()
+    at.ledger.decisions.request_restate(
+        name, labels, FOLLOW, who=RunSettings().who, why=why, command=RELEASE_OF_RESTATEMENT
+    )
+    if is_json:
+        from waterclock.json_models.decisions import ReleaseAnswer
+
+        print_answer(ReleaseAnswer(table=name, released=list(map(label_of, labels)), rows=0, why=why))
+    else:
+        to.print(f"released: {count} of {name}: {why}", soft_wrap=True)
+        to.print("the next run makes again those whose inputs differ", soft_wrap=True)
     return ExitCode.DONE

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from waterclock.engine.spark.session import Sessions
 
 
-_COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
+_COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry", "revert"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
     `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events
-    as lines of JSON.
+    as lines of JSON. `at_most`: how many labels may be made again because inputs were restated. With
+    `newest_first`, the newest labels run first.
     """
 
     command: str
@@ -62,6 +63,8 @@ class RunOptions:
     until: str | None = None
     watch_seconds: int | None = None
     threads: int | None = None
+    at_most: int | None = None
+    newest_first: bool = False
     is_json: bool = False
     is_for_query: bool = False
     servers: RunServers = field(default_factory=RunServers)
@@ -275,7 +278,17 @@ def _alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) 
 
 def _build_runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:
     is_watch = asked.watch_seconds is not None
-    return Runner(work, only=asked.only, labels=asked.labels, force=asked.force, waits=not is_watch, stop=stop)
+    return Runner(
+        work,
+        only=asked.only,
+        labels=asked.labels,
+        force=asked.force,
+        at_most=asked.at_most,
+        newest_first=asked.newest_first,
+        waits=not is_watch,
+        follows_clock=is_watch,
+        stop=stop,
+    )
 
 
 @contextmanager

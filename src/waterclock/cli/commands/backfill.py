@@ -19,6 +19,9 @@ Range = Annotated[
 Changed = Annotated[
     bool, typer.Option("--changed", help="Make done labels again that ran with other code than the current one.")
 ]
+NewestFirst = Annotated[
+    bool, typer.Option("--newest-first", help="Make the newest labels first, where the table allows it.")
+]
 
 
 def backfill(  # noqa: PLR0913 - each is an option
@@ -26,6 +29,7 @@ def backfill(  # noqa: PLR0913 - each is an option
     labels: Range = None,
     *,
     changed: Changed = False,
+    newest_first: NewestFirst = False,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,
@@ -33,6 +37,8 @@ def backfill(  # noqa: PLR0913 - each is an option
     json: AsJson = False,
 ) -> None:
     """Run the missing labels of a range, oldest first. It shows the plan and its cost, and asks before it starts."""
+    if changed and newest_first:
+        raise typer.BadParameter("labels with older code are made oldest first", param_hint="--newest-first")
     if changed:
         from waterclock.cli.actions.restate import RestateCommand, restate_batches
         from waterclock.operations.restating import labels_of_older_code
@@ -43,4 +49,6 @@ def backfill(  # noqa: PLR0913 - each is an option
         raise typer.BadParameter("name the labels: 2013-01-01..2013-01-07", param_hint="LABELS")
     from waterclock.cli.actions.backfill import run_backfill
 
-    raise typer.Exit(run_backfill(project, env, (selection, labels), now, yes=yes, is_json=json))
+    raise typer.Exit(
+        run_backfill(project, env, (selection, labels), now, newest_first=newest_first, yes=yes, is_json=json)
+    )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.exit_codes import OF_PLAN, ExitCode
-from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, Selected
+from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, RestateLimit, Selected
 
 Detailed = Annotated[
     bool,
@@ -18,13 +18,14 @@ Detailed = Annotated[
 ]
 
 
-def plan(
+def plan(  # noqa: PLR0913 - each is an option
     selection: Selected = None,
     *,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,
     labels: LabelRange = None,
+    at_most: RestateLimit = None,
     detailed_exitcode: Detailed = False,
     json: AsJson = False,
 ) -> None:
@@ -36,7 +37,7 @@ def plan(
     from waterclock.operations.project_opening import open_read_only
 
     with open_read_only(project, env, now) as at:
-        made = plan_selection(at, selection, labels)
+        made = plan_selection(at, selection, labels, at_most)
     if json:
         print_answer(made.to_answer())
     else:

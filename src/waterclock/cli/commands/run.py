@@ -15,6 +15,7 @@ from waterclock.cli.options import (
     LabelRange,
     Now,
     ProjectDir,
+    RestateLimit,
     Selected,
     certificate_of,
 )
@@ -59,6 +60,7 @@ def run(  # noqa: PLR0913 - each is an option
     watch: Watch = False,
     every: Every = 30,
     labels: LabelRange = None,
+    at_most: RestateLimit = None,
     threads: Threads = None,
     listen: Listen = None,
     ui: Pages = None,
@@ -94,6 +96,7 @@ def run(  # noqa: PLR0913 - each is an option
         until=until,
         watch_seconds=every if watch else None,
         threads=threads,
+        at_most=at_most,
         servers=RunServers(
             None if listen is None else address_of(listen),
             None if ui is None else address_of(ui, may_be_socket=True),

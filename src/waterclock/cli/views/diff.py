@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 # characters that Markdown or HTML in it would interpret within a cell
 _MARKS = re.compile(r"([\\`*_{}\[\]<>|~#&!$@])")
-# places within what code hosts turn into links, or into messages to users, although it is escaped
-_LINKS = re.compile(r"(?i)(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)|(?<=\bmailto:)|(?<=\bxmpp:)")
+# places within what code hosts turn into links, pictures or messages to users, although it is escaped
+_LINKS = re.compile(
+    r"(?i)(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)|(?<=\bmailto:)|(?<=\bxmpp:)|(?<=\bGH)(?=-\d)"
+    r"|(?<=:)(?=(?:\d*[a-z_+-][\w+-]*|100|1234):)"  # the names of pictures
+)
 _BREAK = "<!-- -->"  # not visible, ends a link
 
 

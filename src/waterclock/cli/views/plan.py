@@ -239,7 +239,7 @@ def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     to.print(line, soft_wrap=True)
     if run.reason:
         to.print(_indent_text(to, run.reason))
-    if first.status is Status.HELD:
+    if first.status is Status.HELD and not first.is_over_limit:
         commands = held_batch_commands(
             first.table, first.window.label, last.window.label, is_outdated=first.is_outdated
         )

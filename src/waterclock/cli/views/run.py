@@ -11,6 +11,7 @@ from rich.text import Text
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
+from waterclock.cli.views.held_restatements import print_held_after_run
 from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
 from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
@@ -61,12 +62,13 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     for held in outcome.held_back:
         to.print(Text(describe_source_wait(held, flow), style="quiet"), soft_wrap=True)
     print_pauses(to, plan, zone)
+    print_held_after_run(to, plan, flow)
     to.print(_summary_line(outcome, plan, zone, seconds), soft_wrap=True)
     if any(batch.status is Status.FAILED for batch in plan.batches):
         to.print(
             Text("after the fix, `waterclock retry` makes the failed batches and those that they block", style="quiet")
         )
-    if any(batch.status is Status.HELD for batch in plan.batches):
+    if any(batch.status is Status.HELD and not batch.is_over_limit for batch in plan.batches):
         to.print(Text("`waterclock status` shows the held batches, the reasons, and how to continue", style="quiet"))
 
 
@@ -98,6 +100,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
         left={} if plan is None else Counter(batch.status.value for batch in plan.batches),
         paused=fields.get("paused"),
         paused_all=fields.get("paused_all"),
+        held_restatements=fields.get("held_restatements", {}),
         held_by_source=[
             {
                 "table": held.table,

@@ -42,8 +42,8 @@ class Screen:
     def display(self, *, is_drawn: bool) -> Iterator[None]:
         """Print queued lines within the block and, if `is_drawn`, draw the status display below them.
 
-        All queued lines are printed before the block ends. If the reader goes away (a closed terminal, `| head`), only
-        the printing ends. If drawing fails, its error is raised at the end of the block.
+        All queued lines are printed before the block ends. If the reader of the output ends (a closed terminal, `|
+        head`), only the printing ends. If drawing fails, its error is raised at the end of the block.
         """
         thread = threading.Thread(target=self._run, args=(is_drawn,), name="screen", daemon=True)
         thread.start()

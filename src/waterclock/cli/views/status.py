@@ -16,6 +16,7 @@ from waterclock.cli.views.grid_drawing import (
     now_line,
     print_grid,
 )
+from waterclock.cli.views.held_restatements import print_held_restatements
 from waterclock.cli.views.lag import print_lags
 from waterclock.cli.views.plan import (
     next_due_words,
@@ -60,6 +61,9 @@ def print_status(to: Console, seen: StatusInput, zone: str) -> None:
         to.print(Text(f"{count_words(hidden, 'older column')} that do not fit the line", style="quiet"))
     to.print()
     _print_problems(to, seen.plan)
+    if seen.held_restatements:
+        print_held_restatements(to, seen.held_restatements.values())
+        to.print()
     print_deadlines(to, seen.deadlines)
     print_silences(to, seen.silent)
     if seen.plan.behind:
@@ -120,6 +124,7 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
         next_due=seen.plan.next_due,
         due=counts,
         **{key: fields[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
+        held_restatements={name: held.to_dict() for name, held in seen.held_restatements.items()},
         looked=lookbacks_json(seen.looks),
         received=seen.received,
         kept_at_sources=seen.held,
@@ -140,7 +145,7 @@ def _print_problems(to: Console, plan: Plan) -> None:
     blocks = {(table, label): count for table, label, _, count in blockers(plan.batches)}
     problems: dict[tuple[str, ...], list[Batch]] = {}
     for batch in plan.batches:
-        if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED}:
+        if batch.status in {Status.FAILED, Status.HELD, Status.EXPIRED} and not batch.is_over_limit:
             problems.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
     for batch, *alike in list(problems.values())[:_MOST_PROBLEMS]:
         state = State(batch.status.value)
@@ -158,7 +163,7 @@ def _print_problems(to: Console, plan: Plan) -> None:
             shown = ", ".join(each.window.label for each in alike[:_MOST_PROBLEMS])
             more = f" and {len(alike) - _MOST_PROBLEMS} more" if len(alike) > _MOST_PROBLEMS else ""
             to.print(Text(f"  and the same for {shown}{more}", style="quiet"), soft_wrap=True)
-        if batch.status is Status.HELD:
+        if batch.status is Status.HELD and not batch.is_over_limit:
             last = max(each.window.label for each in (batch, *alike))
             commands = held_batch_commands(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
             to.print(Text(f"  {commands}", style="quiet"), soft_wrap=True)

@@ -16,6 +16,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, column_cadence, fitting_cadence, newest_span, parse_columns
+from waterclock.operations.held_restatements import RestatementCost, cost_of_held
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.lookback_report import read_last_lookbacks
 from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
@@ -65,6 +66,7 @@ class StatusInput:
     held: Sequence[TableLog] = ()
     waits: Sequence[SourceWait] = ()
     clock: ClockBack | None = None
+    held_restatements: Mapping[str, RestatementCost] = field(default_factory=dict)
 
 
 def collect_status_input(
@@ -127,5 +129,10 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
     seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
     return replace(
-        seen, offline=offline, received=received, held=list_held_logs(at, names), waits=source_waits(at, plan)
+        seen,
+        offline=offline,
+        received=received,
+        held=list_held_logs(at, names),
+        waits=source_waits(at, plan),
+        held_restatements=cost_of_held(at, plan),
     )

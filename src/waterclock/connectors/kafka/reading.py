@@ -129,7 +129,7 @@ class _SpanProgress:
 
     @property
     def most(self) -> int:
-        """The maximum number of messages still to come, including one that reports the end of the log."""
+        """The maximum number of messages that remain to be read, including one that reports the end of the log."""
         return max(1, self.part.span.high - self.reached)
 
 

@@ -72,7 +72,7 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
 def microseconds_sql(by_window: WindowFilter, dialect: SqlDialect) -> str:
     """Return SQL for a row's time as a number: microseconds since 1970, or the column itself if it contains numbers.
 
-    A time without a zone counts as if in UTC. An invalid date is NULL.
+    A time without a zone counts as UTC. An invalid date is NULL.
     """
     name = dialect.quote_identifier(by_window.time_column)
     return name if by_window.is_number else dialect.micros.format(name)

@@ -177,9 +177,10 @@ class WaterclockCollector:
         return folder
 
     def _read_ledger(self, query: Callable[[Ledger], R]) -> R | None:
-        """Call `ask` with the ledger of the other project; None if that project has not run yet.
+        """Run `query` on the ledger of the other project, and return its result.
 
-        Raises E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read.
+        Return None if that project has not run yet. Raises E833 if there is no such project, E837 for a ledger of
+        another version, E838 if it cannot be read.
         """
         from waterclock.connectors.waterclock.project_location import invalid_value_error, unreadable_project_error
         from waterclock.ledger.ledger import Ledger
@@ -244,7 +245,7 @@ class WaterclockCollector:
 
 
 def _query_unmoved(query: Callable[[Ledger], R], ledger: Ledger) -> R:
-    """Call `ask` with the ledger. Raises an error if the ledger was moved, because its old copy is outdated."""
+    """Run `query` on the ledger. Raises an error if the ledger was moved, because its old copy is outdated."""
     ledger.maintenance.require_not_moved()
     return query(ledger)
 

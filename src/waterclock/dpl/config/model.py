@@ -52,7 +52,7 @@ class Defaults(BaseModel):
     owner: str | None = None
     tags: list[str] | None = None
     pool: str | None = None
-    on_restate: Literal["recompute", "report"] | None = None
+    on_restate: str | None = None
     retain: str | None = None
     keep_versions: str | None = None
     deadline: str | None = None

@@ -83,6 +83,7 @@ class TransformArguments(DecoratedFunction, total=False):
     partial_after: str | None
     close_when: str | None
     max_lateness: str | None
+    shuffle: str | None
     options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None

@@ -170,9 +170,11 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             table.keep_versions,
             table.is_sequential,
             table.on_restate,
+            *([f"AT MOST {table.restate_at_most}"] if table.restate_at_most is not None else []),
             *([f"WAS {table.was}"] if table.was else []),
             *([table.manifest] if table.manifest else []),
             *([f"SORT BY {table.sort_by}"] if table.sort_by else []),
+            *(["SHUFFLE NONE"] if table.is_unshuffled else []),
             *([f"COMPATIBLE {table.compatible}"] if table.compatible else []),
             *([f"ON SCHEMA CHANGE {table.columns.on_change}"] if table.columns.on_change else []),
         )

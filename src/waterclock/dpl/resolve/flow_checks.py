@@ -26,6 +26,7 @@ from waterclock.dpl.resolve.raw_file_copies import check_copies
 from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
 from waterclock.dpl.resolve.rule_actions import check_rule_actions
+from waterclock.dpl.resolve.shuffle_clause import check_shuffles
 from waterclock.dpl.resolve.subjects import check_subjects
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.variables import check_variables
@@ -63,6 +64,7 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_input_rules(drafts, flow.queries.views)
     exclude_hidden_from_input_rules(drafts)
     yield from check_offline(drafts.values())
+    yield from check_shuffles(flow)
     for draft in drafts.values():
         names = (draft.name, *flow.queries.views_of(draft.name, draft.statement))
         known = [flow.queries.found.get(name) for name in names]

@@ -14,7 +14,14 @@ from waterclock.dpl.resolve.hidden import list_hidden_columns
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.statements import Clause, Expression, ParsedWatermark, Statement, StatementKind
+from waterclock.dpl.syntax.statements import (
+    Clause,
+    Expression,
+    ParsedRestate,
+    ParsedWatermark,
+    Statement,
+    StatementKind,
+)
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read, Value
 from waterclock.flow.enums import OnRestate, ReadKind
@@ -154,7 +161,8 @@ def _check_time_columns(
             why="late rows are found by the time column of the watermark",
             fix=f"add WATERMARK at 0 MINUTES to {read.table}, or use watermark(at) in CLOSE WHEN",
         )
-    if statement.value("ON RESTATE", OnRestate) is OnRestate.REPORT:
+    restate = statement.value("ON RESTATE", ParsedRestate)
+    if restate is not None and restate.reaction is OnRestate.REPORT:
         yield clause.span.refuse(
             "E371",
             f"late rows cannot reopen windows of {statement.name}",

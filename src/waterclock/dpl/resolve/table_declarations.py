@@ -14,6 +14,7 @@ from waterclock.dpl.resolve.hidden import exclude_hidden_from_rules
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.modes import resolve_mode
+from waterclock.dpl.resolve.on_restate import on_restate_of
 from waterclock.dpl.resolve.origins import check_origins
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.statement_rules import rules_of
@@ -29,7 +30,7 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.declarations import TableDeclaration, Unit
-from waterclock.flow.enums import Kind, OnRestate, TableType
+from waterclock.flow.enums import Kind, TableType
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
 from waterclock.similar_names import did_you_mean
@@ -43,6 +44,7 @@ def draft_of(
     """Return the `UnresolvedTable` of a statement with all parts that do not depend on other tables; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
+    restate = on_restate_of(statement, config, errors)
     measures, is_profiled, offline = measures_of(statement, rules, config.variables, errors)
     draft = UnresolvedTable(
         statement,
@@ -54,7 +56,8 @@ def draft_of(
             columns=columns,
             rules=tuple(rule for rule in rules if not rule.of),
             input_rules=tuple(rule for rule in rules if rule.of),
-            on_restate=_on_restate(statement, config),
+            on_restate=restate.reaction,
+            restate_at_most=restate.at_most,
             is_by_watermark=is_by_watermark(statement),
             about=_about(statement, config),
             function=statement.function,
@@ -128,12 +131,6 @@ def _pool(draft: UnresolvedTable, config: Config, errors: list[WaterclockError])
             )
         )
     return pool
-
-
-def _on_restate(statement: Statement, config: Config) -> OnRestate:
-    default = config.default(statement.name, "on_restate")
-    declared = statement.value("ON RESTATE", OnRestate)
-    return declared or (OnRestate(default[0]) if default else OnRestate.RECOMPUTE)
 
 
 def _destination(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> Unit | None:

@@ -16,6 +16,7 @@ from waterclock.dpl.syntax.statements import (
     ParsedDeadline,
     ParsedForEach,
     ParsedOptions,
+    ParsedRestate,
     ParsedUnit,
     ParsedWas,
     ParsedWatermark,
@@ -206,8 +207,8 @@ def parse_pool(cursor: Cursor) -> str:
     return cursor.plain_name("a pool").text
 
 
-def parse_on_restate(cursor: Cursor) -> OnRestate:
-    """Parse the value of ON RESTATE: RECOMPUTE or REPORT."""
+def parse_on_restate(cursor: Cursor) -> ParsedRestate:
+    """Parse the value of ON RESTATE: RECOMPUTE, RECOMPUTE AT MOST n LABELS ELSE HOLD, or REPORT."""
     if cursor.at("RESEND"):
         raise planned_feature_error(
             "ON RESTATE RESEND", cursor.here(), fix="leave it out: no destination of this release needs it"
@@ -217,7 +218,29 @@ def parse_on_restate(cursor: Cursor) -> OnRestate:
         cursor.raise_unexpected(
             "RECOMPUTE or REPORT after ON RESTATE", fix="write ON RESTATE RECOMPUTE or ON RESTATE REPORT"
         )
-    return choice
+    if not cursor.at("AT"):
+        return ParsedRestate(choice)
+    if choice is OnRestate.REPORT:
+        raise cursor.here().refuse(
+            "E388",
+            "ON RESTATE REPORT cannot have a limit",
+            why="it makes no label again, so there is nothing to limit",
+            fix="leave the limit out, or write ON RESTATE RECOMPUTE AT MOST 100 LABELS ELSE HOLD",
+        )
+    return ParsedRestate(choice, _parse_label_limit(cursor))
+
+
+def _parse_label_limit(cursor: Cursor) -> int:
+    """Parse AT MOST n LABELS ELSE HOLD."""
+    fix = "write it as in ON RESTATE RECOMPUTE AT MOST 100 LABELS ELSE HOLD"
+    cursor.need("AT", fix=fix)
+    cursor.need("MOST", fix=fix)
+    limit = cursor.number("a number of labels")
+    if not cursor.accept("LABEL"):
+        cursor.need("LABELS", fix=fix)
+    cursor.need("ELSE", fix=fix)
+    cursor.need("HOLD", fix=fix)
+    return limit
 
 
 def parse_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the cursor
@@ -228,6 +251,15 @@ def parse_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the 
 def parse_tags(cursor: Cursor) -> tuple[str, ...]:
     """Parse a list of tags in brackets."""
     return cursor.names("tags")
+
+
+def parse_shuffle(cursor: Cursor) -> bool:
+    """Parse the value of SHUFFLE, which can only be NONE. Return True."""
+    if cursor.at("SALT"):
+        raise planned_feature_error("SHUFFLE SALT", cursor.here())
+    if not cursor.accept("NONE"):
+        cursor.raise_unexpected("NONE after SHUFFLE", fix="write SHUFFLE NONE")
+    return True
 
 
 def parse_sort_columns(cursor: Cursor) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from waterclock.dpl.syntax.clause_readers import (
     parse_on_restate,
     parse_options,
     parse_pool,
+    parse_shuffle,
     parse_sort_columns,
     parse_tags,
     parse_unit,
@@ -244,6 +245,18 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         table_field="sort_by",
     ),
     ClauseDefinition(
+        word="SHUFFLE",
+        example='"none"',
+        statements=_TRANSFORM,
+        read=parse_shuffle,
+        elsewhere={
+            V: "write it in the TRANSFORM that reads it: a view has no batches",
+            C: "write it in the TRANSFORM that reads the table: a COLLECT has no query",
+            P: "write SHUFFLE NONE where the table is made",
+        },
+        table_field="is_unshuffled",
+    ),
+    ClauseDefinition(
         word="WAS",
         example='"shop.daily"',
         statements=_MADE,
@@ -292,7 +305,6 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
     ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="CLUSTER BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="BUCKET BY", statements=_MADE, later=ALL_STATEMENTS),
-    ClauseDefinition(word="SHUFFLE", statements=_TRANSFORM, later=ALL_STATEMENTS),
 )
 CLAUSES = tuple(each for each in DEFINITIONS if not each.is_positional)
 BY_WORD = {each.word: each for each in DEFINITIONS}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.flow.declarations import Column, Options, PythonFunction
-from waterclock.flow.enums import Batching, Mode, WindowSignal
+from waterclock.flow.enums import Batching, Mode, OnRestate, WindowSignal
 from waterclock.flow.key_options import KeyOptions
 from waterclock.flow.rule_actions import RuleActions
 from waterclock.timelabel.duration import Duration
@@ -290,6 +290,14 @@ class ParsedDeadline:
 
     after: Duration
     is_by_watermark: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRestate:
+    """A parsed ON RESTATE: the reaction to changed inputs, and the limit of AT MOST n LABELS ELSE HOLD, if any."""
+
+    reaction: OnRestate
+    at_most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

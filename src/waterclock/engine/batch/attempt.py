@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim
+from waterclock.engine.batch.adoption import AdoptedSlice
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.releasing import HeldBatch
@@ -41,8 +42,9 @@ class CommittedGroup:
 class GroupAttempt:
     """One attempt at a group of batches that share a claim. It holds the state that all steps and `close_failed` need.
 
-    `bound` are the inputs, once their versions are fixed. `held` is the held batch that a release commits. `made` are
-    the rows to write. `spent` maps each step to its seconds.
+    `bound` are the inputs, once their versions are fixed. `held` is the held batch that a release commits. `adopted`
+    are sealed slices that become current revisions, one for each label of the group. `made` are the rows to write.
+    `spent` maps each step to its seconds.
     """
 
     work: RunContext
@@ -51,6 +53,7 @@ class GroupAttempt:
     now: datetime
     bound: BoundInputs | None = None
     held: HeldBatch | None = None
+    adopted: tuple[AdoptedSlice, ...] = ()
     claim: Claim | None = None
     made: MadeSlices | None = None
     may_have_committed: bool = False

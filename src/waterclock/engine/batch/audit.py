@@ -54,8 +54,8 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
     work, table, group, written = attempt.work, attempt.table, attempt.group, sealed.written
     if group.verb == GIVE_UP:
         return GroupAudit(dict.fromkeys(claim.request.labels, RuleVerdict((GIVEN_UP,))))
-    if (held := attempt.held) is not None:
-        return GroupAudit({held.manifest.label: RuleVerdict(warnings_of(held.result.measures))})
+    if recorded := _recorded_measures(attempt):  # the rules were evaluated when the slices were made
+        return GroupAudit({label: RuleVerdict(warnings_of(of_label)) for label, of_label in recorded.items()})
     spark, folder = attempt.spark, attempt.folder
     verdicts: dict[datetime, RuleVerdict] = {}
     measures: dict[datetime, Mapping[str, Any]] = {}
@@ -93,3 +93,10 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         newest = verdicts[max(verdicts)]
         verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
     return GroupAudit(verdicts, measures)
+
+
+def _recorded_measures(attempt: GroupAttempt) -> Mapping[datetime, Mapping[str, Any]]:
+    """Return the measures of slices that were audited before: a held one, or adopted ones. Empty if rows were made."""
+    if attempt.held is not None:
+        return {attempt.held.manifest.label: attempt.held.result.measures}
+    return {each.revision.label: each.measures for each in attempt.adopted}

@@ -6,27 +6,38 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import RELEASE
 from waterclock.batches.records import Claim, ClaimRequest, Input
+from waterclock.engine.batch.adoption import find_equal_slices
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs, bind_source, pin_inputs
 from waterclock.engine.batch.releasing import find_held_batch
+from waterclock.engine.batch.reverting import find_reverted_slices
 from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
 from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.ledger.read.signatures import signature_of
+from waterclock.planner.plan import REVERT
 
 _MOST_ATTEMPTS = 5  # afterwards the batch is left to the runner that collected the same changes
 
 
 def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
-    """Fix the inputs of every label and store them in the attempt. For a release, also find the held batch."""
+    """Fix the inputs of every label and store them in the attempt.
+
+    For a release, also find the held batch, and for a revert the slices of the earlier revisions.
+    """
     work, table, group = attempt.work, attempt.table, attempt.group
     with attempt.step("pin"):
         attempt.bound = bound = pin_inputs(work, table, group)
         if group.verb == RELEASE:
             attempt.held = find_held_batch(work, table, group, bound.pins)
+        if group.verb == REVERT:
+            attempt.adopted = find_reverted_slices(work, table, group, bound.pins)
+            return bound
     # if a scan for changed windows fails, the attempt fails, and its report needs the inputs bound above
     with attempt.step("look" if table.source and table.source.changed else "pin"):
         attempt.bound = bind_source(work, table, group, bound, lambda: attempt.spark)
+    equal = find_equal_slices(work, table, group.batches, bound.pins)
+    attempt.adopted = tuple(equal.values()) if len(equal) == len(group.batches) else ()
     return attempt.bound
 
 
@@ -56,7 +67,7 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
     return ClaimRequest(
         table=table.name,
         labels=tuple(sorted(labels)),
-        code=table.fingerprint if held is None else held.request.code,
+        code=_code_of_rows(attempt),
         flow=work.flow.fingerprint,
         runner=work.settings.runner,
         who=work.settings.who,
@@ -67,7 +78,8 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
         | _list_linked_inputs(attempt, bound),
         run=work.run,
         restates=_restatement_reason(attempt, bound),
-        seen=bound.scan.scanned_claims,
+        seen={batch.label: batch.reverts.since for batch in group.batches if batch.reverts}
+        or bound.scan.scanned_claims,
         held={} if held is None else {held.manifest.label: held.manifest.claim},
         owned=owned_by_labels(bound.owned),
         closed={each.label: each.closing.tick for each in group.batches if each.closing and each.closing.tick},
@@ -76,12 +88,21 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
     )
 
 
+def _code_of_rows(attempt: GroupAttempt) -> str:
+    """Return the fingerprint of the code that makes the group's rows, or that made them if they are sealed already."""
+    if attempt.adopted:
+        return attempt.work.former.code(attempt.adopted[0].revision.code, attempt.table.fingerprint)
+    return attempt.table.fingerprint if attempt.held is None else attempt.held.request.code
+
+
 def _restatement_reason(attempt: GroupAttempt, bound: BoundInputs) -> str | None:
     """Return why done labels are made again, if that is neither requested nor due to changed inputs. Otherwise None."""
     if attempt.held is not None:
         return (
             None if attempt.held.release_request else "a held batch is released"
         )  # the request may have been withdrawn
+    if attempt.group.verb == REVERT:
+        return "reverted to an earlier revision"
     return "late rows within LOOKBACK" if bound.again else None
 
 

@@ -13,6 +13,7 @@ from waterclock.engine.damage import CODES_FIXED_ELSEWHERE
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError, note_inputs
 from waterclock.ledger.ledger_errors import ClaimClosed, ClaimRefused
+from waterclock.planner.plan import REVERT
 
 
 def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | None:
@@ -28,8 +29,8 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
     is_release = attempt.group.verb == RELEASE
     if is_release and not error.transient:
         _refuse_release(attempt, error)
-    if claim is None and is_release:
-        return error  # it stays held
+    if claim is None and (is_release or attempt.group.verb == REVERT):
+        return error  # it stays held, or keeps its rows
     try:
         claim = claim or work.ledger.claims.take(claim_request(attempt, attempt.bound or bind_inputs(attempt)))
         if attempt.may_have_committed and record_if_committed(work, table, claim):
@@ -55,6 +56,9 @@ def _release_claim(attempt: GroupAttempt, claim: Claim, error: WaterclockError) 
     work, group = attempt.work, attempt.group
     if group.verb == RELEASE:
         work.ledger.claims.close_lost(claim, why=f"not released: {error.what}")
+        return
+    if group.verb == REVERT:
+        work.ledger.claims.close_lost(claim, why=f"not reverted: {error.what}")
         return
     if len(group.batches) > 1:
         work.ledger.claims.close_lost(claim, why=f"tried again in parts: {error.what}")

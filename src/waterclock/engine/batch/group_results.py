@@ -66,6 +66,8 @@ def describe_release(attempt: GroupAttempt) -> Mapping[str, Any]:
 
 
 def _filter_counts(attempt: GroupAttempt, sealed: SealedGroup, manifest: Manifest) -> Mapping[str, Any]:
+    if own := next((it for it in attempt.adopted if it.revision.label == manifest.label), None):
+        return own.measures
     if attempt.held is not None:
         return {**attempt.held.result.measures, "released": describe_release(attempt)}
     found = sealed.written.filter_counts.get(manifest.label)

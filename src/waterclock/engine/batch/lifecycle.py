@@ -17,6 +17,7 @@ from waterclock.engine.batch.group_results import build_hold_results, describe_r
 from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
+from waterclock.engine.batch.reverting import record_reverts
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.damage import require_log
 from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
@@ -25,7 +26,7 @@ from waterclock.engine.run_listener import GroupReport
 from waterclock.faults import fault
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger_errors import ClaimRefused
-from waterclock.planner.plan import Group
+from waterclock.planner.plan import REVERT, Group
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.open_tables import has_columns
 
@@ -81,7 +82,8 @@ def _run_steps(attempt: GroupAttempt) -> None:
         version = commit_group(work, lambda: attempt.spark, table, claim, sealed.manifests)
     fault("committed")
     with attempt.step("record"):
-        work.ledger.claims.record_done(claim, group_results(attempt, bound, sealed, audited, version))
+        results = group_results(attempt, bound, sealed, audited, version)
+        work.ledger.claims.record_done(claim, results)
     attempt.done = CommittedGroup(
         sum(manifest.rows for manifest in sealed.manifests),
         len({manifest.label for manifest in sealed.manifests} - {batch.label for batch in group.batches}),
@@ -89,6 +91,8 @@ def _run_steps(attempt: GroupAttempt) -> None:
     )
     if attempt.held is not None:
         record_release(work, group, claim, describe_release(attempt))
+    if group.verb == REVERT:
+        record_reverts(work, table, results, claim.number)
     fault("recorded")
     sealed.notes.after(work)
 

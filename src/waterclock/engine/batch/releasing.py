@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.audit_records import Audit
+from waterclock.batches.earlier_revisions import input_identities
 from waterclock.batches.ledger_snapshot import BEGINNING, LOOK_AGAIN, RELEASE, is_release
-from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.restored_rows import can_restore_rows
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
@@ -87,7 +88,7 @@ def find_held_batch(
     if record is None or not is_sealed(folder, path):
         raise _release_error(table, label, "its sealed rows are gone")
     request, results = work.former.request(record[0], table.name, table.fingerprint), record[1]
-    if reads and _input_identities(request.inputs.get(label, ())) != _input_identities([it.input for it in reads]):
+    if reads and input_identities(request.inputs.get(label, ())) != input_identities([it.input for it in reads]):
         raise _release_error(table, label, "its inputs have changed since")
     release_request = _read_request(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
@@ -163,10 +164,6 @@ def record_release(work: RunContext, group: Group, claim: Claim, release: Mappin
     work.ledger.past.add_event(
         "released", who=release["by"], table=group.table, label=group.batches[0].label, data=data
     )
-
-
-def _input_identities(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
-    return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]
 
 
 def _release_error(table: Table, label: datetime, why: str, *, fix: str = "") -> WaterclockError:

@@ -67,7 +67,7 @@ def add_retiring_columns(
     """Add retiring columns to rows: computed as declared, and NULL from their day on. Return the rows and all columns.
 
     `known` is the table's schema. A retired column that is no longer declared stays in the table as NULL. Raises E773
-    if a retiring column is missing from rows before its day, E452 if its day has come at `now` and no batch announced
+    if a retiring column is missing from rows before its day, E452 if its day is not after `now` and no batch announced
     it.
     """
     frame, columns = rows

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from waterclock.batches.records import Claim
+from waterclock.engine.batch.adoption import seal_adopted_slices
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checked_rows import measures_to_write
@@ -17,6 +19,7 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.row_order import prepare_row_order
+from waterclock.engine.batch.shuffles import require_no_shuffle
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
@@ -40,8 +43,14 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
-    """Seal the group's slices: write its rows (`made`, or built here), or link those of a publish or a held batch."""
+    """Seal the group's slices: write its rows (`made`, or built here), or link files that are sealed already.
+
+    A publish may link the files of its input, a release those of the held batch, a revert those of earlier revisions.
+    """
     work, table, group = attempt.work, attempt.table, attempt.group
+    if attempt.adopted:
+        with attempt.step("seal"):
+            return _group_of_links(seal_adopted_slices(work, table, attempt.adopted, claim))
     if attempt.held is not None:
         with attempt.step("seal"):
             require_no_erased_rows(attempt, claim, attempt.held.manifest)
@@ -97,6 +106,7 @@ def _write_slices(
             through=part.through,
             quarantined_inputs=input_findings.quarantined,
             sort_by=table.sort_by,
+            around_write=partial(require_no_shuffle, table, attempt.where) if table.is_unshuffled else None,
         )
         manifests += written.manifests
         measures |= written.measures

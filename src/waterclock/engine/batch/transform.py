@@ -57,8 +57,10 @@ def transform_parts(
             parts += transform_parts(work, spark, table.with_choice(choice), list(run), pins, absent)
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
-    # not shared: views of partial batches, of open windows, and of batches whose rules filter their inputs
-    if not batches[0].missing and table.open_of is None and not table.input_rules:
+    # not shared: views of partial batches, of open windows, of batches whose rules filter their inputs, and of batches
+    # that must not shuffle, since another job would make the view's rows
+    is_plain = not batches[0].missing and table.open_of is None and not table.input_rules
+    if is_plain and not table.is_unshuffled:
         shared = shared_rows(work, spark, table, batches, pins, partial(_window_rows, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flat_reads(table):
         return _query_one_by_one(work, spark, table, batches, pins, shared, absent)

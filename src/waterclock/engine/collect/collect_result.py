@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
 
 
-RECOMPUTED, RELEASED = "recomputed_from", "released"
-COPIED = frozenset({RECOMPUTED, RELEASED})
+RECOMPUTED, RELEASED, ADOPTED = "recomputed_from", "released", "adopted_from"
+COPIED = frozenset({RECOMPUTED, RELEASED, ADOPTED})
 """Entries in a batch's source notes with the slice from which its rows and all other notes were copied."""
 
 

@@ -45,7 +45,8 @@ class LedgerRebuildResult:
 
     `export`: the export it started from. `adopted` counts claims found in commit records, by table; `missing` counts
     commits that were cleaned from a log before they were exported. `unknown` are claims whose record is missing.
-    `killed` counts sealed claims that had not committed, and never will. `aside` is the new place of the old ledger.
+    `killed` counts sealed claims that had not committed, and can no longer commit. `aside` is the location to which the
+    old ledger was moved.
     """
 
     export: str | None = None

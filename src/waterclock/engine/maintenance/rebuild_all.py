@@ -21,7 +21,7 @@ from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.maintenance.rebuild_checks import require_complete_rebuild, require_rebuildable_declarations
 from waterclock.engine.maintenance.rebuild_lock import (
     RebuildLock,
-    is_left,
+    is_abandoned,
     require_no_other_rebuild,
     wait_for_running_batches,
 )
@@ -109,7 +109,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
     Return the tables that were replaced. Cost: a ledger query if there is no such rebuild.
     """
     known = work.ledger.maintenance.current_rebuilding()
-    if known is None or known.is_done or not (is_left(known) or known.has_expired(work.real_now())):
+    if known is None or known.is_done or not (is_abandoned(known) or known.has_expired(work.real_now())):
         return ()
     if known.is_moving:
         try:

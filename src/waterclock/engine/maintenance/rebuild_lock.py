@@ -37,12 +37,12 @@ def require_no_running_rebuild(work: RunContext, *, is_read_only: bool = False) 
 def require_no_other_rebuild(work: RunContext) -> None:
     """Raise E644 if another rebuild of all tables is running."""
     known = work.ledger.maintenance.current_rebuilding()
-    if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
+    if known is not None and not is_abandoned(known) and known.is_blocking(work.real_now()):
         raise rebuild_in_progress_error(known)
 
 
-def is_left(known: Rebuilding) -> bool:
-    """Return whether the runner that owns the rebuild lock is certainly gone."""
+def is_abandoned(known: Rebuilding) -> bool:
+    """Return whether the process that took the rebuild lock has certainly ended."""
     return has_ended(known.runner)
 
 

@@ -108,7 +108,7 @@ def _find_unmovable_window(
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
-    """Some rows of a new window may not have a column. Return why it cannot be NULL in these rows, or None if it can.
+    """Return why old slices cannot share a new one, as one lacks a column that another has; None if all can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
     manifest.

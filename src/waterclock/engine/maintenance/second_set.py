@@ -143,7 +143,12 @@ def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
     Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
     """
     is_patient = table.closes is None and not has_partial
-    return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)
+    return replace(
+        table,
+        on_restate=OnRestate.RECOMPUTE,
+        restate_at_most=None,
+        partial_after=None if is_patient else table.partial_after,
+    )
 
 
 def _find_removed_end(

@@ -59,7 +59,7 @@ def find_replacement_times(
     """Map label and claim of each replaced slice to the time at which it was replaced. Current slices are left out.
 
     `revisions` are (label, claim, committed at), oldest first. `anew` are the claims that emptied the table, with their
-    times, oldest first: they replaced all earlier slices, also those of labels that were not made again.
+    times, oldest first. They replaced all earlier slices, also those of labels that were not made again.
     """
     found: dict[tuple[datetime, int], datetime] = {}
     newest: dict[datetime, int] = {}

@@ -40,7 +40,7 @@ _BINARY = "UTF8_BINARY"
 
 
 def is_number(kind: DataType) -> bool:
-    """Return whether values of a type have a difference."""
+    """Return whether a type is numeric, so that the difference of two values can be computed."""
     return isinstance(kind, NumericType)
 
 
@@ -135,5 +135,33 @@ def _needs_change(kind: DataType) -> bool:
 
 
 def shown_sql(column: str, kind: DataType) -> str:
-    """Return the SQL that turns a comparable value into one to show: the entries of a map become a map again."""
-    return f"map_from_entries({column})" if isinstance(kind, MapType) else column
+    """Return the SQL that turns a comparable value into one to show: the entries of maps become maps again."""
+    return _shown(column, kind, (f"it{number}" for number in count()))
+
+
+def _shown(value: str, kind: DataType, names: Iterator[str]) -> str:
+    if not _contains_map(kind):
+        return value
+    if isinstance(kind, ArrayType):
+        each = next(names)
+        return f"transform({value}, {each} -> {_shown(each, kind.elementType, names)})"
+    if isinstance(kind, MapType):
+        if not _contains_map(kind.valueType):  # keys contain no maps
+            return f"map_from_entries({value})"
+        each = next(names)
+        shown = _shown(f"{each}.value", kind.valueType, names)
+        return f"map_from_entries(transform({value}, {each} -> struct({each}.key, {shown})))"
+    fields = cast("StructType", kind).fields
+    parts = (
+        f"{sql_text(field.name)}, {_shown(f'{value}.{quote_name(field.name)}', field.dataType, names)}"
+        for field in fields
+    )
+    return f"CASE WHEN {value} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
+
+
+def _contains_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _contains_map(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(_contains_map(field.dataType) for field in kind.fields)
+    return isinstance(kind, MapType)

@@ -76,7 +76,7 @@ def read_table_revisions(ledger: Ledger, table: Table, bounds: Bounds = ALL) -> 
 class ComparedSide:
     """One side of a comparison: the revisions of a table's labels, and the storage with their slices.
 
-    `name` names the side in messages, such as "in prod".
+    `name` names the side in messages, such as "in prod". `env` is its environment if it is not that of the project.
     """
 
     name: str
@@ -84,6 +84,7 @@ class ComparedSide:
     lake: Lake
     revisions: Mapping[datetime, CommittedRevision] = field(default_factory=dict)
     dropped_before: datetime | None = None
+    env: str | None = None
 
     @property
     def folder(self) -> str:
@@ -91,12 +92,16 @@ class ComparedSide:
         return self.lake.folder(self.table.name)
 
 
+def are_one_slice(before: ComparedSide, after: ComparedSide, label: datetime) -> bool:
+    """Return whether both sides of a label are the same files."""
+    slices = before.revisions[label].slice_path, after.revisions[label].slice_path
+    return before.folder == after.folder and slices[0] == slices[1]
+
+
 def are_same_rows(before: ComparedSide, after: ComparedSide, label: datetime) -> bool:
     """Return whether the ledgers prove that both sides have the same rows of a label: one slice, or equal digests."""
     old, new = before.revisions[label], after.revisions[label]
-    if before.folder == after.folder and old.slice_path == new.slice_path:
-        return True
-    return old.digest is not None and old.digest == new.digest
+    return are_one_slice(before, after, label) or (old.digest is not None and old.digest == new.digest)
 
 
 def compare_measures(old: CommittedRevision, new: CommittedRevision) -> dict[str, tuple[str | None, str | None]]:

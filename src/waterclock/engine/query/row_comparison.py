@@ -111,12 +111,14 @@ class ComparedColumns:
 def match_columns(
     before: DataFrame, after: DataFrame, key: Sequence[str] = (), ignored: Sequence[str] = ()
 ) -> ComparedColumns:
-    """Match the columns of both sides by name, without regard to case, except `timelabel` and those to ignore.
+    """Match the columns of both sides by name, without regard to case, except those to ignore.
 
-    A column that one side does not have is left out, and so is one whose types cannot be compared. If a column of `key`
-    is left out, rows have no key.
+    `timelabel` is matched only as a column of `key`: rows are compared by label in any case. A column that one side
+    does not have is left out, and so is one whose types cannot be compared. If a column of `key` is left out, rows have
+    no key.
     """
-    left_out = {TIMELABEL, *map(fold_case, ignored)}
+    wanted = tuple(dict.fromkeys(map(fold_case, key)))
+    left_out = {*({TIMELABEL} - {*wanted}), *map(fold_case, ignored)}
     olds = {fold_case(each.name): each for each in before.schema.fields}
     names, types, unlike = dict[str, str](), dict[str, Any](), list[str]()
     for each in after.schema.fields:
@@ -130,8 +132,8 @@ def match_columns(
         else:
             names[each.name], types[each.name] = old.name, kind
     found = {fold_case(name): name for name in names}
-    keys = tuple(found[fold_case(name)] for name in key if fold_case(name) in found)
-    return ComparedColumns(names, types, keys if len(keys) == len(key) else (), tuple(unlike))
+    keys = tuple(found[name] for name in wanted if name in found)
+    return ComparedColumns(names, types, keys if len(keys) == len(wanted) else (), tuple(unlike))
 
 
 def compare_rows(
@@ -260,8 +262,12 @@ class _Comparison:
 
         The fields of largest changes are separate columns, because Arrow needs plain types.
         """
-        parts = (*self.keys.values(), "old", "new")
-        largest = [f"{_largest(self.values[name])}.{part}" for name in self.numbers for part in parts]
+        kinds = {place: self.columns.types[name] for name, place in self.keys.items()}
+        largest = [
+            shown_sql(f"{_largest(self.values[name])}.{part}", kinds.get(part, self.columns.types[name]))
+            for name in self.numbers
+            for part in (*self.keys.values(), "old", "new")
+        ]
         differing = map(_differs, self.values.values()) if self.keys else ()
         return ["label", ADDED, REMOVED, CHANGED, *differing, *largest]
 

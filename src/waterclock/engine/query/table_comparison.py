@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.engine.damage import damaged_file, reporting_damage
 from waterclock.engine.query.comparable_values import common_type
-from waterclock.engine.query.compared_revisions import ComparedSide, are_same_rows, compare_measures
+from waterclock.engine.query.compared_revisions import (
+    ComparedSide,
+    are_one_slice,
+    are_same_rows,
+    compare_measures,
+)
 from waterclock.engine.query.granted_frames import grant_frame
 from waterclock.engine.query.held_rows import group_by_schema
 from waterclock.engine.query.row_comparison import (
@@ -137,17 +142,17 @@ def compare_table(
 ) -> TableComparison:
     """Compare the labels of both sides. `viewed` limits both to what a person sees.
 
-    Labels with one slice or equal digests are equal, and no file of them is read. All others are read by one query. If
-    `viewed`, all labels are read, because digests and measures are those of all rows. With `is_strict`, the options may
-    name only columns of the table.
+    Labels with one slice or equal digests are equal, and no file of them is read but the manifests of labels without
+    rows, whose columns may differ. All others are read by one query. If `viewed`, all labels are read, because digests
+    and measures are those of all rows. With `is_strict`, the options may name only columns of the table.
 
     Raises E640 if slices to read are gone, E605 or E752 for damaged files, E517 for an unknown column, E946 if `viewed`
     does not include the column `timelabel`.
     """
-    both = sorted(before.revisions.keys() & after.revisions.keys())
-    unequal = [label for label in both if not are_same_rows(before, after, label)]
     if viewed is not None:
         return _compare_viewed(work, before, after, options, viewed)
+    both = sorted(before.revisions.keys() & after.revisions.keys())
+    unequal = _find_unequal(work, before, after, options, both)
     found = [
         _describe_label(before, after, label) for label in sorted(before.revisions.keys() | after.revisions.keys())
     ]
@@ -175,6 +180,28 @@ def compare_table(
         read.rows.columns,
         read.rows.sample,
     )
+
+
+def _find_unequal(
+    work: RunContext, before: ComparedSide, after: ComparedSide, options: ComparisonOptions, both: Sequence[datetime]
+) -> list[datetime]:
+    """Return the labels whose rows or columns differ as far as the ledgers and, without rows, the manifests show."""
+    same = [label for label in both if are_same_rows(before, after, label)]
+    empty = [label for label in same if not after.revisions[label].rows and not are_one_slice(before, after, label)]
+    ignored = _ignored_columns(before, after, options)
+
+    def compare() -> Mapping[datetime, Changes]:
+        return _compare_columns(_read_manifests(before, empty), _read_manifests(after, empty), ignored)
+
+    differing = _reporting_damage_of(work, before, compare) if empty else {}
+    return sorted({*both} - {*same} | differing.keys())
+
+
+def _ignored_columns(before: ComparedSide, after: ComparedSide, options: ComparisonOptions) -> frozenset[str]:
+    """Return the folded names of columns that are not compared: those of the options, and HIDDEN ones."""
+    key = {*map(fold_case, options.key or after.table.keys)}
+    hidden = {*map(fold_case, (*before.table.hidden_columns, *after.table.hidden_columns))}
+    return frozenset({*map(fold_case, options.ignored)} | hidden - key)
 
 
 def _is_shown(label: LabelDifference) -> bool:
@@ -271,7 +298,7 @@ def _read_and_compare(  # noqa: PLR0913 - both sides and the options
             work, open_session, before, after, options, olds, news, viewed=viewed, is_strict=is_strict
         )
 
-    return _reporting_damage_of(before, compare) if before.lake != work.lake else compare()
+    return _reporting_damage_of(work, before, compare)
 
 
 def _compare_slices(  # noqa: PLR0913 - both sides and the options
@@ -286,9 +313,7 @@ def _compare_slices(  # noqa: PLR0913 - both sides and the options
     viewed: ViewedSides | None,
     is_strict: bool,
 ) -> _Read:
-    hidden = (*before.table.hidden_columns, *after.table.hidden_columns)
-    key = options.key or after.table.keys
-    ignored = frozenset(map(fold_case, (*options.ignored, *(name for name in hidden if name not in key))))
+    key, ignored = options.key or after.table.keys, _ignored_columns(before, after, options)
     if is_strict:
         _require_columns((*options.key, *options.ignored), (*olds.values(), *news.values()), after.table.name)
     changed = _compare_columns(olds, news, ignored) if viewed is None else {}
@@ -305,19 +330,20 @@ def _compare_slices(  # noqa: PLR0913 - both sides and the options
     return _Read(columns.key, rows, types, columns.unlike, frozenset(changed), counted)
 
 
-def _reporting_damage_of(side: ComparedSide, compare: Callable[[], R]) -> R:
-    """Call a function that reads the files of another environment. Raises E605 if one of them is damaged."""
+def _reporting_damage_of(work: RunContext, side: ComparedSide, compare: Callable[[], R]) -> R:
+    """Call a function that reads the files of a side. Raises E605 if one is damaged that is another environment's."""
     try:
         return compare()
     except Exception as raised:
-        place = damaged_file(side.lake, raised)
+        place = None if side.lake == work.lake else damaged_file(side.lake, raised)
         if place is None:
             raise
         raise WaterclockError(
             "E605",
             f"a file of {side.table.name} {side.name} is damaged or gone",
             where=f"{side.lake.location(place.table)}/{place.path}",
-            fix="run `waterclock maintain` in that environment, and do what it reports; or compare other labels",
+            fix=f"`waterclock maintain{'' if side.env is None else f' --env {side.env}'}` reports the fix; or compare "
+            "other labels",
         ) from raised
 
 

@@ -27,8 +27,8 @@ class AbsentParents:
     def observe(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
         """Count a FLAT's rows without a parent while they are written. Return the rows without the marker columns.
 
-        `alone` maps references to marker columns (see `flat_frame`). Cost: no pass of its own. Spark does not push
-        filters below the count, so use it for queries without filters.
+        `alone` maps references to marker columns (see `flat_frame`). Cost: no further scan of the rows. Spark does not
+        push filters below the count, so use it for queries without filters.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812 - F is the usual name

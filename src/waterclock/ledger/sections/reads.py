@@ -5,6 +5,7 @@ from __future__ import annotations
 from waterclock.ledger.read import (
     clock,
     current,
+    earlier_revisions,
     held_and_quarantined,
     linked_projects,
     revisions,
@@ -41,6 +42,7 @@ class Reads(Section):
     committed_slices = DatabaseMethod(current.list_committed_slices)
     changed_slices = DatabaseMethod(current.changed_slices)
     revisions = DatabaseMethod(revisions.list_revisions)
+    earlier_revisions = DatabaseMethod(earlier_revisions.list_earlier_revisions)
     history = DatabaseMethod(table_history.history)
     content = DatabaseMethod(current.content)
     contents = DatabaseMethod(current.contents)

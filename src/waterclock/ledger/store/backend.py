@@ -39,7 +39,7 @@ class Backend(Protocol):
     def exists(self, engine: sa.Engine, url: sa.URL) -> bool:
         """Return whether the ledger's file or schema exists and is not empty."""
 
-    def make_room(self, engine: sa.Engine, url: sa.URL) -> None:
+    def create_empty(self, engine: sa.Engine, url: sa.URL) -> None:
         """Create the empty file or schema for a new ledger."""
 
     def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: BoundStatement | None) -> Any:

@@ -190,11 +190,11 @@ class LedgerDatabase:
         with translate_database_errors(self.url):
             return self.backend.exists(self._engine, self.url)
 
-    def make_room(self) -> None:
+    def create_empty(self) -> None:
         """Create the empty file or schema for a new ledger."""
         try:
             with translate_database_errors(self.url):
-                self.backend.make_room(self._engine, self.url)
+                self.backend.create_empty(self._engine, self.url)
         except OSError as error:
             raise database_errors.refused_operation_error(self.url, error) from error
 
@@ -441,7 +441,7 @@ def open_database(url: str, *, create: bool, clock: Clock | None) -> LedgerDatab
             if not create:
                 database.close()
                 return None
-            database.make_room()
+            database.create_empty()
         database.upgrade_schema()
     except BaseException:
         database.close()

@@ -172,7 +172,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
         ]
 
 
-def make_room(engine: sa.Engine, url: sa.URL) -> None:
+def create_empty(engine: sa.Engine, url: sa.URL) -> None:
     """Create the schema if it does not exist. It is checked first, as IF NOT EXISTS requires CREATE on the database."""
     schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:

@@ -82,7 +82,7 @@ def exists(_engine: sa.Engine, url: sa.URL) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def make_room(_engine: sa.Engine, url: sa.URL) -> None:
+def create_empty(_engine: sa.Engine, url: sa.URL) -> None:
     """Create a new ledger's file and folder, unreadable for other users. SQLite's other files get the same mode."""
     if is_in_memory(url):
         return

@@ -74,7 +74,7 @@ def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) 
 def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
     """Release the rebuild lock that was loaded from an export, even if that rebuild was moving its tables in.
 
-    The commits show which tables were moved. Each of these is recorded by itself.
+    The commits show which tables were moved. Each of these is recorded separately.
     """
     with database.write() as write:
         known = write.rebuilding

@@ -58,7 +58,7 @@ _MARK = (
 def mark_readers(write: Write, table: str, changed: IntervalSet, *, must_compare: bool = False) -> int:
     """Mark as suspect the done batches that read one of the `changed` intervals. Return how many are newly marked.
 
-    With `must_compare`, `changed` may contain more than what changed: a batch is marked only if its inputs differ.
+    With `must_compare`, `changed` may also contain unchanged intervals: a batch is marked only if its inputs differ.
     """
     found: dict[Key, bool] = {}
     for low, high in changed:

@@ -36,9 +36,10 @@ def sorted_by(table: OpenTable) -> tuple[str, ...]:
 def record_row_order(folder: str, sort_by: Sequence[str], schema: AnySchema | None = None, *, project: str) -> None:
     """Record the columns of SORT BY in the log, for all later writes. `schema` has the columns that the table will get.
 
-    The number of columns with statistics is only raised, because a user may have set it. Cost: a look at the log, and
-    a commit if something changes. Nothing is recorded in a table whose commits only Spark can write, or if other
-    commits come first at each attempt; the next batch tries again. Raises E601 if the table belongs to another project.
+    The number of columns with statistics is only raised, because a user may have set it. Cost: a read of the end of the
+    log, and a commit if something changes. Nothing is recorded in a table whose commits only Spark can write, or if
+    other commits come first at each attempt; the next batch tries again. Raises E601 if the table belongs to another
+    project.
     """
     for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,6 +76,7 @@ _HASH_COLUMN = "_waterclock_hash"
 _INTERNAL_MEASURES = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
 
 Measures = Sequence[tuple[str, "Column"]]
+AroundWrite = Callable[["DataFrame", str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     through: RowFilterSettings | None = None,
     quarantined_inputs: QuarantinedInputs | None = None,
     sort_by: Sequence[str] = (),
+    around_write: AroundWrite | None = None,
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
@@ -127,7 +129,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
     files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
     that stay. The quarantined input rows in `quarantined_inputs` are sealed with the slices. The rows of each file are
-    in the order of `sort_by`, columns of the frame; others are ignored.
+    in the order of `sort_by`, columns of the frame; others are ignored. `around_write` is entered with the rows and the
+    path of their files before the job that writes them, and left after it.
 
     Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
@@ -138,8 +141,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(
-        folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by)
-    )
+        folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by),
+        around_write or _enter_nothing,
+    )  # fmt: skip
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, QuarantinedRows] = {}
     is_nothing = may_be_empty and _is_empty(ordered, draft.table)
@@ -184,6 +188,10 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     )
 
 
+def _enter_nothing(rows: DataFrame, path: str) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class _SliceDraft:
     """The values that the manifests of all slices of one claim have in common."""
@@ -196,6 +204,7 @@ class _SliceDraft:
     through: RowFilterSettings | None = None
     measured_for: str = ""
     sort_by: tuple[str, ...] = ()
+    around_write: AroundWrite = _enter_nothing
 
     def manifest(
         self,
@@ -248,7 +257,7 @@ def _write_label(frame: DataFrame, leaf: Path, measures: Measures, draft: _Slice
     seen = Observation()
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     fault("make")
-    with _convert_cast_errors(draft.table):
+    with _convert_cast_errors(draft.table), draft.around_write(frame, str(leaf)):
         observed = _try_observe(frame, seen, columns)
         rows = sort_rows(frame if observed is None else observed, draft.sort_by)
         rows.write.mode("overwrite").parquet(str(leaf))
@@ -292,6 +301,7 @@ def _write_filtered(
     fault("make")
     with (
         _convert_cast_errors(draft.table),
+        draft.around_write(rows, str(scratch)),
         nullcontext() if is_group else _limit_open_files(frame.sparkSession, _FATES),
     ):
         rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
@@ -363,7 +373,7 @@ def _write_group(
     fault("make")
     rows = _observe_digests(frame, seen, list(paths)) if in_pass else frame
     rows = sort_rows(add_folder(rows), draft.sort_by, folders=[FOLDER])
-    with _convert_cast_errors(draft.table):
+    with _convert_cast_errors(draft.table), draft.around_write(rows, str(scratch)):
         rows.write.partitionBy(FOLDER).parquet(str(scratch))
     fault("group_written")
     move_into_place(scratch, draft.folder, paths)

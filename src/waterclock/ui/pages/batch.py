@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.batches.audit_records import CLOSED, Audit
+from waterclock.batches.earlier_revisions import REVERTED
 from waterclock.batches.ledger_snapshot import RELEASE, describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import count_quarantined
 from waterclock.errors import WaterclockError, rendered_parts
@@ -40,7 +41,8 @@ from waterclock.ui.pages.quality import note_content
 _STATUS_WORDS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
     "retried", "skipped", "recompute requested", "recollect requested", "backfill requested", "skip requested",
-    "replay requested", "request withdrawn", f"{RELEASE} requested", "released", CLOSED,
+    "replay requested", "restatement requested", "request withdrawn", f"{RELEASE} requested", "released", REVERTED,
+    CLOSED,
 })  # fmt: skip
 _MOST_DECISIONS = 10
 _NEWEST_ATTEMPT = {

@@ -72,7 +72,7 @@ def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Conte
     held = count_blocked_batches(plan, root.table, root.label)
     name = root.table.rpartition(".")[2]
     more = f" + {number_words(held)} blocked" if held else ""
-    if root.status in CAN_BE_RETRIED:
+    if root.status in CAN_BE_RETRIED and root.label in at.snapshot.of(root.table).troubles:
         actions.append(_build_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
     if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # a batch with rows cannot be skipped
         actions.append(_build_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))

@@ -210,7 +210,8 @@ def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:
 def has_failed(one: LabelState) -> bool:
     """Return whether the batch failed or is held, even if it is no longer needed."""
     is_trouble = one.stored is not None and one.stored.status in {BatchStatus.FAILED, BatchStatus.HELD}
-    return one.status in {Status.FAILED, Status.HELD} or (is_trouble and one.status in {Status.NOT_NEEDED, Status.DONE})
+    is_stopped = one.status in {Status.FAILED, Status.HELD} and not one.is_over_limit
+    return is_stopped or (is_trouble and one.status in {Status.NOT_NEEDED, Status.DONE})
 
 
 def _can_be_released(one: LabelState) -> bool:

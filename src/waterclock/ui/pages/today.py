@@ -64,7 +64,7 @@ def troubles(at: OpenedProject, plan: Plan) -> list[Content]:
     for batch in plan.batches:
         if batch.status in NEEDS_SOMEBODY:
             alike.setdefault((batch.table, batch.status.value, common_reason(batch.reason)), []).append(batch)
-    failed = [batch for batch in plan.batches if batch.status in {Status.FAILED, Status.HELD}]
+    failed = [it for it in plan.batches if it.status in {Status.FAILED, Status.HELD} and not it.is_over_limit]
     found_troubles = [
         _describe_problem(at, batches, failed, sum(blocks.get((each.table, each.label), 0) for each in batches))
         for batches in alike.values()
@@ -84,7 +84,7 @@ def _describe_problem(at: OpenedProject, batches: list[Batch], failed: Iterable[
         "labels": label_of(first.label) if len(batches) == 1 else f"{label_of(first.label)}..{label_of(last.label)}",
         "first": _label_text(at, first),
         "others": [_label_text(at, each) for each in list(batches[:-1])[-6:]],
-        "can_retry": last.status is not Status.EXPIRED,
+        "can_retry": last.status is not Status.EXPIRED and not last.is_over_limit,
         "can_release": last.status is Status.HELD and not last.is_outdated,
     }
 

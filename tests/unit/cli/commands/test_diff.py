@@ -52,7 +52,8 @@ def test_a_label_that_was_made_once_is_not_compared(shop: Shop) -> None:
     assert "2 labels without an earlier revision" in asked.stdout
     assert table_of(shop) | {"measures": 0} == {
         "table": TABLE, "differs": False, "key": [], "equal": 0, "read": 0, "single": 2, "dropped_before": None,
-        "held": [], "labels": [], "types": [], "unlike": [], "columns": [], "rows": [], "error": None, "measures": 0,
+        "held": [], "held_before": [],
+        "labels": [], "types": [], "unlike": [], "columns": [], "rows": [], "error": None, "measures": 0,
     }  # fmt: skip
 
 
@@ -138,6 +139,33 @@ def test_labels_that_retain_dropped_are_left_out_or_refused(shop: Shop) -> None:
     asked = shop.ask("diff", "web.visits@2024-11-17", "--as-known", BEFORE_ALL)
     assert asked.exit_code == ExitCode.FAILED
     assert "E518 web.visits@20241117000000 cannot be compared" in asked.stderr
+
+
+def test_the_ledger_of_another_environment_is_fixed_there(shop: Shop) -> None:
+    shop.done(TABLE, 17)
+    copy_to_prod(shop)
+    prod = shop.folder / ".prod" / shop.ledger_file.name
+    prod.write_bytes(b"this was a ledger, and something else was written over it " * 200)
+    damaged = shop.ask("diff", TABLE, "--against", "prod")
+    assert "E422" in damaged.stderr
+    assert "`waterclock ledger rebuild --force --env prod`" in damaged.stderr
+    own = shop.ask("diff", TABLE, "--env", "prod", "--against", "dev")
+    assert "`waterclock ledger rebuild --force --env prod`" in own.stderr
+    prod.unlink()
+    (shop.folder / ".prod" / "tables" / "sales" / "by_country" / "_delta_log").mkdir(parents=True)
+    lost = shop.ask("diff", TABLE, "--against", "prod")
+    assert "E421" in lost.stderr
+    assert "`waterclock ledger rebuild --env prod`" in lost.stderr
+
+
+def test_lost_slices_are_reported_with_their_environment(shop: Shop) -> None:
+    shop.done(TABLE, 17)
+    copy_to_prod(shop)
+    shop.done(TABLE, 17, rows=11)
+    lost = shop.ask("diff", TABLE, "--against", "prod")
+    assert lost.exit_code == ExitCode.FAILED
+    assert f"E605 a file of {TABLE} in prod is damaged or gone" in lost.stderr
+    assert "`waterclock maintain --env prod`" in lost.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def look(folder: Path, body: str, *, more: str = "", helper: str = "") -> CodeFi
 
 
 @pytest.mark.parametrize(
-    ("body", "brings"),
+    ("body", "collecting_calls"),
     [
         ("return t.withColumn('x', F.lit(u.first()[0]))", ("first() in flows/a.py:4",)),
         ("return t.withColumn('x', F.lit(u.head(1)[0][0]))", ("head() in flows/a.py:4",)),

@@ -45,7 +45,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, own: tuple[int, ...], held: set[int
     monkeypatch.setattr(auditing, "measure_again", lambda *given: given[-1])
     claim: Any = SimpleNamespace(request=SimpleNamespace(labels=()))
     attempt: Any = SimpleNamespace(
-        work=None, table=table(NAME), group=group(NAME, *own), held=None, spark=None, folder="", where=NAME
+        work=None, table=table(NAME), group=group(NAME, *own), held=None, adopted=(), spark=None, folder="", where=NAME
     )
     return auditing.audit(attempt, claim, SimpleNamespace(pins={}), sealed_group(1, 2, 3, 4, 5))  # type: ignore[arg-type]
 

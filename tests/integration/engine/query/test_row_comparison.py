@@ -1,0 +1,42 @@
+"""Maps are compared and shown as maps, within keys and other values; `timelabel` may be a column of the key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from waterclock.engine.query.row_comparison import compare_rows, match_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+LABEL = "20260101000000"
+BEFORE = (
+    "map('a', 1, 'b', 2) AS k, 1 AS v, map(named_struct('x', 1D), array(map('u', -0D))) AS m, "
+    "named_struct('n', map('q', map('r', 1))) AS s"
+)
+AFTER = (
+    "map('b', 2, 'a', 1) AS k, 3 AS v, map(named_struct('x', 1D), array(map('u', 0D), NULL)) AS m, "
+    "named_struct('n', map('q', map('r', 2))) AS s"
+)
+
+
+def test_maps_in_keys_and_values_are_compared_and_shown(spark: SparkSession) -> None:
+    before, after = (spark.sql(f"SELECT '{LABEL}' AS timelabel, {values}") for values in (BEFORE, AFTER))
+    columns = match_columns(before, after, ("timelabel", "k"))
+    found = compare_rows(before, after, columns, most_labels=5)
+    key = {"a": 1, "b": 2}
+    assert [(each.column, each.rows) for each in found.columns] == [("v", 1), ("m", 1), ("s", 1)]
+    assert found.columns[0].largest is not None
+    assert (found.columns[0].largest.key, found.columns[0].largest.after) == ((LABEL, key), 3)
+    [row] = found.sample
+    assert row.kind == "changed"
+    assert row.before == {
+        "timelabel": LABEL, "k": key, "v": 1, "m": {"{'x': 1.0}": [{"u": 0.0}]}, "s": {"n": {"q": {"r": 1}}},
+    }  # fmt: skip
+    assert row.after == {
+        "timelabel": LABEL, "k": key, "v": 3, "m": {"{'x': 1.0}": [{"u": 0.0}, None]}, "s": {"n": {"q": {"r": 2}}},
+    }  # fmt: skip
