@@ -62,7 +62,7 @@ class Project:
             open_project(folder, None),
             settings=RunSettings(threads=threads),
             listener=self.clock,
-            sessions=Sessions.of(spark),
+            sessions=Sessions.from_session(spark),
         )
         self.work = self._opened.__enter__()
 

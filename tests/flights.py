@@ -96,7 +96,7 @@ def run_here(folder: Path, spark: SparkSession, days: int) -> Digests:
 
     project = load_project(folder, env="prod", capabilities=capabilities())
     now = parse_instant(over(days), "UTC")
-    with open_workplace(project, sessions=Sessions.of(spark)) as work:
+    with open_workplace(project, sessions=Sessions.from_session(spark)) as work:
         apply_flow(work, now)
         outcome = Runner(work).run_once(now)
     assert [str(report.error) for report in outcome.failed] == []

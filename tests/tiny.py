@@ -135,7 +135,7 @@ class Tiny:
     @contextmanager
     def opened(self) -> Iterator[RunContext]:
         """Open it for work, with the session that is there."""
-        sessions = Sessions.of(self.spark)
+        sessions = Sessions.from_session(self.spark)
         with open_workplace(self.load(), settings=self.settings, listener=self.heard, sessions=sessions) as work:
             yield work
 

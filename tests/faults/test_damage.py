@@ -66,7 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Made:
 
 @pytest.fixture
 def tiny(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    monkeypatch.setattr(run_opening, "Sessions", lambda **_: Sessions.of(made.tiny.spark))
+    monkeypatch.setattr(run_opening, "Sessions", lambda **_: Sessions.from_session(made.tiny.spark))
     return made.tiny.copied(tmp_path / "project")
 
 

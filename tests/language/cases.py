@@ -29,7 +29,7 @@ CAPABILITIES = {
         awaits=frozenset({WindowSignal.MARKER, WindowSignal.NEXT}),
         changes=ChangeReporting.BY_ITSELF,
         returns_unparsed_lines=True,
-        tells=frozenset({"file", "row"}),
+        origin_fields=frozenset({"file", "row"}),
         copies=True,
     ),
     "receiver": Capabilities(
@@ -43,7 +43,7 @@ CAPABILITIES = {
             "raw": Option("flag"),
         },
         collects=frozenset({Batching.ARRIVAL_TIME}),
-        tells=frozenset({"file", "row"}),
+        origin_fields=frozenset({"file", "row"}),
     ),
     "sqlite": Capabilities(
         "sqlite",

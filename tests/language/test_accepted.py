@@ -111,7 +111,15 @@ def parts_of(table: Table) -> Iterator[str]:
         rules = [(rule.expression, rule.name, format_actions(rule.actions)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
         otherwise = [f"{what} else {format_actions(actions)}" for what, actions in ladders.items() if actions]
-        of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
+        of_column = (
+            *references_of(column),
+            column.comment,
+            column.tags,
+            rules,
+            *otherwise,
+            column.key_options,
+            column.metadata_field,
+        )
         of_column = (*of_column, column.made_as and column.made_as.expression)
         of_column = (*of_column, column.subject and f"subject {column.subject}")
         notes = [note for note in of_column if note]

@@ -11,25 +11,34 @@ from hypothesis import strategies as st
 
 from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import ROW_ACTIONS, RuleAction, RuleActions, find_outcome
-from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, RowFilter, RowRule, count_broken_rules
+from waterclock.storage.slices.row_filter import (
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_QUARANTINED,
+    RowFilter,
+    RowRule,
+    count_broken_rules,
+)
 
-FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
+OUTCOMES = st.sampled_from([ROW_KEPT, ROW_QUARANTINED, ROW_DROPPED])
 
 
-@given(st.lists(FATES, min_size=1, max_size=6), st.data())
-def test_what_came_is_in_the_table_set_aside_or_dropped(fates: list[int], data: st.DataObject) -> None:
-    row_rules = tuple(RowRule(f"r{at}", "TRUE", fate) for at, fate in enumerate(fates))
+@given(st.lists(OUTCOMES, min_size=1, max_size=6), st.data())
+def test_what_came_is_in_the_table_set_aside_or_dropped(outcomes: list[int], data: st.DataObject) -> None:
+    row_rules = tuple(RowRule(f"r{at}", "TRUE", outcome) for at, outcome in enumerate(outcomes))
     row_filter = RowFilter(row_rules)
-    rows = data.draw(st.lists(st.lists(st.booleans(), min_size=len(fates), max_size=len(fates)), max_size=30))
+    rows = data.draw(st.lists(st.lists(st.booleans(), min_size=len(outcomes), max_size=len(outcomes)), max_size=30))
     stayed, aside, dropped = 0, 0, 0
     first: Counter[str] = Counter()
     broken: Counter[str] = Counter()
     masks: Counter[int] = Counter()
     for breaks in rows:
-        taken = next((at for at, (bad, fate) in enumerate(zip(breaks, fates, strict=True)) if bad and fate), None)
+        taken = next(
+            (at for at, (bad, outcome) in enumerate(zip(breaks, outcomes, strict=True)) if bad and outcome), None
+        )
         stayed += taken is None
-        aside += taken is not None and fates[taken] == SET_ASIDE
-        dropped += taken is not None and fates[taken] == DROPPED
+        aside += taken is not None and outcomes[taken] == ROW_QUARANTINED
+        dropped += taken is not None and outcomes[taken] == ROW_DROPPED
         first.update([] if taken is None else [f"r{taken}"])
         names = [f"r{at}" for at, bad in enumerate(breaks) if bad]
         broken.update(names)
@@ -37,11 +46,11 @@ def test_what_came_is_in_the_table_set_aside_or_dropped(fates: list[int], data: 
         if mask:
             masks[mask] += 1
     found = count_broken_rules(row_filter, masks, stayed)
-    assert found.rows == len(rows) == stayed + found.aside + found.dropped
-    assert (found.aside, found.dropped) == (aside, dropped)
+    assert found.rows == len(rows) == stayed + found.quarantined + found.dropped
+    assert (found.quarantined, found.dropped) == (aside, dropped)
     assert Counter(found.broken) == broken
     assert Counter(found.first) == first
-    assert sum(found.first.values()) == found.aside + found.dropped
+    assert sum(found.first.values()) == found.quarantined + found.dropped
 
 
 LIMITS = st.one_of(

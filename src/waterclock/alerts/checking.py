@@ -64,7 +64,7 @@ def check_alerts(
         if kept is not None:
             recorded = kept
             break
-    return AlertCheckOutcome(recorded, send(ledger, project.alerts, Secrets.of(project.secrets)))
+    return AlertCheckOutcome(recorded, send(ledger, project.alerts, Secrets.from_places(project.secrets)))
 
 
 def _record_check(

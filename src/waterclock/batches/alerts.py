@@ -177,7 +177,7 @@ class Alert:
 
 
 class MessageCause(StrEnum):
-    """The reason for which a message contains an alert: it is new, persists, is over, or ended before any message."""
+    """The reason why a message contains an alert: the alert is new, persists, is over, or ended before any message."""
 
     FIRING = "firing"
     REPEATED = "repeated"

@@ -50,7 +50,8 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 def verb_of_earlier_start(table: Table) -> str:
     """Return the verb that requests batches of a table again because START of an input moved back.
 
-    Closed windows keep their ticks: RECOMPUTE would add late rows to them.
+    For a table with CLOSE WHEN it is REOPEN, which keeps the ticks of closed windows. RECOMPUTE would add late rows to
+    them.
     """
     return REOPEN if table.closes else RECOMPUTE
 

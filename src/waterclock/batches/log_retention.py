@@ -26,7 +26,9 @@ class LogSafety(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetainedLog:
-    """The log that a source retains under a name: `held` bytes that it cannot discard, `behind` of them not read yet.
+    """The log that a source retains under a name.
+
+    `held` is its size: bytes that the source cannot discard. `behind` bytes of them were not read yet.
 
     `most` is the limit in bytes above which the source discards log even if it was not read. None: no limit.
     """

@@ -34,7 +34,10 @@ class OfflineRun:
 
 @dataclass(frozen=True, slots=True)
 class KeptLabel:
-    """The claim and the declaration with which a label was measured. `has_states`: partial aggregates are stored."""
+    """Identifies the measured version of a label: the claim that made its rows, and the hash of the declaration.
+
+    `has_states`: partial aggregates are stored.
+    """
 
     claim: int
     code: str
@@ -69,27 +72,30 @@ def cadence_of(table: Table) -> Cadence:
 
 
 def has_spans(table: Table) -> bool:
-    """Return whether a span's measures are merged from those of several labels, each of which has its own rows."""
+    """Return whether the measures of a span are merged from the measures of several labels.
+
+    This requires that each label has rows of its own.
+    """
     is_several = table.offline is not None and cadence_of(table).period != table.cadence.period
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 
 
-def next_measurement_time(table: Table, look: OfflineRun | None) -> datetime:
+def next_measurement_time(table: Table, last_run: OfflineRun | None) -> datetime:
     """Return the instant from which a table is to be measured again. `NEVER` if a measurement is due at once.
 
-    `look` is its newest measurement.
+    `last_run` is its newest measurement.
     """
-    if table.offline is None or look is None or look.looked_at == NEVER or look.code != table.offline.code:
+    if table.offline is None or last_run is None or last_run.looked_at == NEVER or last_run.code != table.offline.code:
         return NEVER
-    return cadence_of(table).next(cadence_of(table).floor(look.looked_at))
+    return cadence_of(table).next(cadence_of(table).floor(last_run.looked_at))
 
 
-def is_due(table: Table, look: OfflineRun | None, now: datetime) -> bool:
-    """Return whether an offline measurement of a table is due, also if the clock was set back since `look`."""
+def is_due(table: Table, last_run: OfflineRun | None, now: datetime) -> bool:
+    """Return whether an offline measurement of a table is due, also if the clock was set back since `last_run`."""
     if table.offline is None:
         return False
-    is_of_later_span = look is not None and cadence_of(table).floor(look.looked_at) > now
-    return is_of_later_span or next_measurement_time(table, look) <= now
+    is_of_later_span = last_run is not None and cadence_of(table).floor(last_run.looked_at) > now
+    return is_of_later_span or next_measurement_time(table, last_run) <= now
 
 
 def to_measure(

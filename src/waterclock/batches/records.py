@@ -192,7 +192,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The effect of recording a claim: the labels whose content changed, and the number of batches to check.
+    """The effects of recording a claim: the labels whose content changed, and the number of batches to check.
 
     `suspects` counts the done batches downstream that are now checked for staleness.
     """

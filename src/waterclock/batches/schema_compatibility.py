@@ -70,11 +70,11 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
 def past_retirement_error(
     table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
 ) -> WaterclockError | None:
-    """Return an error if a column's RETIRE day has come at `now` and no batch has announced it. Otherwise None.
+    """Return an error if a column's RETIRE day has come at `now` and no batch has announced it. Otherwise return None.
 
     A table without batches has no readers to inform. `check` and each batch of the table use this one rule.
     """
-    ends = column.ends
+    ends = column.ending
     if ends is None or ends.at(table.cadence.zone) > now:
         return None
     retirements = [retirement_of(each.columns, column.name) for each in versions if each.side is Side.TABLE]

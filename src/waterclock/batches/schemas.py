@@ -48,9 +48,10 @@ def version_in_effect(versions: Iterable[SchemaVersion], side: Side, label: date
 def find_matching_version(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaVersion | None:
-    """Return the version with these columns: the one in effect at the label, or the newest. None for new columns.
+    """Return the version with these columns: the one in effect at the label, or the newest.
 
-    So a backfill of old labels records no change, whether its source returns old columns for old rows or new ones.
+    Return None for new columns. So a backfill of old labels records no change, whether its source returns old columns
+    for old rows or new ones.
     """
     for each in (newest_of(versions, side), version_in_effect(versions, side, label)):
         if each is not None and not change_between(each.columns, columns):
@@ -67,7 +68,7 @@ def change_at(
 
 
 def changes_of(versions: Sequence[SchemaVersion]) -> list[tuple[SchemaVersion, SchemaChange | None]]:
-    """Return each version of one side, oldest first, with its difference to the previous one. None for the first."""
+    """Return each version of one side, oldest first, with its difference to the previous one (None for the first)."""
     ordered = sorted(versions, key=lambda each: each.number)
     before: list[SchemaVersion | None] = [None, *ordered]
     return [

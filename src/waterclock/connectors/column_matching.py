@@ -62,7 +62,7 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
     by_lower = {name.lower(): (name, column) for name, column in clean.items()}
     taken: list[CollectedColumn] = []
     missing: list[str] = []
-    for column in (column for column in columns.named if column.tells is None):
+    for column in (column for column in columns.named if column.metadata_field is None):
         _, source = by_lower.pop(column.name.lower(), (None, None))
         if source is not None:
             taken.append(_collected_column(source, column.name, column.type, columns))
@@ -126,7 +126,7 @@ def is_optional(column: Column, columns: Columns) -> bool:
 
     It may if it is nullable and ON SCHEMA CHANGE allows it, or if an end is declared for the column.
     """
-    if column.ends is not None:
+    if column.ending is not None:
         return True  # the batch checks that it is not missing before its day
     is_needed = column.is_key or column.is_not_null
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def refuse_undeliverable(batch: pa.RecordBatch, *, takes_far_times: bool = False) -> None:
+def require_deliverable_values(batch: pa.RecordBatch, *, takes_far_times: bool = False) -> None:
     """Raise E812 for a text that is not UTF-8, a time outside of the years 1 to 9999, or a map with nested keys.
 
     `takes_far_times`: columns of dates and timestamps are sent as such, so only nested values are limited to these
@@ -24,9 +24,9 @@ def refuse_undeliverable(batch: pa.RecordBatch, *, takes_far_times: bool = False
         is_nested = pa.types.is_nested(column.type)
         for values in _leaves(name, column):
             if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-                _refuse_invalid_text(name, values)
+                _require_valid_text(name, values)
             elif pa.types.is_temporal(values.type) and (is_nested or not takes_far_times):
-                _refuse_far_times(name, values)
+                _require_near_times(name, values)
 
 
 def _leaves(name: str, values: pa.Array) -> Iterator[pa.Array]:
@@ -52,7 +52,7 @@ def _leaves(name: str, values: pa.Array) -> Iterator[pa.Array]:
         yield values
 
 
-def _refuse_invalid_text(name: str, texts: pa.Array) -> None:
+def _require_valid_text(name: str, texts: pa.Array) -> None:
     import pyarrow as pa
 
     try:
@@ -65,7 +65,7 @@ def _refuse_invalid_text(name: str, texts: pa.Array) -> None:
         ) from None
 
 
-def _refuse_far_times(name: str, times: pa.Array) -> None:
+def _require_near_times(name: str, times: pa.Array) -> None:
     if not is_in_calendar(times):
         raise _undeliverable_value_error(
             f"{name} has a time outside of the years 1 to 9999",

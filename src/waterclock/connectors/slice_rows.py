@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import arrow_type, is_plain
-from waterclock.connectors.deliverable_values import refuse_undeliverable
+from waterclock.connectors.deliverable_values import require_deliverable_values
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import arrow_source
 from waterclock.timelabel.label import TIMELABEL
@@ -56,9 +56,9 @@ def _batch_rows(metadata: FileMetaData) -> int:
 def deliverable_batches_of(
     files: Sequence[Path], names: Sequence[str], *, takes_far_times: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of `batches_of`, after `refuse_undeliverable` has checked them. Raises E812 and E822."""
+    """Yield the batches of `batches_of`, after `require_deliverable_values` has checked them. Raises E812 and E822."""
     for batch in batches_of(files, names):
-        refuse_undeliverable(batch, takes_far_times=takes_far_times)
+        require_deliverable_values(batch, takes_far_times=takes_far_times)
         yield batch
 
 

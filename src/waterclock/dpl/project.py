@@ -199,7 +199,7 @@ def _load_cached(root: Path, env: str, key: bytes) -> Project | None:
     if errors or digest_of(sources) != kept.sources:
         return None
     project = replace(kept.project, sources=sources)
-    secrets = Secrets.of(project.secrets)
+    secrets = Secrets.from_places(project.secrets)
     return project if all(secrets.has(name) for name in _secrets_of(project)) else None
 
 
@@ -373,7 +373,7 @@ def _check_ledger_secret(root: Path, config: Config) -> list[WaterclockError]:
     """Return an error for a ledger whose URL is a secret that cannot be resolved."""
     from waterclock.dpl.resolve.secret_places import secret_places
 
-    declared, secrets = config.environment.ledger, Secrets.of(secret_places(root, config))
+    declared, secrets = config.environment.ledger, Secrets.from_places(secret_places(root, config))
     if declared is None or isinstance(declared, str) or secrets.has(declared.secret):
         return []
     return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(declared.secret))]

@@ -1,4 +1,4 @@
-"""Finds abandoned claims: open ones whose runner is gone, or has given them up."""
+"""Finds abandoned claims: open claims whose runner has ended or has given them up."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from waterclock.engine.runner_name import has_ended
 
 
 def find_abandoned_claims(work: RunContext) -> list[Claim]:
-    """Return the open claims of runners that are gone: the lease has expired, or the process is known to have ended.
+    """Return the open claims of runners that have ended: whose lease has expired, or whose process has ended.
 
     Claims that this runner left open itself are included. The caller must kill each claim before it resolves its
-    outcome: a runner that is gone may have left a JVM at work.
+    outcome, because a JVM of the ended runner may still be writing.
     """
     now, left = work.real_now(), work.abandoned_claims()
     return [

@@ -37,10 +37,11 @@ from waterclock.storage.lake import require_put_if_absent
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTest:
-    """The result of one connection test. `description` briefly describes the system; `error` is why it cannot be used.
+    """The result of one connection test.
 
-    `kind` is ledger, storage, source, destination, login, keys or spark. `name` is the ledger's URL or the storage's
-    path, the table of a source or destination, or the connection with the login or the keys. `warning`: it can be used.
+    `description` briefly describes the system; `error` is the reason why it cannot be used. `kind` is ledger, storage,
+    source, destination, login, keys or spark. `name` is the ledger's URL or the storage's path, the table of a source
+    or destination, or the connection with the login or the keys. `warning` is a problem that does not prevent its use.
     """
 
     kind: str
@@ -74,7 +75,7 @@ def probes(project: Project) -> Iterator[ConnectionTest]:
     for name, found in logins.items():
         if name not in written:
             yield _login(project.flow.connections[name], found)
-    keys = KeysOfProject.of(project.flow, Secrets.of(project.secrets))
+    keys = KeysOfProject.from_flow(project.flow, Secrets.from_places(project.secrets))
     for name in keys.connections:
         yield _run_probe("keys", name, partial(_check_keys, keys.only(name)))
     yield _run_probe("spark", "Spark", lambda: _check_spark(project))
@@ -155,7 +156,7 @@ def _check_destination(connections: Connections, project: Project, table: Table)
 
 
 def _login(connection: Connection, logins: list[SourceLogin]) -> ConnectionTest:
-    """Warn if the login of a connection that is only collected from has more privileges than that needs."""
+    """Warn if a connection is used only for collecting, and its login has more privileges than that requires."""
     extra = describe_extra(logins)
     if extra is None:
         return ConnectionTest("login", connection.name, "has no privilege that collecting does not need", 0.0)

@@ -75,5 +75,8 @@ class Connections:
 def connections_of(project: Project) -> Connections:
     """Build a project's `Connections`, each opened on first use. Original files are archived below the storage."""
     return Connections(
-        project.root, entry_path(project.storage, "archive"), project.flow.connections, Secrets.of(project.secrets)
+        project.root,
+        entry_path(project.storage, "archive"),
+        project.flow.connections,
+        Secrets.from_places(project.secrets),
     )

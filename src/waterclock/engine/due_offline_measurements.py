@@ -17,13 +17,13 @@ def measure_due(work: RunContext, now: datetime, only: Collection[str] | None, s
     Cost: nothing if no table declares OFFLINE. Otherwise one ledger query, plus two for each table that is due.
     """
     tables = [it for it in work.flow.tables.values() if it.offline and (only is None or it.name in only)]
-    looks = work.ledger.offline.newest_runs() if tables else {}
+    last_runs = work.ledger.offline.newest_runs() if tables else {}
     for table in tables:
-        look = looks.get(table.name)
-        if stop.is_set() or not is_due(table, look, now):
+        last_run = last_runs.get(table.name)
+        if stop.is_set() or not is_due(table, last_run, now):
             continue
         current = {it.label: it for it in work.ledger.reads.slices(table.name, BEGINNING, FOREVER) if it.slice_path}
         if current:
             from waterclock.engine.batch.measuring_offline import measure_offline
 
-            measure_offline(work, table, look, now, current)
+            measure_offline(work, table, last_run, now, current)

@@ -31,9 +31,10 @@ def find_shortened_reads(
 
 
 def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
-    """Return the ledger's snapshot as if `flow` were applied, including the requests that this adds.
+    """Return the ledger's snapshot as if `flow` were applied.
 
-    They request batches again whose inputs start earlier under `flow`.
+    It includes the requests that applying the flow adds: batches whose inputs start earlier under `flow` are requested
+    again.
     """
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:

@@ -24,8 +24,8 @@ Stamps = dict[str, tuple[int, int]]
 class Reloading:
     """Polls the files of a project, and reloads them into a run context between two batches.
 
-    A change that cannot be reloaded is reported once, and the runner continues with the flow it has: a flow with
-    errors, a rename of a table that has batches under both names, another storage, ledger or Spark.
+    Some changes cannot be reloaded: a flow with errors, a rename of a table that has batches under both names, another
+    storage, ledger or Spark. Such a change is reported once, and the runner continues with its current flow.
     """
 
     def __init__(self, work: RunContext, tell: Callable[[str], None]) -> None:
@@ -62,7 +62,7 @@ class Reloading:
         return False
 
     def _can_retry_refused_change(self) -> bool:
-        """Return whether another flow was applied since a change was refused: it may now be possible."""
+        """Return whether another flow was applied since a change was refused: the change may be possible now."""
         return self._refused_under is not None and self._refused_under != self._read_applied_flow()
 
     def _read_applied_flow(self) -> str:
@@ -91,7 +91,7 @@ class Reloading:
         return True
 
     def _apply_settings(self, old: Project, new: Project) -> bool:
-        """Use changed settings with the flow as it is, such as those of alerts. Return whether there are any."""
+        """Apply changed settings, such as those of alerts, if the flow is unchanged. Return whether there are any."""
         self._work.project = new
         if replace(new, files=old.files, sources=old.sources) == old:
             return False

@@ -31,7 +31,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         try:
-            refuse_lost_ledger(project)
+            require_ledger_not_lost(project)
         except WaterclockError:
             # another runner may have created it since, and then made the tables that were found
             ledger = Ledger.open(ledger_url(project), create=False)
@@ -43,7 +43,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     ledger.declared.apply_pending_renames(project.flow)
     if not even_moved:
         try:
-            ledger.maintenance.refuse_moved()
+            ledger.maintenance.require_not_moved()
         except BaseException:
             ledger.close()
             raise
@@ -51,7 +51,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
 
 
 def open_or_create_ledger(project: Project) -> Ledger:
-    """Open a project's ledger, and create it if it does not exist yet. Raises as `Ledger.open`."""
+    """Open a project's ledger, and create it if it does not exist yet. Raises the same errors as `Ledger.open`."""
     from waterclock.ledger.ledger import Ledger
 
     ledger = Ledger.open(ledger_url(project))
@@ -67,7 +67,7 @@ def _follow_rotation(ledger: Ledger, project: Project) -> None:
 
 def ledger_url(project: Project) -> str:
     """Return the URL of a project's ledger, with its secret resolved. Raises E225 if that does not resolve."""
-    return Secrets.of(project.secrets).value_of(project.ledger)
+    return Secrets.from_places(project.secrets).value_of(project.ledger)
 
 
 def require_valid_ledger_url(project: Project) -> None:
@@ -79,7 +79,7 @@ def require_valid_ledger_url(project: Project) -> None:
         check_ledger_url(url)
 
 
-def refuse_lost_ledger(project: Project) -> None:
+def require_ledger_not_lost(project: Project) -> None:
     """Raise E421 if a storage with the project's tables has no ledger: an empty one would make all batches again."""
     from waterclock.ledger.ledger_errors import lost_ledger_error
     from waterclock.ledger.store.locations import place_of, redact_url_text

@@ -39,7 +39,10 @@ class Links:
         self.tables = linked_tables(flow)
 
     def read_progress(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
-        """Map each linked table of this project to the other project's progress. It includes errors: none is raised."""
+        """Map each linked table of this project to the other project's progress.
+
+        Errors are part of the progress, and not raised.
+        """
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: RequestsByVerb = NOBODY) -> LedgerSnapshot:

@@ -75,7 +75,7 @@ class RunContext:
     @property
     def keys(self) -> KeysOfProject:
         """The keys of the project's connections of type `keys`, for functions such as `hash_keyed`."""
-        return KeysOfProject.of(self.flow, Secrets.of(self.project.secrets))
+        return KeysOfProject.from_flow(self.flow, Secrets.from_places(self.project.secrets))
 
     def folder(self, table: Table) -> str:
         """Return the absolute path of a table's folder. A PUBLISH has a folder of its own for its slices."""
@@ -125,7 +125,7 @@ class RunContext:
             self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
-        """Remember that this runner stopped working on an open claim whose outcome is unknown."""
+        """Remember that this runner stops working on a claim whose outcome is unknown. The claim stays open."""
         with self._lock:
             self._left.add(claim.number)
 

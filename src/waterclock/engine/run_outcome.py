@@ -16,7 +16,7 @@ class RunOutcome:
     """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
 
     `unsettled` has the errors of abandoned claims that could not be resolved: the outcome of their batches is unknown.
-    `held_back` are the oldest windows that wait for their sources. `away` is the error of a store that became
+    `held_back` are the oldest windows that wait for their sources. `away` is the error of an object store that became
     unavailable during the run. `unclaimed` maps each table whose batches cannot be claimed now to a report with the
     error, new or not. `is_outdated`: another flow was applied, so the run claims nothing more.
     """

@@ -106,7 +106,10 @@ class Runner:
         )
 
     def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Close the windows whose CLOSE WHEN condition holds. A condition with an error fails once per run."""
+        """Close the windows whose CLOSE WHEN condition holds.
+
+        A condition that raises an error is evaluated only once per run.
+        """
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
         request = self._request(self._force)
@@ -169,7 +172,7 @@ class Runner:
                 )
 
     def _end_following(self, now: datetime) -> None:
-        """End requests to make batches again if their inputs change, where all inputs are settled and unchanged."""
+        """Remove requests to make batches again if their inputs change, once all inputs are settled and unchanged."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow), now).items():
             if labels:

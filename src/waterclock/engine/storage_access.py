@@ -14,7 +14,7 @@ from waterclock.secrets.reader import Secrets
 def reach_storage(project: Project) -> None:
     """Register the access options of the storage's object store, without connecting to it. Raises E225, E609."""
     if is_remote(project.storage):
-        register_bucket(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
+        register_bucket(project.storage, resolve_options(project.storage_options, Secrets.from_places(project.secrets)))
 
 
 def reach_all(project: Project, tables: Collection[str] | None = None) -> tuple[Store, ...]:

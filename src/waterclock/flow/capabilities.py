@@ -77,7 +77,7 @@ class Capabilities:
 
     - `replaces_some`: a delivery can replace the rows that match a condition and keep all others (REPLACE WHERE).
     - `returns_unparsed_lines`: lines that cannot be parsed are returned as separate rows (EXPECT parsed()).
-    - `tells`: the origin columns that the source can provide for each row (`_source.file`).
+    - `origin_fields`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
     - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is "connection", "collect" or
       "publish", or for a collect with or without FOR EACH "each" or "whole". `path` is the path of the unit,
@@ -105,7 +105,7 @@ class Capabilities:
     changes: ChangeReporting | None = None
     replaces_some: bool = False
     returns_unparsed_lines: bool = False
-    tells: frozenset[str] = frozenset()
+    origin_fields: frozenset[str] = frozenset()
     keeps_order: bool = False
     wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[InvalidOption]] | None = None
     seals: bool = False

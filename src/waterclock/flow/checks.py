@@ -60,8 +60,8 @@ class TableWithRules(Protocol):
 class Check:
     """A check of each row of a batch; `columns` are the checked columns.
 
-    `text` depends on `demand`: the expression, the type, the parent table, the duration of PAST, or for KEY the order
-    that determines which of several rows with the same key stays.
+    `text` depends on the requirement, `demand`: the expression, the type, the parent table, the duration of PAST, or
+    for KEY the order that determines which of several rows with the same key stays.
     """
 
     name: str
@@ -102,7 +102,10 @@ def every_rule(table: TableWithRules) -> tuple[Rule, ...]:
 
 
 def asks_rows(table: TableWithRules) -> bool:
-    """Return whether a rule checks the rows that a batch makes, one by one or together, and not only OVER TABLE."""
+    """Return whether a rule checks the rows that a batch makes, one by one or together.
+
+    Rules OVER TABLE alone do not count.
+    """
     return any(rule.scope is not Scope.TABLE for rule in list_batch_rules(table))
 
 
@@ -195,17 +198,17 @@ def columns_to_request(table: Table) -> Columns:
     be quarantined.
     """
     loose, of = loose_types(table), table.columns
-    tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
-    if not loose and not tells and not can_quarantine_rows(table):
+    origins = {column.metadata_field: column.place for column in of.named if column.metadata_field in IN_ROWS}
+    if not loose and not origins and not can_quarantine_rows(table):
         return of
     if can_quarantine_rows(table):
-        tells = dict.fromkeys(IN_ROWS, table.place)
+        origins = dict.fromkeys(IN_ROWS, table.place)
     own = (
         replace(it, type=_choose_read_type(it.type)) if it.name.lower() in loose else it
         for it in of.named
-        if not it.tells
+        if not it.metadata_field
     )
-    origin_columns = (Column(IN_ROWS[what], place, TYPES[what], tells=what) for what, place in tells.items())
+    origin_columns = (Column(IN_ROWS[what], place, TYPES[what], metadata_field=what) for what, place in origins.items())
     return replace(of, named=(*own, *origin_columns))
 
 
@@ -234,9 +237,9 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
         yield Check(columns.unread.name, Requirement.PARSED, "parsed()", columns.unread.actions)
 
 
-def key_stays(table: TableWithRules) -> KeyOptions:
+def key_options_of(table: TableWithRules) -> KeyOptions:
     """Return the rule for rows with the same key (PAST and ORDER BY), combined from all KEY columns."""
-    key_options = [column.stays for column in table.columns.named if column.stays]
+    key_options = [column.key_options for column in table.columns.named if column.key_options]
     return KeyOptions(
         next((each.order for each in key_options if each.order), ()),
         next((each.past for each in key_options if each.past), None),
@@ -273,9 +276,9 @@ def _rule_checks(rules: Iterable[Rule]) -> Iterator[Check]:
 
 
 def _key_checks(table: TableWithRules) -> Iterator[Check]:
-    keys, actions, stays = table.columns.keys, key_actions(table), key_stays(table)
+    keys, actions, key_options = table.columns.keys, key_actions(table), key_options_of(table)
     if keys and actions != FAILS:
         name = f"KEY ({', '.join(keys)})"
-        if stays.past is not None:
-            yield Check(f"{name} PAST {stays.past}", Requirement.PAST, str(stays.past), actions, keys)
-        yield Check(name, Requirement.KEY, ", ".join(map(str, stays.order)), actions, keys)
+        if key_options.past is not None:
+            yield Check(f"{name} PAST {key_options.past}", Requirement.PAST, str(key_options.past), actions, keys)
+        yield Check(name, Requirement.KEY, ", ".join(map(str, key_options.order)), actions, keys)

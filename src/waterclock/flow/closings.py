@@ -28,8 +28,8 @@ class Closes:
     """A CLOSE WHEN clause: a window reads its UNTIL tables up to the first boundary at which the condition is true.
 
     `text` is the condition as written, `expression` its SQL for Spark, `marks` the calls of watermark() in it.
-    `asks_rows`: it contains aggregates of rows. `is_by_hand`: it contains `closed_by_hand()`, which is true once a user
-    closes the window. `is_asked`: it contains more than `closed_by_hand()`, and must be evaluated.
+    `asks_rows`: the condition contains aggregates of rows. `is_by_hand`: it contains `closed_by_hand()`, which is true
+    once a user closes the window. `is_asked`: it contains more than `closed_by_hand()`, so a query must evaluate it.
     """
 
     text: str

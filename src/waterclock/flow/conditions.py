@@ -41,7 +41,7 @@ class Condition:
         return _value(self.term, window, self.zone) is True
 
     def turns(self) -> frozenset[datetime] | None:
-        """Return the instants at which the result may change between windows; None if it may change at any instant.
+        """Return the instants at which the result of the condition may change; None if it may change at any instant.
 
         All windows between two consecutive instants of the result have the same value.
         """

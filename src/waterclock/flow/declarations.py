@@ -82,9 +82,9 @@ class Column:
 
     - `else_of_type`, `else_of_null`, `else_of_key`: the actions if type, NOT NULL or KEY are violated; if empty, the
       batch fails.
-    - `ends`: the date on which the column ends (RETIRE).
-    - `stays`: the rule for rows with the same key (KEY ... PAST, ORDER BY).
-    - `tells`: the metadata field that the column contains, such as 'file'; None for a column of the source.
+    - `ending`: the date on which the column ends (RETIRE).
+    - `key_options`: the rule for rows with the same key (KEY ... PAST, ORDER BY).
+    - `metadata_field`: the metadata field that the column contains, such as 'file'; None for a column of the source.
     - `made_as`: the expression whose value a PUBLISH sends under this name.
     - `is_hidden`: queries read the column only by its name, not by `*`.
     - `subject`: the kind of persons, such as `customer`, that the column's values identify (SUBJECT).
@@ -102,9 +102,9 @@ class Column:
     else_of_type: RuleActions = ()
     else_of_null: RuleActions = ()
     else_of_key: RuleActions = ()
-    ends: Ending | None = None
-    stays: KeyOptions | None = None
-    tells: str | None = None
+    ending: Ending | None = None
+    key_options: KeyOptions | None = None
+    metadata_field: str | None = None
     made_as: PublishedExpression | None = None
     is_hidden: bool = False
     subject: str | None = None
@@ -499,7 +499,7 @@ class Table(TableDeclaration):
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
         named = self.columns.named
         made = [column.made_as.expression for column in named if column.made_as]
-        made += [column.ends.made_as for column in named if column.ends and column.ends.made_as]
+        made += [column.ending.made_as for column in named if column.ending and column.ending.made_as]
         return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []), *made)
 
     @property

@@ -46,7 +46,7 @@ class DeclaredSection(Section):
     set_starts = DatabaseMethod(flow_declarations.set_starts)
     former = DatabaseMethod(renaming.read_former_names)
     apply_pending_renames = DatabaseMethod(renaming.apply_pending_renames)
-    refuse_pending = DatabaseMethod(flow_declarations.refuse_pending)
+    require_valid_renames = DatabaseMethod(flow_declarations.require_valid_renames)
     refused_tables = DatabaseMethod(signatures.refused_tables)
     pending_renames = DatabaseMethod(renaming.list_pending_renames)
 

@@ -172,7 +172,7 @@ def write(
     loaded = open_project(project_folder(project), env)
     unit = _parse_unit(loaded, destination, options or {}, is_source=False)
     how = _parse_mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
-    _refuse_published(loaded, unit)
+    _require_unpublished(loaded, unit)
     if TIMELABEL in (name.lower() for name in frame.columns):
         why = f"{TIMELABEL} names the batch that made a row, and no batch made these rows"
         raise _usage_error(f"the frame has a column {TIMELABEL}", why, f"frame.drop('{TIMELABEL}')")
@@ -254,8 +254,13 @@ def _parse_columns(text: str) -> Columns:
     return Columns(
         tuple(
             Column(one.name, one.span.place, one.declared.type)
-            if one.tells is None
-            else Column(IN_ROWS[one.tells.what], one.span.place, one.declared.type, tells=one.tells.what)
+            if one.metadata_field is None
+            else Column(
+                IN_ROWS[one.metadata_field.what],
+                one.span.place,
+                one.declared.type,
+                metadata_field=one.metadata_field.what,
+            )
             for one in parsed.columns
         ),
         parsed.is_open,
@@ -265,7 +270,10 @@ def _parse_columns(text: str) -> Columns:
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
     """Rename and reorder the columns of a frame by the column list `columns`. Columns that it does not name follow."""
     parsed: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
-    new_names = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in parsed.columns}
+    new_names = {
+        IN_ROWS[one.metadata_field.what] if one.metadata_field is not None else one.name: one.name
+        for one in parsed.columns
+    }
     others = [name for name in frame.columns if name not in new_names]
     selected = [
         f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in new_names.items() if name in frame.columns
@@ -307,7 +315,7 @@ def _parse_mode(project: Project, unit: Unit, mode_name: str, keys: tuple[str, .
     return mode, keys
 
 
-def _refuse_published(project: Project, unit: Unit) -> None:
+def _require_unpublished(project: Project, unit: Unit) -> None:
     for table in project.flow.tables.values():
         to = table.destination
         if to is not None and (to.connection, to.path.lower()) == (unit.connection, unit.path.lower()):

@@ -92,7 +92,7 @@ class Events:
         """The namespace of all jobs and tables of the project."""
         return self.project.openlineage.namespace
 
-    def of(self, it: LineageEvent) -> dict[str, Any]:
+    def convert(self, it: LineageEvent) -> dict[str, Any]:
         """Convert an event to an OpenLineage event, as a dict for JSON."""
         event = self._run_event(it) if it.label is None else self._batch_event(it, it.label)
         fields: dict[str, Any] = _set_producer(Serde.to_dict(event))

@@ -127,9 +127,9 @@ class _EventSender:
 
     def _deliver(self, it: LineageEvent) -> None:
         """Send one event. A rejected event is remembered, and skipped once a later one is accepted."""
-        secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
+        secrets, sink = Secrets.from_places(self.project.secrets), self.project.openlineage
         try:
-            deliver(sink, self.project.root, secrets, self.events.of(it))
+            deliver(sink, self.project.root, secrets, self.events.convert(it))
         except NotDelivered as error:
             if not error.is_refused or len(self.refused) == _MOST_REFUSED:
                 raise

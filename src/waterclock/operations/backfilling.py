@@ -11,16 +11,16 @@ from itertools import islice
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.project_opening import OpenedProject, select_tables
-from waterclock.operations.restating import refuse_dropped, refuse_more_than
+from waterclock.operations.restating import require_at_most, require_not_dropped
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
-Found = Mapping[str, frozenset[datetime]]
+LabelsByTable = Mapping[str, frozenset[datetime]]
 
 
-def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
+def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> LabelsByTable:
     """Map each selected table to its due labels that are not done, skipped, failed, held, running or released.
 
     For a snapshot source only the newest label is returned, because the source has only its current content.
@@ -34,11 +34,11 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     for name in found.tables:
         of_table = islice(_find_missing_labels(at, at.flow.tables[name], by_table.get(name), starts[name]), left)
         missing[name] = frozenset(of_table)
-        refuse_more_than(most, sum(map(len, missing.values())))
+        require_at_most(most, sum(map(len, missing.values())))
     return {name: of_table for name, of_table in missing.items() if of_table}
 
 
-def snapshot_for(at: OpenedProject, requested: Found) -> LedgerSnapshot:
+def snapshot_for(at: OpenedProject, requested: LabelsByTable) -> LedgerSnapshot:
     """Return a ledger snapshot to plan requested batches. For states of open windows it has older closings, too."""
     open_labels = requested_open_labels(at.flow, requested)
     if not open_labels or at.ledger is None:
@@ -48,7 +48,7 @@ def snapshot_for(at: OpenedProject, requested: Found) -> LedgerSnapshot:
     return replace(at.snapshot, tables={**at.snapshot.tables, **replaced})
 
 
-def find_prerequisite_batches(at: OpenedProject, requested: Found) -> Found:
+def find_prerequisite_batches(at: OpenedProject, requested: LabelsByTable) -> LabelsByTable:
     """Map each table to the labels that must be made only because the requested batches read them.
 
     Cost: two plans of the due batches of these tables and of all tables upstream.
@@ -73,7 +73,7 @@ def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None,
         low, high = labels.limit_to(table, start, end)
         if (dropped := facts.dropped_before) is not None and low < dropped:
             if facts.covered.gaps(low, min(dropped, high)):
-                refuse_dropped(table, low, dropped)
+                require_not_dropped(table, low, dropped)
             low = min(dropped, high)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))

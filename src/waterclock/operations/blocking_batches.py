@@ -23,7 +23,10 @@ def blockers(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
 
 
 def skip_words(batch: Batch, last: Batch | None = None) -> str:
-    """Return advice to skip an expired batch, or all batches up to `last`; "" if it is not expired or has rows."""
+    """Return advice to skip an expired batch, or all batches up to `last`.
+
+    Return "" if the batch is not expired or has rows.
+    """
     if batch.status is not Status.EXPIRED or batch.is_revision:
         return ""
     end = (last or batch).window.label

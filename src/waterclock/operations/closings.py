@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenBooks:
-    """The windows of one table whose books are open: the oldest, which the others wait for, and their number."""
+    """The windows of one table whose books are open: the oldest, for which the others wait, and their number."""
 
     table: Table
     first: Batch

@@ -1,4 +1,4 @@
-"""Reads another environment for a comparison, and decides what a person sees of a table on both sides."""
+"""Reads another environment for a comparison, and determines the rows and columns that a person sees on both sides."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
     from waterclock.ledger.store.read_only import OlderSchema
 
     def read(ledger: Ledger) -> OtherProject:
-        ledger.maintenance.refuse_moved()
+        ledger.maintenance.require_not_moved()
         ledger.declared.apply_pending_renames(other.flow)
         known = {record.name for record in ledger.reads.tables()}
         found = {
@@ -86,7 +86,10 @@ def require_declared(other: Project, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PersonsView:
-    """What a person sees of tables `before` and `after`. Without `persons`, the owner of the project sees all."""
+    """Determines the tables, rows and columns that a person sees on both sides of a comparison.
+
+    Without `persons`, the owner of the project sees all.
+    """
 
     before: Project
     after: Project

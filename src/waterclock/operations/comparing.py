@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
-    """What to compare: `tables` (as for `run`; empty: all that were made) and `labels`, and with what.
+    """Selects the rows to compare: `tables` (as for `run`; empty: all that were made), `labels`, and the other side.
 
     `against` is another environment of the project, `as_known` an instant at which the project's own revisions are
     taken. Without either, each label that was made again is compared with its previous revision. `persons` limits the
@@ -174,7 +174,11 @@ def _compare_one(
     *,
     is_one: bool,
 ) -> ComparedTable | None:
-    """Compare one table. None for a table of several that has nothing to compare, or that the person does not see."""
+    """Compare one table.
+
+    If several tables were selected, return None for a table that has nothing to compare, or that the person does not
+    see.
+    """
     work, against = names.work, names.request.against
     table = work.flow.tables[name]
     if not is_one and (table.kind is Kind.PUBLISH or not names.view.shows(name)):
@@ -210,7 +214,7 @@ def _compare_one(
 
 
 def _other_side(names: _Names, table: Table, own: TableRevisions, others: OtherProject | None) -> ComparedSide:
-    """Return the side that the current rows are compared with."""
+    """Return the side with which the current rows are compared."""
     against = names.request.against
     if against is not None and others is not None:
         of_other = others.revisions.get(table.name, TableRevisions())

@@ -249,7 +249,7 @@ def _length_of_shared_start(one: str, other: str) -> int:
 
 
 def _appearance(text: str) -> str:
-    """Return a text without what readers do not see: forms of characters, zero-width characters, outer spaces."""
+    """Return a text without its invisible features: forms of characters, zero-width characters and outer spaces."""
     seen = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
     return " ".join(seen.split())
 

@@ -32,7 +32,7 @@ _NOTHING = timedelta(0)
 
 
 class DeadlineState(StrEnum):
-    """The situation of a window with regard to its DEADLINE, or of a batch with regard to its RUNTIME."""
+    """The state of a window relative to its DEADLINE, or of a batch relative to its RUNTIME."""
 
     MISSED = "missed"
     NEAR = "near"
@@ -140,7 +140,7 @@ def due_of(
     have run. `reached`: how far tables have come, newest last; without an entry nothing is known about a deadline BY
     WATERMARK.
     """
-    times = RemainingTimes.of(flow, snapshot, plan, elapsed or {})
+    times = RemainingTimes.compute(flow, snapshot, plan, elapsed or {})
     for batch in plan.batches:
         table = flow.tables[batch.table]
         remaining = times.to(batch.table, batch.label)
@@ -237,7 +237,10 @@ def _oldest_unreached_window(cadence: Cadence, start: datetime, last: WatermarkP
 def _find_root_of_late_rows(
     table: Table, flow: Flow, reached: Mapping[str, Sequence[WatermarkPosition]]
 ) -> tuple[Root, WatermarkPosition] | None:
-    """Return the last window and watermark of the most upstream table whose rows are as late, by the same column."""
+    """Find the cause of late rows: the most upstream table whose rows are as late, by the same time column.
+
+    Return the last window of that table and its watermark, or None.
+    """
     above, declared = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]

@@ -19,8 +19,9 @@ class Freshness:
     """The freshness of one table.
 
     `label`: the newest done label, None before the first. `gaps`: labels before it that are due, needed and not done.
-    `behind`: such labels after it. `late`: the due instant of the oldest of these labels that is no longer in time, or
-    None if all are in time. `state`: the most severe state of the table's planned batches, or OK if there are none.
+    `behind`: labels after it that are due, needed and not done. `late`: the due instant of the oldest of these labels
+    that is no longer in time, or None if all are in time. `state`: the most severe state of the table's planned
+    batches, or OK if there are none.
     """
 
     label: datetime | None

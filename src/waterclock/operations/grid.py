@@ -20,7 +20,10 @@ _DAY = Period(TimeUnit.DAY)
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A cell of the grid: the most severe state of its labels. `count` of its `of` labels are in this state."""
+    """A cell of the grid, with the most severe state of its labels.
+
+    `count` is the number of labels in this state, `of` the number of all labels.
+    """
 
     state: State
     count: int

@@ -9,13 +9,13 @@ from waterclock.batches.ledger_snapshot import RELEASE, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.project_opening import OpenedProject, one_table, select_tables
-from waterclock.operations.restating import Found
+from waterclock.operations.restating import LabelsByTable
 from waterclock.planner.plan import Plan, Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
 
-def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Map each selected table with held batches to their labels, oldest first."""
     selected, by_table = select_tables(at.flow, [selection], labels)
     found = {name: _list_held_labels(at, at.flow.tables[name], by_table.get(name)) for name in selected.tables}

@@ -220,7 +220,7 @@ def column_trees(
         known = {each.lower(): each for each in lineage.columns(table)}
         of = ColumnOf(table, known.get(column.lower(), column))
         lineage.trace_column(of)
-        return ColumnTrees(str(of), lineage.up(of, depth=depth), lineage.down(of, depth=depth))
+        return ColumnTrees(str(of), lineage.trace_upstream(of, depth=depth), lineage.trace_downstream(of, depth=depth))
 
 
 def list_lineage_columns(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:

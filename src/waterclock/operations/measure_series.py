@@ -88,10 +88,9 @@ def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
 def series_of(table: Table, kept: Sequence[MeasuredBatch], labels: Sequence[datetime]) -> tuple[MeasureSeries, ...]:
     """Return the series of a table's row counts and measures over some labels, in the order of declaration.
 
-    `kept`: these labels and earlier ones, oldest first; those whose rows were lost are skipped. Partial ones are shown,
-    and do not count for usual values. Measures that are no longer declared come last.
-    Cost: for a measure that is compared with its usual value, some microseconds for each pair of a label and an earlier
-    one.
+    `kept`: the measures of these labels and of earlier ones, oldest first. Labels whose rows were lost are skipped.
+    Partial labels are shown, and do not count for usual values. Measures that are no longer declared come last. Cost:
+    for a measure that is compared with its usual value, some microseconds for each pair of a label and an earlier one.
     """
     known = {each.label: _measured_values(table, each) for each in kept if not _has_lost_rows(each)}
     partial = frozenset(each.label for each in kept if each.is_partial)
@@ -212,7 +211,7 @@ def _build_series(
 
 
 def _usual_bounds(then: Usual | None, scales: Collection[float]) -> tuple[float | None, float | None, float | None]:
-    """Return the lowest bound, the usual value and the highest bound; a side without a bound has None."""
+    """Return the lowest bound, the usual value and the highest bound; each is None if there is none."""
     if then is None:
         return None, None, None
     low, high = min(scales), max(scales)

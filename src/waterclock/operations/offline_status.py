@@ -26,12 +26,12 @@ _NEWEST_SPANS = 1
 class OfflineTableStatus:
     """The offline status of a table: its newest attempt, when the next is due, and how many labels wait for it.
 
-    `look` is the newest attempt. `next_at` is None if the next one may start at once. `is_due` is false for a table
+    `last_run` is the newest attempt. `next_at` is None if the next one may start at once. `is_due` is false for a table
     without visible labels.
     """
 
     table: Table
-    look: OfflineRun | None
+    last_run: OfflineRun | None
     next_at: datetime | None
     is_due: bool
     waiting: int
@@ -40,13 +40,13 @@ class OfflineTableStatus:
     @property
     def error(self) -> str | None:
         """The error of the newest attempt, or None if it succeeded or there is none."""
-        return None if self.look is None else self.look.error
+        return None if self.last_run is None else self.last_run.error
 
     def to_answer(self) -> OfflineStatus:
         """Build the JSON response with this status."""
         from waterclock.json_models.timeliness import OfflineStatus
 
-        newest = None if self.look is None or self.look.looked_at == NEVER else self.look
+        newest = None if self.last_run is None or self.last_run.looked_at == NEVER else self.last_run
         return OfflineStatus.build(
             table=self.table.name,
             every=None if self.table.offline is None else str(self.table.offline.period),
@@ -77,13 +77,15 @@ class OfflineTableStatus:
     def words(self) -> str:
         """Describe the newest attempt and when the next will be."""
         every = "" if self.table.offline is None else f"each {str(self.table.offline.period).lower()}"
-        if self.look is None or self.look.looked_at == NEVER:
+        if self.last_run is None or self.last_run.looked_at == NEVER:
             return f"{every}, not measured yet"
-        result = "failed" if self.error else f"{count_words(self.look.labels, 'label')} in {self.look.seconds:.1f} s"
+        result = (
+            "failed" if self.error else f"{count_words(self.last_run.labels, 'label')} in {self.last_run.seconds:.1f} s"
+        )
         again = (
             "again by the next run" if self.next_at is None else f"again from {self._format_instant(self.next_at)} on"
         )
-        return f"{every}; checked {self._format_instant(self.look.looked_at)}: {result}; {again}"
+        return f"{every}; checked {self._format_instant(self.last_run.looked_at)}: {result}; {again}"
 
     def span_lines(self) -> list[str]:
         """Format the measures of the newest span, a line for each."""

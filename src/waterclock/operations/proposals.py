@@ -27,7 +27,7 @@ from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, 
 from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
-from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
+from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, require_at_most
 from waterclock.operations.retrying import (
     find_batches_to_retry,
     find_blocked_batches,
@@ -79,11 +79,11 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers, even if they
-    run only when rows differ. Both are by table, upstream first and oldest first. `steps`: the position of each table
-    in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent command line without
-    the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the tables to pause or
-    resume; `asked` are then their due batches.
+    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers of the
+    requested batches, including readers that run only if the rows differ. Both are by table, upstream first and oldest
+    first. `steps`: the position of each table in the order. `may_differ`: whether existing rows are made again.
+    `command`: the equivalent command line without the reason. `asking`: the restate requests for the ledger, by verb
+    and table. `of_tables`: the tables to pause or resume; `asked` are then their due batches.
     """
 
     verb: Verb
@@ -270,7 +270,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
     table = at.flow.tables[name]
     start = at.planner.starts(at.snapshot, at.now)[name]
     low, high = selected.limit_to(table, start, table.cadence.last_due(at.now))
-    refuse_more_than(most, table.cadence.count(low, high))
+    require_at_most(most, table.cadence.count(low, high))
     windows = tuple(table.cadence.windows(low, high))
     done = [] if at.ledger is None else [cell for cell in at.ledger.past.grid([name], low, high) if cell.current_claim]
     if done:
@@ -292,7 +292,10 @@ def _find_withdrawal(at: OpenedProject, selection: str, labels: str | None, _: i
 def _withdraw(
     at: OpenedProject, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str
 ) -> None:
-    """Withdraw requests, and those requests to recompute older states (FOLLOW) that were made only because of them."""
+    """Withdraw requests.
+
+    Also withdraw the requests to recompute older states (FOLLOW) that were made only because of these.
+    """
     for name, found in labels.items():
         is_of_late_rows = at.flow.tables[name].late_rows is not None
         shortened = find_shortened_windows(at, ledger, name, found)

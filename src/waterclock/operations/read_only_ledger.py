@@ -19,7 +19,7 @@ _FILE = "sqlite:///"
 def read_ledger(url: str, ask: Callable[[Ledger], R], *, connect: bool = False) -> R | None:
     """Return the result of `ask` for the ledger at a URL; None if there is none or it cannot be read.
 
-    Without `connect`, a ledger on a server is not read. Errors are reported elsewhere: `run` upgrades a ledger of older
+    Without `connect`, a ledger on a server is not read. Errors are not reported here: `run` upgrades a ledger of older
     code, and `check --connect` reports one that does not answer. SQLAlchemy is imported only if there is a ledger.
     """
     is_there = Path(url.removeprefix(_FILE).partition("?")[0]).is_file() if url.startswith(_FILE) else connect

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from waterclock.errors import WaterclockError
 from waterclock.operations.project_opening import OpenedProject, select_tables
-from waterclock.operations.restating import Found, done_labels
+from waterclock.operations.restating import LabelsByTable, done_labels
 from waterclock.timelabel.label import label_of
 
 
-def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Return the done labels of a selection with rows that an older version of the table's code quarantined.
 
     Rows that the current code quarantined are left out, because it would quarantine them again.

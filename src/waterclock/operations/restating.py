@@ -17,16 +17,16 @@ from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-Found = Mapping[str, tuple[datetime, ...]]
+LabelsByTable = Mapping[str, tuple[datetime, ...]]
 Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
-def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
+def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> LabelsByTable:
     """Return the done labels of a selection. Raises E510 to E514; E518 for dropped labels, E525 above `most` labels."""
     return _find_done_labels(at, selection, labels, lambda _table, _code: True, most)
 
 
-def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
+def hidden_lines(at: OpenedProject, found: LabelsByTable) -> list[str]:
     """Describe labels whose rows RETAIN hides: they can be made again, but no query shows them."""
     lines = []
     for name, labels in found.items():
@@ -42,7 +42,7 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
     return lines
 
 
-def find_behind_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_behind_labels(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Return the labels of a selection that are behind: older states whose inputs were restated since."""
     plan = at.planner.plan(at.snapshot, at.now)
     behind = {name: frozenset(of_table) for name, of_table in plan.behind.items()}
@@ -51,7 +51,7 @@ def find_behind_labels(at: OpenedProject, selection: str, labels: str | None) ->
 
 
 def build_requests(
-    at: OpenedProject, ledger: Ledger, verb: str, found: Found, most: int | None = None
+    at: OpenedProject, ledger: Ledger, verb: str, found: LabelsByTable, most: int | None = None
 ) -> tuple[Asking, LedgerSnapshot]:
     """Return the labels to request by (verb, table), and a ledger snapshot in which they count as requested.
 
@@ -69,10 +69,11 @@ def build_requests(
     return requests, snapshot.add_followers(dependents)
 
 
-def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
+def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: LabelsByTable) -> LabelsByTable:
     """Return the batches of `<table>_late` that may lose rows when closed windows are recomputed, oldest first.
 
-    A recomputed window takes its late rows in. Until then they are in `<table>_late`, with labels after its end.
+    A recomputed window includes its late rows. Until then they are in `<table>_late`, with labels after the window's
+    end.
     """
     affected: dict[str, tuple[datetime, ...]] = {}
     for name, labels in found.items():
@@ -84,12 +85,12 @@ def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Fou
     return {name: labels for name, labels in affected.items() if labels}
 
 
-def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Return the done labels that ran under other code than the current one."""
     return _find_done_labels(at, selection, labels, lambda table, code: code != table.fingerprint)
 
 
-def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
+def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> LabelsByTable:
     """Return the done labels of the selected collects. Raises E519 if a source cannot repeat them."""
     found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
@@ -111,7 +112,7 @@ def _find_done_labels(
     labels: str | None,
     is_meant: Callable[[Table, str | None], bool],
     most: int | None = None,
-) -> Found:
+) -> LabelsByTable:
     selected, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     found: dict[str, list[datetime]] = {}
@@ -120,11 +121,11 @@ def _find_done_labels(
         span = _selected_span(at, table, by_table.get(name), starts[name])
         made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)
         found[name] = [label for label, code in made if is_meant(table, code)]
-        refuse_more_than(most, sum(map(len, found.values())))
+        require_at_most(most, sum(map(len, found.values())))
     return {name: tuple(of_table) for name, of_table in found.items()}
 
 
-def refuse_more_than(most: int | None, count: int) -> None:
+def require_at_most(most: int | None, count: int) -> None:
     """Raise E525 if `count` exceeds `most`, the limit for a request of a page. None means no limit."""
     if most is not None and count > most:
         raise ledger_errors.too_many_batches_error(most)
@@ -137,11 +138,11 @@ def _selected_span(
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
     low, high = labels.limit_to(table, start, end)
-    refuse_dropped(table, low, dropped)
+    require_not_dropped(table, low, dropped)
     return low, high
 
 
-def refuse_dropped(table: Table, low: datetime, dropped: datetime | None) -> None:
+def require_not_dropped(table: Table, low: datetime, dropped: datetime | None) -> None:
     """Raise E518 if labels from `low` on include dropped ones, which are never made again."""
     if dropped is not None and low < dropped:
         raise WaterclockError(

@@ -25,10 +25,10 @@ def retirement_errors(project: Project, now: datetime, *, connect: bool = False)
     otherwise a parse of the queries that read them, and a query of the ledger.
     """
     over = [
-        (table, column, column.ends)
+        (table, column, column.ending)
         for table in project.flow.tables.values()
         for column in table.columns.named
-        if column.ends is not None and column.ends.at(table.cadence.zone) <= now
+        if column.ending is not None and column.ending.at(table.cadence.zone) <= now
     ]
     if not over:
         return []

@@ -13,10 +13,10 @@ from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
 
 _NO_CAP = 1 << 30
-Found = dict[str, frozenset[datetime]]
+LabelsByTable = dict[str, frozenset[datetime]]
 
 
-def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str | None) -> Found:
+def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str | None) -> LabelsByTable:
     """Return the selected failed and held batches. If labels are given and none of them failed, return skipped ones.
 
     A retry of failed batches thus never undoes a skip of other batches by accident.
@@ -58,7 +58,7 @@ def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
     return at.planner.plan(at.snapshot, at.now, PlanRequest(cap=_NO_CAP, listed=listed))
 
 
-def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
+def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> LabelsByTable:
     """Return done batches that were made without some batches of `found` (PARTIAL AFTER). They are made again later."""
     partial: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:
@@ -68,7 +68,7 @@ def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetim
     return {name: frozenset(labels) for name, labels in partial.items()}
 
 
-def find_blocked_batches(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> Found:
+def find_blocked_batches(plan: Plan, cleared: Mapping[str, Iterable[datetime]]) -> LabelsByTable:
     """Return the batches of a plan that are blocked only by cleared batches."""
     roots = {(name, label) for name, labels in cleared.items() for label in labels}
     freed: defaultdict[str, set[datetime]] = defaultdict(set)

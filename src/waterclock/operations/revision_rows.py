@@ -39,8 +39,8 @@ class RowDifference:
 class RevisionRows:
     """The rows of a revision, compared with those of another.
 
-    `differing`: how many of the `compared` rows, counted over both, are not the same in both. None without a
-    comparison: there is no other revision, or one of them has more than MOST_COMPARED rows.
+    `compared` counts the rows of both revisions, `differing` those that are not the same in both. Without a
+    comparison, `differing` is None: if there is no other revision, or if one of them has more than MOST_COMPARED rows.
     """
 
     columns: tuple[str, ...]

@@ -21,7 +21,10 @@ from waterclock.similar_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class LabelResult:
-    """The result of a rule in one batch. FAILED: it rejected the batch. DUE: it never ran. `message`: of the rule."""
+    """The result of a rule in one batch, with the message of the rule.
+
+    FAILED: the rule rejected the batch. DUE: the rule never ran.
+    """
 
     label: datetime
     state: State

@@ -1,6 +1,6 @@
 """Finds collects whose sources have delivered nothing for unusually long, by the rows of their labels.
 
-What is usual is learned from the history. Labels are grouped into slots: hours or days of the week, or hours of the
+The usual gaps are learned from the history. Labels are grouped into slots: hours or days of the week, or hours of the
 day, as far as the history allows. An empty label in a slot that is mostly empty, such as Sundays, is not reported.
 Labels count with their current rows, so that late rows, restatements and joined files do not mislead.
 """

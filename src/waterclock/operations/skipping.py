@@ -1,4 +1,4 @@
-"""Skips batches. If only a skipped batch would have read late rows of earlier windows, these are collected again."""
+"""Skips batches, and requests windows again whose late rows only a skipped batch would have read."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, w
 
 
 def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]) -> dict[datetime, datetime]:
-    """Map done windows within the LOOKBACK of a batch to skip, but not of the next batch, to the label to skip.
+    """Find done windows that are within the LOOKBACK of a batch to skip, but not within that of the next batch.
 
-    Batches that are skipped, held or made already do not count as the next. A batch of `windows` may count as the next
-    of an earlier one: the windows within its own LOOKBACK are included by itself.
+    Map them to the label to skip. Batches that are skipped, held or made already do not count as the next. A batch of
+    `windows` may count as the next of an earlier one, since the windows within its own LOOKBACK are searched as well.
     Windows that RETAIN or `drop` removed are not included: a late row would restore all their rows.
     """
     if table.source is None or (lookback := table.source.lookback) is None:

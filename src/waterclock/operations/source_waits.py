@@ -60,5 +60,5 @@ def add_source_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
 
 
 def since_of(found: Collection[SourceWait]) -> dict[str, str]:
-    """Map each table to its oldest waiting label."""
+    """Map each table to its oldest label that waits for its source."""
     return {wait.table: wait.label for wait in found}

@@ -20,7 +20,7 @@ _PROCEEDING, _PAUSED, _STOPPED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The most upstream batch that a window waits for, or the window's own batch if it waits for none."""
+    """The most upstream batch for which a window waits, or the window's own batch if it waits for none."""
 
     table: str
     window: Window
@@ -47,7 +47,7 @@ class RemainingTime:
 
 @dataclass(slots=True)
 class RemainingTimes:
-    """The remaining time of each planned batch, computed in the plan's order: upstream first, oldest first."""
+    """Computes the remaining time of each planned batch, in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot
@@ -57,7 +57,7 @@ class RemainingTimes:
     _times: dict[str, list[RemainingTime]] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def compute(
         cls, flow: Flow, snapshot: LedgerSnapshot, plan: Plan, elapsed: Mapping[tuple[str, datetime], timedelta]
     ) -> RemainingTimes:
         """Compute the remaining times of all batches of a plan. Cost: some microseconds per batch."""
@@ -135,7 +135,7 @@ class RemainingTimes:
             yield from self._times_of_undue_inputs(name, read.low, read.high)
 
     def _times_of_undue_inputs(self, name: str, low: datetime, high: datetime) -> Iterator[RemainingTime]:
-        """Yield the remaining time of the last window that is read, if its DELAY has not passed."""
+        """Yield the remaining time of the last window that a batch reads, if the window's DELAY has not passed."""
         cadence = self.flow.tables[name].cadence
         end = cadence.floor(high)
         if end <= low or self.snapshot.of(name).covered.covers_instant(cadence.previous(end)):

@@ -47,9 +47,9 @@ class TimeAxis:
 class BarPiece:
     """Adjacent columns of a table in one state.
 
-    `count` of its `of` labels are in `state`, the most severe one. The labels start in `[low, high)`. `part`: the share
-    of a single column that has labels, below 1 if the column is not over. `cause`: the batch that blocks it and needs
-    a user.
+    `state` is the most severe state of its labels; `count` of the `of` labels are in it. The labels start in `[low,
+    high)`. `part`: the share of a single column that has labels, below 1 if the column is not over. `cause`: the batch
+    that blocks it and needs a user.
     """
 
     column: int

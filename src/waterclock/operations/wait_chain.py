@@ -45,7 +45,7 @@ def find_wait_chain(plan: Plan, table: str, label: datetime) -> tuple[WhyStep, .
 
 
 def _next_batch(batch: Batch, planned: dict[tuple[str, datetime], Batch]) -> tuple[str, datetime] | None:
-    """Return the next planned batch on the way: one that is read and has the same cause, or else the cause itself."""
+    """Return the next planned batch in the chain: an input of this batch with the same cause, or else the cause."""
     if not batch.causes or batch.status not in _STOPPED:
         return None
     cause = batch.causes[0]

@@ -14,11 +14,11 @@ from waterclock.operations.project_opening import OpenedProject, select_tables
 from waterclock.planner.earlier_starts import find_shortened_labels
 from waterclock.timelabel.label import label_of
 
-Found = dict[str, frozenset[datetime]]
+LabelsByTable = dict[str, frozenset[datetime]]
 _MOST_NAMED = 3
 
 
-def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Return the requested batches that no runner has started, even before START. Raises the errors of `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
     requested = {}
@@ -32,7 +32,7 @@ def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> 
 def find_shortened_windows(
     at: OpenedProject, ledger: Ledger, name: str, labels: Collection[datetime]
 ) -> tuple[datetime, ...]:
-    """Return those closed windows of `labels` that would now read more, since the START of an input moved back.
+    """Return the closed windows among `labels` that would now read more, because the START of an input moved back.
 
     Cost: a ledger query for each label of a table with CLOSE WHEN.
     """

@@ -20,7 +20,10 @@ Missing = Mapping[str, IntervalSet]
 
 
 def can_be_partial(node: Node) -> bool:
-    """Return whether queries can read a table without some labels. Not for REPLACE: one batch writes all content."""
+    """Return whether queries can read a table without some of its labels.
+
+    This is impossible for a REPLACE table, since one batch writes its whole content.
+    """
     return node.table.mode is not Mode.REPLACE
 
 

@@ -138,7 +138,7 @@ class ClosingFacts:
         return bool(self.past.requested) or bool(self.pairs())
 
     def is_decided(self, boundary: datetime) -> bool:
-        """Return whether all checks have passed a boundary, so that it is known which windows were closed there."""
+        """Return whether all checks are past a boundary, so that it is known which windows were closed there."""
         first, closes = self.first_open(), self.table.closes
         if first is None or closes is None:
             return True

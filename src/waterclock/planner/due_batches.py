@@ -162,9 +162,9 @@ def _find_needed_windows(
 def _find_ripe_end(work_facts: _WorkFacts, name: str) -> datetime:
     """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due.
 
-    A window that is done counts, too: with PARTIAL AFTER it may have been made without inputs that are not.
-    The newest due window alone would not do: if an input has a longer DELAY, that window would never be ready in time,
-    and the next one would always replace it.
+    A done window counts even if some of its inputs are not due, since PARTIAL AFTER may have made it without them. It
+    is not enough to find the newest due window: if an input has a longer DELAY, that window would never be ready in
+    time, and the next one would always replace it.
     """
     nodes, ripe = work_facts.graph.nodes, work_facts.ripe
     if not ripe:

@@ -39,10 +39,10 @@ def find_shortened_labels(
     snapshot: LedgerSnapshot,
     recorded: Mapping[Batch, Sequence[Input]],
 ) -> dict[str, tuple[datetime, ...]]:
-    """Map each table to those batches of `recorded` (with their inputs) that would now read further back.
+    """Map each table to its `recorded` batches that would now read further back, because a START was moved back.
 
-    Batches are left out if they could not be made again, or if their table declares ON RESTATE REPORT. For a publish of
-    whole states only the newest batch is returned.
+    `recorded` maps batches to their inputs. Batches are left out if they could not be made again, or if their table
+    declares ON RESTATE REPORT. For a publish of whole states only the newest batch is returned.
     """
     found: defaultdict[str, list[datetime]] = defaultdict(list)
     for (name, label), inputs in sorted(recorded.items()):

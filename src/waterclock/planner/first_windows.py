@@ -125,7 +125,7 @@ def _derive_from_choices(
 
 @lru_cache(maxsize=1024)
 def _first_common_window(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
-    """Return the first window from which on no window is before the first possible one of its own query.
+    """Return the first window from which on each window is at or after the first possible window of its own query.
 
     `firsts` has that first window by query, None for a query without bounds; `known` has those that are not None.
     """

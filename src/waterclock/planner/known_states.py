@@ -38,7 +38,7 @@ Needs = Mapping[str, Interval]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A batch that disagrees with its input: it read content of an interval that is not the content there any more."""
+    """A batch that disagrees with its input: the interval that it read has other content now."""
 
     table: str
     label: datetime

@@ -253,7 +253,10 @@ class _StateFacts:
         return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
     def _stored_state(self, label: datetime, cell: BatchState | None) -> LabelState:
-        """Return the state of a label that is not planned. A failed one is not needed, as a newer state was made."""
+        """Return the state of a label that is not planned.
+
+        A failed label is then shown as not needed, as a newer state was made.
+        """
         if label in self.partial:
             return LabelState(label, Status.DONE, f"partial, {describe_missing_inputs(self.partial[label])}", cell)
         if cell is None or cell.status is None:

@@ -42,5 +42,5 @@ class Facts:
         return ClosingFacts(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
     def closing_books(self, node: Node) -> ClosingFacts:
-        """Return the facts about closing for a table, or for the table whose open windows it has."""
+        """Return the facts about closing of a table, or of the table whose open windows this one contains."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])

@@ -191,7 +191,7 @@ class Planner:
         return found_labels
 
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
-        """Return the requested batches and the done batches that may have to be made again after them.
+        """Return the requested batches, and the done batches that may have to be made again because of them.
 
         Batches that wait only for other revisions are left out. In `snapshot` the requested labels must count as
         requested (`ledger.reads.snapshot`, `asking`).

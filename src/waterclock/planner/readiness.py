@@ -134,7 +134,7 @@ class BatchEvaluator:
         return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _find_unknown_wait(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return the batch as waiting, for another project or for windows to close, if its inputs depend on that."""
+        """Return the batch as waiting if its inputs depend on another project or on windows that are still open."""
         return (
             self._check_link(node, window, past)
             or self._check_closing(node, window, past)
@@ -142,7 +142,10 @@ class BatchEvaluator:
         )
 
     def _check_late_rows(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch of late rows as waiting if it is not known yet which windows closed before. Else None."""
+        """Return a batch of late rows as waiting if it is not known yet which windows closed before it.
+
+        Else return None.
+        """
         late_rows, facts = node.table.late_rows, self.facts
         if late_rows is None or facts.books(facts.graph.nodes[late_rows.of]).is_decided(window.start):
             return None
@@ -288,7 +291,7 @@ class BatchEvaluator:
         return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
 
     def _find_known_status(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
-        """Return the status and reason of a batch if they do not depend on its inputs. Otherwise None."""
+        """Return the status and reason of a batch if they do not depend on its inputs. Otherwise return None."""
         if claim := _claim_of(past, window.start):
             return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
         if past.refused is not None:

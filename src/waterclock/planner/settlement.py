@@ -164,7 +164,7 @@ def find_awaited_inputs(
 def select_awaited(
     lacks: Collection[Missing], node: Node, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> tuple[Missing, ...]:
-    """Return those missing inputs of a batch that its table still reads and that will be made."""
+    """Return the missing inputs of a batch, among `lacks`, that its table still reads and that will be made."""
     read = {read.table for read in node.table.reads}
     begins = {
         name: BEGINNING if graph.nodes[name].table.is_snapshot else starts.get(name, BEGINNING)
@@ -208,9 +208,9 @@ class _PartialLabels:
 
 @dataclass(frozen=True, slots=True)
 class _OwnState:
-    """The windows of one table that are not settled, before the state of its inputs is considered.
+    """The windows of one table that are unsettled by themselves, whatever the state of its inputs is.
 
-    `standing` are the batches whose state depends on that of their inputs.
+    `standing` are the batches that are settled if their inputs are.
     """
 
     stale: frozenset[datetime]
@@ -227,11 +227,10 @@ def _find_own_state(
     dropping: LedgerSnapshot | None,
     partial: _PartialLabels,
 ) -> _OwnState:
-    """Find the windows of a table that are unsettled by themselves, and the batches that depend on other tables.
+    """Find the windows of a table that are unsettled by themselves, and the batches that depend on their inputs.
 
-    Such a batch is unsettled only if one of its inputs is. A batch is neither if it is before the `first` label, or if
-    RETAIN has dropped its inputs. A partial batch is neither until it can be made whole. `dropping`: None if RETAIN has
-    dropped nothing.
+    A batch belongs to neither group if it is before the `first` label, or if RETAIN has dropped its inputs. The same
+    holds for a partial batch until it can be made whole. `dropping`: None if RETAIN has dropped nothing.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT

@@ -19,8 +19,8 @@ MOST_WINDOWS_OF_A_UNION = 31
 class SharedQueries:
     """The smallest and the largest number of Spark queries needed to make some labels of a table.
 
-    `least` is reached if Spark can turn each claim's windows into one query. `most` is reached if every window needs a
-    query of its own; 31 of these are combined into one.
+    `least` is reached if Spark can convert the query of each claim's windows into one query. `most` is reached if
+    every window needs a query of its own; 31 of these are combined into one.
     """
 
     least: int

@@ -70,7 +70,7 @@ class Secrets:
     environ: Mapping[str, str]
 
     @classmethod
-    def of(cls, places: SecretPlaces) -> Secrets:
+    def from_places(cls, places: SecretPlaces) -> Secrets:
         """Return a reader for this process's environment and these places."""
         return cls(places, os.environ)
 

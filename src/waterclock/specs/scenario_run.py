@@ -62,7 +62,7 @@ def open_scenario(
     )
     given, results = build_source(derived.flow.tables), _BatchResults()
     with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=results, sessions=sessions) as work:
-        work.connections = SpecConnections(folder, given, Secrets.of(project.secrets))
+        work.connections = SpecConnections(folder, given, Secrets.from_places(project.secrets))
         yield ScenarioRunner(work, derived, typed, given, results)
 
 

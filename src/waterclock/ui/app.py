@@ -100,7 +100,7 @@ def create_app(
 
 
 def _read_query(request: Request) -> PageQuery:
-    return PageQuery.of({**request.query_params, **request.path_params})
+    return PageQuery.from_values({**request.query_params, **request.path_params})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _name_of_reader(person: Person) -> str:
 
 
 async def _respond_html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_foreign_query(at, request)
+    _require_same_site_query(at, request)
     params, live = _read_query(request), people.live
     if at.starts_spark:
         await _record_query(people, params, request)
@@ -143,7 +143,7 @@ async def _respond_html(people: People, at: PageRoute, queries: _Queries, reques
 
 
 async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
-    _refuse_foreign_query(at, request)
+    _require_same_site_query(at, request)
     params, live = _read_query(request), people.live
     if at.starts_spark:
         await _record_query(people, params, request)
@@ -196,7 +196,11 @@ async def _serve_suffixed(
             is_table = name in live.load().flow.tables
         except WaterclockError:  # reported by the page that answers
             return None
-        return _render_page(live, at, PageQuery.of({**params.values, "table": name}), request) if is_table else None
+        return (
+            _render_page(live, at, PageQuery.from_values({**params.values, "table": name}), request)
+            if is_table
+            else None
+        )
 
     return await run_in_threadpool(render_table) or await otherwise(request)
 
@@ -291,7 +295,7 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
 
 
 async def _respond_csv(people: People, asker: QueryQueue, queries: _Queries, request: Request) -> Response:
-    _refuse_foreign_query(None, request)
+    _require_same_site_query(None, request)
     params, live = _read_query(request), people.live
     await _record_query(people, params, request)
 
@@ -305,7 +309,7 @@ async def _respond_csv(people: People, asker: QueryQueue, queries: _Queries, req
     return await queries.run(request, rows)
 
 
-def _refuse_foreign_query(at: PageRoute | None, request: Request) -> None:
+def _require_same_site_query(at: PageRoute | None, request: Request) -> None:
     """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)
@@ -344,7 +348,7 @@ async def _store_form(
     people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    params, live = PageQuery.of(await _read_form(request)), people.live
+    params, live = PageQuery.from_values(await _read_form(request)), people.live
 
     def store_form() -> Response:
         try:
@@ -362,7 +366,7 @@ async def _store_form(
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
-    params = PageQuery.of(values)
+    params = PageQuery.from_values(values)
     try:
         reading = live.load()
         content, is_done = execute_plan(reading, params, _deciding_person(reading, params, request))

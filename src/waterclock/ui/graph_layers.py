@@ -35,7 +35,7 @@ class LayeredGraph:
     heights: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> LayeredGraph:
+    def build(cls, nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> LayeredGraph:
         """Build the layered graph of nodes and edges. One edge of each cycle is reversed."""
         names = list(dict.fromkeys(nodes))
         index = {name: number for number, name in enumerate(names)}

@@ -84,7 +84,7 @@ def lay_out(
 
     `heights` replaces the height in `sizes` for some nodes.
     """
-    graph = LayeredGraph.of(nodes, edges)
+    graph = LayeredGraph.build(nodes, edges)
     for name, height in (heights or {}).items():
         graph.heights[graph.index[name]] = height
     rows = order_layers(graph)

@@ -78,7 +78,7 @@ def describe_api() -> Described:
     """Return the OpenAPI description as a JSON-compatible object."""
     every = pages(QueryQueue())
     (*of_pages, of_tables, of_errors), parts = _schemas(
-        [*(at.tells for at in every), table_pages.Tables, page_parts.Errors]
+        [*(at.json_type for at in every), table_pages.Tables, page_parts.Errors]
     )
     wrong, foreign = _describe_responses(_WRONG, _JSON, of_errors), _describe_responses(_FOREIGN, _JSON, of_errors)
     paths = {"/tables.json": {"get": _describe_request("/tables.json", (), _describe_answer(of_tables, parts) | wrong)}}
@@ -95,11 +95,11 @@ def describe_api() -> Described:
     }
 
 
-def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
-    """Return the JSON schema of each type in `tells`, and the schemas of the types that they share."""
-    adapters = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
+def _schemas(json_types: Sequence[Any]) -> tuple[list[Described], Described]:
+    """Return the JSON schema of each type in `json_types`, and the schemas of the types that they share."""
+    adapters = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(json_types)]
     made, parts = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    return [made[index, "serialization"] for index in range(len(tells))], parts["$defs"]
+    return [made[index, "serialization"] for index in range(len(json_types))], parts["$defs"]
 
 
 def _describe_other_routes(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:

@@ -33,7 +33,7 @@ class PageQuery:
         return replace(self, reader=reader)
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> PageQuery:
+    def from_values(cls, values: Mapping[str, str]) -> PageQuery:
         """Build the parameters from those of an address: `t` is the selection, `l` the labels."""
         return cls(values.get("t", "").strip(), values.get("l", "").strip(), values)
 

@@ -35,14 +35,14 @@ from waterclock.ui.query_queue import QueryQueue
 class PageRoute:
     """A page: its name (also of its template), its addresses, its menu entry, and the right that it requires.
 
-    `tells` is the type of its JSON, `takes` the names of its query parameters. /openapi.json describes both.
+    `json_type` is the type of its JSON, `takes` the names of its query parameters. /openapi.json describes both.
     """
 
     name: str
     paths: tuple[str, ...]
     page: Callable[[OpenedProject, PageQuery], Content]
     menu: str
-    tells: Any
+    json_type: Any
     right: Right
     takes: tuple[str, ...] = ("t", "l")
     is_of_ledger: bool = True  # the content depends only on flow, ledger and time, so that it can be cached

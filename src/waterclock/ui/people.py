@@ -112,7 +112,7 @@ class People:
                 why="the project file cannot be read",
                 fix="correct the errors that `waterclock check` lists, then sign in again",
             )
-        return Secrets.of(places).read(name)
+        return Secrets.from_places(places).read(name)
 
     async def find(self, credential: Credential) -> Person | None:
         """Return the person with a credential; None if the token is no longer valid or the user no longer declared.

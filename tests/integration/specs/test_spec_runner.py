@@ -43,7 +43,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def run(spark: SparkSession, project: Project, text: str) -> SpecOutcome:
     found = feature(text)
-    with prepare_specs(project, found.scenarios, sessions=Sessions.of(spark)) as at:
+    with prepare_specs(project, found.scenarios, sessions=Sessions.from_session(spark)) as at:
         return run_all(at, [found])
 
 

@@ -106,7 +106,7 @@ def test_notes_and_acknowledgments_check_the_right_again(pages: Pages) -> None:
     with pytest.raises(WaterclockError, match="may not write a note on a rule"):
         store_rule_note(at, "raw.weather", "few_rows", "text", by)
     with pytest.raises(WaterclockError, match="may not acknowledge an alert"):
-        acknowledge_alert(at, PageQuery.of({"alert": "1", "why": "seen"}), by)
+        acknowledge_alert(at, PageQuery.from_values({"alert": "1", "why": "seen"}), by)
 
 
 def test_buttons_that_a_person_may_not_use_are_not_drawn(pages: Pages) -> None:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkValueError
 from pyspark.sql.types import IntegerType, StringType, StructType, UserDefinedType
 
 from tests.tiny import Tiny, day
-from waterclock.engine.spark.user_defined_types import refuse_foreign_types
+from waterclock.engine.spark.user_defined_types import block_foreign_types
 from waterclock.errors import ProjectErrors, WaterclockError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("name", ["planted.X", "antigravity.X", "os.path", "os.Nope", "sys", "", "None"])
 @pytest.mark.usefixtures("module")
 def test_no_module_is_imported_for_a_schema(name: str, tmp_path: Path) -> None:
-    refuse_foreign_types()
+    block_foreign_types()
     with pytest.raises(WaterclockError, match="E734"):
         StructType.fromJson(schema_of(name))
     assert not (tmp_path / "mark").exists()
@@ -61,7 +61,7 @@ def test_no_module_is_imported_for_a_schema(name: str, tmp_path: Path) -> None:
 
 
 def test_classes_that_are_loaded_and_those_of_pyspark_are_taken() -> None:
-    refuse_foreign_types()
+    block_foreign_types()
     assert isinstance(StructType.fromJson(schema_of(f"{__name__}.Celsius"))["a"].dataType, Celsius)
     vector = StructType.fromJson(schema_of("pyspark.ml.linalg.VectorUDT"))["a"].dataType
     assert type(vector).__name__ == "VectorUDT"

@@ -139,7 +139,7 @@ def outputs_of(project: Project, rules: tuple[Rule, ...], measures: dict[str, An
     it = LineageEvent(
         1, day(18), LineageEventKind.DONE, "me", None, table.name, day(17), 1, table.fingerprint, made=made
     )
-    facets: dict[str, Any] = told.of(it)["outputs"][0]["facets"]
+    facets: dict[str, Any] = told.convert(it)["outputs"][0]["facets"]
     return facets
 
 
@@ -407,7 +407,7 @@ def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Sho
     it = LineageEvent(
         1, day(19), LineageEventKind.CLAIMED, "ann", None, "shop.orders", day(17), 5, code="x", inputs=(theirs,)
     )  # fmt: skip
-    event = Events(project).of(it)
+    event = Events(project).convert(it)
     assert problems(event) == []
     [source] = event["inputs"]
     assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")

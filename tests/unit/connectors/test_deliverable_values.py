@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from waterclock.connectors.deliverable_values import refuse_undeliverable
+from waterclock.connectors.deliverable_values import require_deliverable_values
 from waterclock.connectors.slice_rows import deliverable_batches_of, to_portable_types
 from waterclock.errors import WaterclockError
 
@@ -37,7 +37,7 @@ _YEAR_10000, _YEAR_0 = 2_932_897, -719_163
 def test_values_that_no_text_can_contain_are_refused(values: pa.Array, what: str) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([1] * len(values)), values], ["id", "own"])
     with pytest.raises(WaterclockError, match=f"own has .*{what}") as refused:
-        refuse_undeliverable(batch)
+        require_deliverable_values(batch)
     assert refused.value.code == "E812"
     assert refused.value.fix
 
@@ -54,7 +54,7 @@ def test_values_that_no_text_can_contain_are_refused(values: pa.Array, what: str
     ],
 )
 def test_other_values_are_accepted(values: pa.Array) -> None:
-    refuse_undeliverable(pa.RecordBatch.from_arrays([values], ["own"]))
+    require_deliverable_values(pa.RecordBatch.from_arrays([values], ["own"]))
 
 
 def test_far_times_are_accepted_where_they_are_sent_as_times(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Project:
 def test_a_ledger_that_appears_during_the_look_for_tables_is_opened(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_created: bool
 ) -> None:
-    refuse_lost = ledger_opening.refuse_lost_ledger
+    refuse_lost = ledger_opening.require_ledger_not_lost
 
     def first_let_another_run(of: Project) -> None:
         if is_created:
@@ -38,7 +38,7 @@ def test_a_ledger_that_appears_during_the_look_for_tables_is_opened(
         (tmp_path / ".waterclock" / "tables" / "a" / "b" / "_delta_log").mkdir(parents=True)
         refuse_lost(of)
 
-    monkeypatch.setattr(ledger_opening, "refuse_lost_ledger", first_let_another_run)
+    monkeypatch.setattr(ledger_opening, "require_ledger_not_lost", first_let_another_run)
     if is_created:
         ledger = open_ledger(project)
         assert ledger is not None

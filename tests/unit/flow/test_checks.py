@@ -13,7 +13,7 @@ from waterclock.flow.checks import (
     is_key_past_read,
     keeps_unread,
     key_actions,
-    key_stays,
+    key_options_of,
     loose_types,
     marks_rows,
     rules_without_expression,
@@ -94,12 +94,14 @@ def test_a_time_is_asked_for_as_its_source_has_it() -> None:
 
 
 def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_set_aside() -> None:
-    said = Column("file", SOMEWHERE, tells="file")
-    assert [(it.name, it.tells) for it in columns_to_request(ruled(said, Column("id", SOMEWHERE))).named] == [
+    said = Column("file", SOMEWHERE, metadata_field="file")
+    assert [(it.name, it.metadata_field) for it in columns_to_request(ruled(said, Column("id", SOMEWHERE))).named] == [
         ("id", None),
         ("_waterclock_source_file", "file"),
     ]
-    assert all(it.tells is None for it in columns_to_request(ruled(Column("id", SOMEWHERE, is_key=True))).named)
+    assert all(
+        it.metadata_field is None for it in columns_to_request(ruled(Column("id", SOMEWHERE, is_key=True))).named
+    )
     aside = columns_to_request(ruled(rules=(rule("n", Action.QUARANTINE),))).named
     assert [(it.name, it.type) for it in aside] == [
         ("_waterclock_source_file", "STRING"),
@@ -149,7 +151,7 @@ def test_lines_that_fail_their_batch_are_no_rows() -> None:
 
 def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_without_a_column_list() -> None:
     of = replace(ruled(), columns=Columns(unread=UnparsedLines("parsed()", ASIDE)))
-    assert [it.tells for it in columns_to_request(of).named] == ["file", "row"]
+    assert [it.metadata_field for it in columns_to_request(of).named] == ["file", "row"]
 
 
 WEEK = Duration(7, "DAY")
@@ -158,16 +160,20 @@ WEEK = Duration(7, "DAY")
 def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> None:
     of = ruled(
         Column(
-            "id", SOMEWHERE, is_key=True, else_of_key=DROPS, stays=KeyOptions((KeyOrder("at", is_descending=True),))
+            "id",
+            SOMEWHERE,
+            is_key=True,
+            else_of_key=DROPS,
+            key_options=KeyOptions((KeyOrder("at", is_descending=True),)),
         ),
-        Column("shop", SOMEWHERE, is_key=True, stays=KeyOptions(past=WEEK)),
+        Column("shop", SOMEWHERE, is_key=True, key_options=KeyOptions(past=WEEK)),
     )
-    assert key_stays(of) == KeyOptions((KeyOrder("at", is_descending=True),), WEEK)
+    assert key_options_of(of) == KeyOptions((KeyOrder("at", is_descending=True),), WEEK)
     assert [(check.name, check.demand, check.broken_words) for check in checks_of(of)] == [
         ("KEY (id, shop) PAST 7 DAYS", Requirement.PAST, "have a key that also occurs in the 7 DAYS before"),
         ("KEY (id, shop)", Requirement.KEY, "have no key, or one whose key another row has"),
     ]
-    assert str(key_stays(of)) == "PAST 7 DAYS ORDER BY at DESC"
+    assert str(key_options_of(of)) == "PAST 7 DAYS ORDER BY at DESC"
 
 
 def test_the_read_of_a_key_is_the_one_with_a_span() -> None:

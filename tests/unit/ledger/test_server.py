@@ -27,7 +27,7 @@ from alembic.migration import MigrationContext
 from tests.ledgers import Desk, add_fictitious_migration, day, flow, result, table
 from tests.postgres import Server, server, wait_until
 from waterclock.batches.audit_records import BatchState
-from waterclock.engine.ledger_opening import refuse_lost_ledger
+from waterclock.engine.ledger_opening import require_ledger_not_lost
 from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
 from waterclock.errors import WaterclockError
 from waterclock.ledger.database_errors import LedgerUnreachableError
@@ -293,7 +293,7 @@ def test_a_ledger_in_another_schema_is_named_before_a_second_is_made(tmp_path: P
     assert Ledger.open(url + "x", create=False) is None
     (tmp_path / ".waterclock" / "tables" / "a" / "b" / "_delta_log").mkdir(parents=True)
     with pytest.raises(WaterclockError) as refused:
-        refuse_lost_ledger(project)
+        require_ledger_not_lost(project)
     assert (refused.value.code, f"?schema={schema}" in str(refused.value.fix)) == ("E421", True)
     shutil.rmtree(tmp_path / ".waterclock")
     rebuild_ledger(project, force=True)

@@ -85,7 +85,7 @@ def test_crossings_are_few_beside_the_fewest_that_there_can_be() -> None:
     found = fewest = 0
     for seed in range(120):
         nodes, edges = small(seed)
-        graph = LayeredGraph.of(nodes, edges)
+        graph = LayeredGraph.build(nodes, edges)
         rows: list[list[int]] = [[] for _ in range(max(graph.layers) + 1)]
         for vertex, layer in enumerate(graph.layers):
             rows[layer].append(vertex)

@@ -57,7 +57,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
     """Send a test message to each selected target. Return 1 if one was not reached. Raises E914, E915, E918."""
     project = open_project(folder, env)
-    targets, secrets = _select_targets(project, names), Secrets.of(project.secrets)
+    targets, secrets = _select_targets(project, names), Secrets.from_places(project.secrets)
     require_usable_targets(project, targets)
     body = {
         "title": f"[{project.name}] test",
@@ -126,7 +126,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 def require_usable_targets(project: Project, targets: Sequence[Target]) -> None:
     """Raise the errors of all unusable targets: unresolved secrets, invalid addresses, missing packages."""
-    errors = target_errors(targets, Secrets.of(project.secrets))
+    errors = target_errors(targets, Secrets.from_places(project.secrets))
     raise_all(errors)
 
 

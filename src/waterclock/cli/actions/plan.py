@@ -102,7 +102,7 @@ class PlanDetails:
 def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
     """Plan the selection. Without a label range, also count labels that need no batch. Raises E318 for a bad rename."""
     if at.ledger is not None:
-        at.ledger.declared.refuse_pending(at.flow)
+        at.ledger.declared.require_valid_renames(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table))
     idle = {}

@@ -37,7 +37,7 @@ def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) 
             found = RebuildAllResult(moved, carried_on=True)
         else:
             forecast = forecast_rebuild(work, now)
-            if not forecast.cost.batches and not forecast.cut.recut_collects:
+            if not forecast.cost.batches and not forecast.cut.redeclared_collects:
                 _report_rebuild(RebuildAllResult(()), is_json=is_json)
                 return
             for line in _format_forecast(project.storage, forecast):

@@ -98,7 +98,7 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
             why="the receiver accepts the streams of tables: COLLECT ... FROM a.b, where a is of TYPE receiver",
             fix="declare such a connection and such a COLLECT; docs/howto/receive-events.md shows both",
         )
-    secrets, streams, waiting = Secrets.of(project.secrets), {}, []
+    secrets, streams, waiting = Secrets.from_places(project.secrets), {}, []
     for path, of_stream in cadences.items():
         name, stream = path.split("/", 1)
         connection = project.flow.connections[name]

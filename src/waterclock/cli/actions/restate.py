@@ -21,7 +21,7 @@ from waterclock.operations.formatting import count_words, label_range, local_ran
 from waterclock.operations.held_batches import find_held_labels
 from waterclock.operations.pauses import waiting_request_lines
 from waterclock.operations.project_opening import OpenedProject, open_read_only
-from waterclock.operations.restating import Found, build_requests, find_taken_late_rows, hidden_lines
+from waterclock.operations.restating import LabelsByTable, build_requests, find_taken_late_rows, hidden_lines
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels
@@ -46,7 +46,7 @@ class RestateCommand:
     verb: str
     selection: str
     labels: str | None
-    choose: Callable[[OpenedProject, str, str | None], Found]
+    choose: Callable[[OpenedProject, str, str | None], LabelsByTable]
     why: str = ""
     nothing: str = "there are no done batches to make again"
 
@@ -113,7 +113,7 @@ def _print_requested_json(wish: RestateCommand, ripple: Ripple, cost: Estimate) 
 
 
 def _find_windows_to_run(
-    at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
+    at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: LabelsByTable, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
     """Return the windows to run: those of `ripple`, the late rows that these may take over, and readers of both."""
     late = find_taken_late_rows(at, ledger, found) if wish.verb == "recompute" else {}
@@ -128,7 +128,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
     to: Console,
     at: OpenedProject,
     ledger: Ledger,
-    held: Found,
+    held: LabelsByTable,
     wish: RestateCommand,
     now: str | None,
     *,

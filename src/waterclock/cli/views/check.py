@@ -141,7 +141,7 @@ def _find_ledger_errors(project: Project, *, connect: bool) -> list[WaterclockEr
 
     def find_errors(ledger: Ledger) -> list[WaterclockError]:
         try:
-            ledger.declared.refuse_pending(project.flow)
+            ledger.declared.require_valid_renames(project.flow)
         except WaterclockError as error:
             return [one for one in flatten_errors([error]) if one.code in _OF_BATCHES]
         ledger.declared.apply_pending_renames(project.flow)  # a renamed table is compared under its new name
@@ -232,7 +232,7 @@ def _find_target_errors(project: Project) -> list[WaterclockError]:
     from waterclock.alerts.targets import target_errors
     from waterclock.secrets.reader import Secrets
 
-    return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
+    return target_errors(project.alerts.targets.values(), Secrets.from_places(project.secrets))
 
 
 def _find_lineage_errors(project: Project) -> list[WaterclockError]:

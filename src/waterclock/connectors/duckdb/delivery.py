@@ -25,7 +25,7 @@ from waterclock.connectors.sql.database_delivery import SingleTransactionDeliver
 from waterclock.connectors.sql.database_errors import describe_missing_file
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_errors import equal_keys_error
-from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, refuse_inexact
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, require_exact_values
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import merge, stage_of
@@ -97,7 +97,7 @@ class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _T
         is_staged = delivery.mode is Mode.MERGE or any(True for _ in _columns_of_other_type(delivery, there))
         if is_staged:
             _stage_slice(connection, delivery, there)
-            _refuse_inexact_values(connection, unit, delivery, there)
+            _require_exact_values(connection, unit, delivery, there)
         deleted = 0
         if delivery.is_by_label or delivery.mode is Mode.REPLACE:
             names_there = {name: spelt for name, (spelt, _) in there.items()}
@@ -107,13 +107,13 @@ class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _T
             rows = _write_rows(connection, table, spelt, names, delivery, there)
         else:
             if delivery.mode is Mode.MERGE:
-                _refuse_equal_keys(connection, unit, delivery, there)
+                _require_distinct_keys(connection, unit, delivery, there)
                 own = {name.lower(): name for name in names}
                 of_there = {name: name_there for name, (name_there, _) in there.items()}
                 staged = stage_of(session_in(connection), f"temp.{_STAGED}", delivery, of_there, own)
                 _, gone = merge(session_in(connection), unit, delivery, staged)
                 deleted += gone
-                _refuse_equal_keys(connection, unit, delivery, there)  # different keys within this delivery
+                _require_distinct_keys(connection, unit, delivery, there)  # different keys within this delivery
             else:
                 listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
                 first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
@@ -123,7 +123,7 @@ class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _T
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
-def _refuse_equal_keys(
+def _require_distinct_keys(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
     """Raise E876 for a key that a collation treats as equal to another key of the table: `a` and `A` with NOCASE."""
@@ -188,7 +188,7 @@ def _batches(delivery: Delivery, there: _TableColumns) -> Iterator[pa.RecordBatc
             spelt, kept = there[name.lower()]
             if kept in _BITS:
                 into = StoredColumn(spelt, kept, holds=ValueKind.FLOAT, bits=_BITS[kept])
-                refuse_inexact(batch.column(at), into, f"{delivery.publish}@{delivery.label_text}")
+                require_exact_values(batch.column(at), into, f"{delivery.publish}@{delivery.label_text}")
         arrays = [
             batch.column(at) if is_plain(kind) or wanted[name].endswith("]") else _to_json(batch.column(at))
             for at, (name, kind) in enumerate(delivery.columns)
@@ -211,7 +211,7 @@ def _to_json(values: pa.Array) -> pa.Array:
     return pa.array([None if value is None else to_json_text(value) for value in plain], pa.string())
 
 
-def _refuse_inexact_values(
+def _require_exact_values(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
     """Raise E812 for the first value that a type of the destination would not store exactly."""

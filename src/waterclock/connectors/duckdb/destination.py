@@ -64,6 +64,6 @@ def prepare_table(
     if not known:
         destination.create_table(session, unit, wanted)
         return read_stored_columns(connection, unit)
-    destination.refuse_foreign_rows(session, unit, delivery, {}, is_ours=is_ours)
+    destination.require_own_rows(session, unit, delivery, {}, is_ours=is_ours)
     is_wider = destination.add_columns(session, unit, wanted, known)
     return read_stored_columns(connection, unit) if is_wider else known

@@ -166,7 +166,7 @@ CAPABILITIES = Capabilities(
     awaits=frozenset({WindowSignal.MARKER, WindowSignal.NEXT}),
     changes=ChangeReporting.BY_ITSELF,
     returns_unparsed_lines=True,
-    tells=frozenset(TYPES),
+    origin_fields=frozenset(TYPES),
     copies=True,
     wrong_options=_wrong_options,
     require_path=file_name_matching.parse_unit_path,
@@ -269,10 +269,10 @@ class FilesCollector:
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
             return self._collect_nothing(spark, unit, columns, zone)
-        own, tells = split_origin_columns(columns)
-        scanned = scan(spark, list(labels), self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
+        own, fields = split_origin_columns(columns)
+        scanned = scan(spark, list(labels), self._resolve_read_options(unit), own, zone, has_rows="row" in fields)
         rows = scanned.frame
-        if "file" in tells:
+        if "file" in fields:
             rows = with_file_names(spark, rows, [item for taken in items.values() for item in taken])
         frame = _with_file_labels(spark, rows, labels)
         source = {label_of(label): [_item_to_dict(item) for item in taken] for label, taken in items.items()}
@@ -328,11 +328,11 @@ class FilesCollector:
         chosen = land.list_between(self._resolve_landing(unit), _names_of(unit), span, now=datetime.now(UTC))
         if not chosen:
             return self._collect_nothing(spark, unit, columns, zone)
-        own, tells = split_origin_columns(columns)
+        own, fields = split_origin_columns(columns)
         stamps, time = {item.path: item.stamp for item in chosen}, request.time_column
         reading = self._resolve_read_options(unit)
-        scanned = scan(spark, list(stamps), reading, own, zone, time=time, stamps=stamps, has_rows="row" in tells)
-        rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
+        scanned = scan(spark, list(stamps), reading, own, zone, time=time, stamps=stamps, has_rows="row" in fields)
+        rows = with_file_names(spark, scanned.frame, chosen) if "file" in fields else scanned.frame
         outside = [item.path for item in chosen if not first <= item.stamp < last]
         frame, set_aside = assign_windows(rows, request.windows, outside)
         source = {"items": [_item_to_dict(item) for item in chosen]}
@@ -373,10 +373,10 @@ class FilesCollector:
         check = self._change_check(unit, chosen)
         if _is_raw(unit):
             return replace(self._collect_raw(spark, unit, {None: chosen}, columns), before_commit=check)
-        own, tells = split_origin_columns(columns)
+        own, fields = split_origin_columns(columns)
         paths = [item.path for item in chosen]
-        scanned = scan(spark, paths, self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
-        rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
+        scanned = scan(spark, paths, self._resolve_read_options(unit), own, zone, has_rows="row" in fields)
+        rows = with_file_names(spark, scanned.frame, chosen) if "file" in fields else scanned.frame
         return Collected(
             rows.drop(FILE_KEY),
             left_out=scanned.left_out,

@@ -91,7 +91,7 @@ class FilesDeliverer:
         with _translate_errors(self.folder, where):
             if outcomes := self._load_delivered(records, one.claim):
                 return outcomes
-            self._refuse_other_project(unit, one)
+            self._require_same_project(unit, one)
             if unit.options.get("format") == RAW:
                 return self._deliver_copies(unit, deliveries, records)
             writing = parse_write_options(unit)
@@ -230,7 +230,7 @@ class FilesDeliverer:
     def _record_folder(self, project: str, publish: str) -> Path:
         return self.folder / str(RECORDS / project / publish)
 
-    def _refuse_other_project(self, unit: Unit, delivery: Delivery) -> None:
+    def _require_same_project(self, unit: Unit, delivery: Delivery) -> None:
         records = self.folder / str(RECORDS)
         for project in folders_in(records):
             if project != delivery.project and names_in(records / project / delivery.publish, ""):

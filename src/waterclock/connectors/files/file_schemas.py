@@ -22,7 +22,7 @@ from waterclock.connectors.files.encodings import open_decompressed, open_text
 from waterclock.connectors.files.file_name_matching import FORMATS, format_of
 from waterclock.connectors.files.json_records import find_records
 from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
-from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
+from waterclock.connectors.files.xml_documents import columns_in, require_no_entities
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import map_each, open_for_reading, stat_file
 from waterclock.files.object_stores import is_remote
@@ -258,7 +258,7 @@ def _xml_shape(
     def check_entities(path: str) -> None:
         try:
             with open_decompressed(path) as file:
-                refuse_entities(file, path, reading.encoding)
+                require_no_entities(file, path, reading.encoding)
         except (OSError, EOFError) as error:
             raise unreadable_file_error(path, error) from error
 

@@ -39,7 +39,7 @@ def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl:
     stored, local = [path for path in paths if is_remote(path)], [path for path in paths if not is_remote(path)]
     frames: list[DataFrame] = []
     if stored:
-        _refuse_large(stored)
+        _require_loadable_size(stored)
         content = spark.read.format("binaryFile").load([literal_path(path) for path in stored])
         frames.append(content.selectExpr("_metadata.file_path", "content").mapInArrow(_read_contents(read), schema))
     if local:
@@ -86,7 +86,7 @@ def _add_file_to_errors(uri: str) -> Iterator[None]:
         raise RuntimeError(f"{REFUSED}|{uri}|E807|{str(error) or type(error).__name__}|") from error
 
 
-def _refuse_large(paths: Sequence[str]) -> None:
+def _require_loadable_size(paths: Sequence[str]) -> None:
     sizes = map_each(paths, lambda path: stat_file(path).size, at=paths[0])
     for path, size in zip(paths, sizes, strict=True):
         if size > _MOST_BUCKET_BYTES:

@@ -190,7 +190,7 @@ def _read_rows(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[
 def _open_sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
     """Open the sheet and read its header. Raises E882, E884, E885; ValueError if the file is no workbook."""
     require_plain_zip(file)
-    refuse_growth(file)
+    require_bounded_size(file)
     check_used_ranges(file)
     try:
         book = library.CalamineWorkbook.from_filelike(file)
@@ -216,7 +216,7 @@ def _open_sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
                 yield whole
 
     cells = request.cells or Cells(int(found.start[0]), offset)
-    _refuse_merged(found, request, cells, name)
+    _require_no_merged_cells(found, request, cells, name)
     header = next(rows(cells.top), [])
     right = len(header) - 1 if cells.right is None else cells.right
     header = header[cells.left : right + 1]
@@ -296,7 +296,7 @@ def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]
     return ranges
 
 
-def _refuse_merged(found: Any, request: SheetRequest, cells: Cells, name: str) -> None:
+def _require_no_merged_cells(found: Any, request: SheetRequest, cells: Cells, name: str) -> None:
     if request.fills_merged:
         return
     for (top, left), (bottom, right) in found.merged_cell_ranges or []:
@@ -338,7 +338,7 @@ def _no_header_error(name: str, why: str) -> WaterclockError:
     )
 
 
-def refuse_growth(file: IO[bytes]) -> None:
+def require_bounded_size(file: IO[bytes]) -> None:
     """Raise E882 for a workbook that is a zip bomb or does not fit into memory when unpacked."""
     if not zipfile.is_zipfile(file):
         file.seek(0)

@@ -130,7 +130,7 @@ class _OdsParser:
         self._rows = self._width = self._column = self._repeat = 0
         self._parser = expat.ParserCreate("UTF-8")
         self._parser.StartElementHandler = self._start
-        self._parser.StartDoctypeDeclHandler = refuse_doctype
+        self._parser.StartDoctypeDeclHandler = raise_doctype_error
 
     def parse(self, content: IO[bytes]) -> None:
         """Parse all tables. Raises E882 if they are too large; ValueError for invalid XML."""
@@ -171,6 +171,6 @@ def _repeats_of(attributes: dict[str, str], name: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS else 1 << 62
 
 
-def refuse_doctype(*_: object) -> NoReturn:
+def raise_doctype_error(*_: object) -> NoReturn:
     """Raise an error for a DOCTYPE, which may define entities that grow without bound."""
     raise ValueError("its sheet has a DOCTYPE")

@@ -21,10 +21,10 @@ _FILE_VALUE = "_waterclock_of_file"
 
 def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
     """Split a column list into columns of the files and the requested parts of `_source`, such as `file`."""
-    tells = frozenset(column.tells for column in columns.named if column.tells is not None)
-    if not tells:
-        return columns, tells
-    return replace(columns, named=tuple(column for column in columns.named if column.tells is None)), tells
+    fields = frozenset(column.metadata_field for column in columns.named if column.metadata_field is not None)
+    if not fields:
+        return columns, fields
+    return replace(columns, named=tuple(column for column in columns.named if column.metadata_field is None)), fields
 
 
 def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]) -> DataFrame:

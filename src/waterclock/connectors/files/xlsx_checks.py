@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 from typing import IO
 from xml.parsers import expat
 
-from waterclock.connectors.files.sheet_size_limits import MOST_CELLS, MOST_COLUMNS, MOST_ROWS, UsedRange, refuse_doctype
+from waterclock.connectors.files.sheet_size_limits import (
+    MOST_CELLS,
+    MOST_COLUMNS,
+    MOST_ROWS,
+    UsedRange,
+    raise_doctype_error,
+)
 
 _CHUNK = 1 << 20
 _BOOK, _TARGETS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
@@ -124,7 +130,7 @@ class _CellParser:
         parser.buffer_text = True
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
-        parser.StartDoctypeDeclHandler = refuse_doctype
+        parser.StartDoctypeDeclHandler = raise_doctype_error
 
     def parse(self, content: IO[bytes]) -> None:
         """Parse the sheet up to its end, or to the first formula without a result."""
@@ -150,13 +156,13 @@ class _CellParser:
             else:
                 self._row, self._column = max(self._row, 0), self._next_column
             self._next_column = self._column + 1
-            self._refuse_duplicate(2 << self._column)
+            self._require_no_duplicate(2 << self._column)
         elif tag == "row":
             self._end_cell()
             address = attributes.get("r")
             self._row = self._row + 1 if address is None else _row_of(address)
             self._column = self._next_column = 0
-            self._refuse_duplicate(1)
+            self._require_no_duplicate(1)
         elif tag == "f":
             self._has_formula = True
             self._used.add(max(self._row, 0), self._column)
@@ -164,7 +170,7 @@ class _CellParser:
             self._has_formula = False
             self._used.add(self._row, self._column)
 
-    def _refuse_duplicate(self, bit: int) -> None:
+    def _require_no_duplicate(self, bit: int) -> None:
         known = self._row_bits.get(self._row, 0)
         if known & bit:
             place = (

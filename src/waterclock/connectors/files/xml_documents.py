@@ -19,7 +19,7 @@ class _RootReached(Exception):
     """Raised when the parser has reached the root element."""
 
 
-def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
+def require_no_entities(file: IO[bytes], path: str, encoding: str) -> None:
     """Raise E880 for an XML document that declares entities. It is read up to its first element, in bounded memory.
 
     Entities can make a small document grow without bounds, and can read files of this machine. The check itself expands

@@ -191,7 +191,7 @@ def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) ->
     if len(members) > _MOST_MEMBERS:
         raise _zip_bomb_error(path, f"it has {len(members)} members, more than {_MOST_MEMBERS}")
     for member in members:
-        _refuse_outside_path(member, path)
+        _require_inside_path(member, path)
     chosen = [member for member in members if _is_wanted(member.filename, reading.member)]
     if not chosen:
         wanted = f"no member {reading.member}" if reading.member else "no member"
@@ -219,7 +219,7 @@ def _choose_members(packed: zipfile.ZipFile, path: str, reading: ReadOptions) ->
     return chosen
 
 
-def _refuse_outside_path(member: zipfile.ZipInfo, path: str) -> None:
+def _require_inside_path(member: zipfile.ZipInfo, path: str) -> None:
     name = member.orig_filename.replace("\\", "/")
     parts = name.split("/")
     is_link = stat.S_ISLNK(member.external_attr >> 16)

@@ -24,7 +24,7 @@ from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection,
 from waterclock.connectors.firebird.privileges import PRIVILEGES
 from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.capabilities import GONE
-from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
+from waterclock.connectors.sql.cascades import foreign_keys, require_no_cascades
 from waterclock.connectors.sql.database_errors import lock_timeout_error
 from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
 from waterclock.connectors.sql.delivery_record import DELIVERIES
@@ -33,17 +33,17 @@ from waterclock.connectors.sql.destination import (
     add_columns,
     create_table,
     is_indexed,
-    refuse_foreign_rows,
-    refuse_long_names,
+    require_own_rows,
+    require_short_names,
     stored_names,
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
+from waterclock.connectors.sql.exact_values import inexact_value_error, require_exact_values
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.slice_tuples import rows_of_slice
-from waterclock.connectors.sql.staged_slices import StagedSlice, merge, names_of, refuse_equal_keys, stage_of
+from waterclock.connectors.sql.staged_slices import StagedSlice, merge, names_of, require_distinct_keys, stage_of
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
@@ -162,7 +162,7 @@ def _view_error(unit: Unit, delivery: Delivery) -> WaterclockError:
 def _convert_values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str) -> list[Any]:
     import pyarrow as pa
 
-    refuse_inexact(values, into.stored, where)
+    require_exact_values(values, into.stored, where)
     is_text, is_bytes, is_bool = (
         getattr(pa.types, f"is_{kind}")(values.type) for kind in ("string", "binary", "boolean")
     )
@@ -238,7 +238,7 @@ def _prepare_table(
     and E875 for a view.
     """
     longest = 31 if connection.attachment.info.engine_version < 4 else 63
-    refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
+    require_short_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
     session, known, wanted = connection.in_session(), _read_columns(connection, unit), _wanted_columns(delivery)
     if not known:
         create_table(session, unit, wanted)
@@ -247,11 +247,11 @@ def _prepare_table(
     else:
         if kind_at(connection, unit) == "view":
             raise _view_error(unit, delivery)
-        refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
+        require_own_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
         if not delivery.is_by_label or TIMELABEL in known:
             keys = foreign_keys(session.rows_of(_CASCADES, (stored_name(unit.path),)), _quote)
             replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(known))
-            refuse_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
+            require_no_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
         add_columns(session, unit, wanted, known)
     known = _read_columns(connection, unit)
     if index := wanted_index(delivery):
@@ -303,7 +303,7 @@ def _merge(
     _put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
     better = "a collation that distinguishes case, and no blanks at the end of texts"
-    refuse_equal_keys(connection.in_session(), unit, delivery, staged, texts, better)
+    require_distinct_keys(connection.in_session(), unit, delivery, staged, texts, better)
     return merge(connection.in_session(), unit, delivery, staged)
 
 

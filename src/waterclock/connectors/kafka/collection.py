@@ -83,7 +83,7 @@ class TopicShape:
             return [SourceColumn(name, kind) for name, kind in fixed.items()]
         metadata = [SourceColumn(name, RAW[of]) for name, of in METADATA_COLUMNS.items()] if self.has_metadata else []
         own = {name.name.lower() for name in metadata}
-        declared = [it.name for it in columns.named if it.tells is None and it.name.lower() not in own]
+        declared = [it.name for it in columns.named if it.metadata_field is None and it.name.lower() not in own]
         keys: list[str] = []
         if extract.parts:
             objects = frame.selectExpr(f"explode(json_object_keys({_value_text_sql(is_object=True)})) AS name")

@@ -37,7 +37,7 @@ def _parts(connection: Connection, unit: Unit, extract: MysqlExtract) -> list[My
     return parts_of(connection, unit, extract, partitions_of(unit) or 1)
 
 
-def _refuse_changed(connection: Connection, part: MysqlExtract) -> None:
+def _require_unchanged(connection: Connection, part: MysqlExtract) -> None:
     if part.digest is not None and digest_of(connection, part) != part.digest:
         why = "rows of a part changed after the read began: the parts would have different states"
         raise changed_database_error(part.where, why)
@@ -56,7 +56,7 @@ _READER = ServerReader(
     requested=MysqlRequestedColumn,
     parts=_parts,
     count_excluded=count_excluded_rows,
-    check=_refuse_changed,
+    check=_require_unchanged,
 )
 
 

@@ -19,14 +19,14 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.database import split_table_name
 from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
+from waterclock.connectors.sql.cascades import foreign_keys, require_no_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
     create_table,
     is_indexed,
-    refuse_foreign_rows,
-    refuse_long_names,
+    require_own_rows,
+    require_short_names,
     stored_names,
     wanted_columns,
     wanted_index,
@@ -90,7 +90,7 @@ def prepare_table(
     Raises E813 for names that are too long; E820 for a table with rows of other owners, or to which other tables refer;
     E875 for a table without transactions.
     """
-    refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
+    require_short_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
     session, known = session_in(connection), read_stored_columns(connection, unit)
     collation = _choose_collation(connection)
     wanted = _choose_column_types(delivery, collation)
@@ -98,10 +98,10 @@ def prepare_table(
         ending = f" ENGINE = {_ENGINE} DEFAULT CHARACTER SET utf8mb4 COLLATE {collation} COMMENT = '{comment}'"
         create_table(session, unit, wanted, _index_sql(delivery), ending)
         return read_stored_columns(connection, unit)
-    refuse_engine(connection, unit, delivery)
-    refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
+    require_transactional_table(connection, unit, delivery)
+    require_own_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
     if not delivery.is_by_label or TIMELABEL in known:
-        _refuse_cascades(connection, unit, delivery, known)
+        _require_no_cascades(connection, unit, delivery, known)
     add_columns(session, unit, wanted, known)
     known = read_stored_columns(connection, unit)
     if index := wanted_index(delivery):
@@ -198,7 +198,7 @@ def _choose_collation(connection: Connection) -> str:
     return next(name for name in _COLLATIONS if name in known)
 
 
-def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
+def require_transactional_table(connection: Connection, unit: Unit, delivery: Delivery) -> None:
     """Raise E875 for a view, and for a table of an engine without transactions."""
     row = run_statement(
         connection,
@@ -222,14 +222,14 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
     )
 
 
-def _refuse_cascades(
+def _require_no_cascades(
     connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
     references = foreign_keys(
         run_statement(connection, _CASCADES, split_table_name(unit)).rows, _quote_escaping_percents
     )
     rows = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(known))
-    refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, "drop the constraint")
+    require_no_cascades(unit, delivery, references, rows, session_in(connection).first_of, "drop the constraint")
 
 
 def _quote_escaping_percents(name: str) -> str:

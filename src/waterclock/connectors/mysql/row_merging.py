@@ -17,9 +17,9 @@ from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.slice_rows import to_portable_types
 from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination import stored_names
-from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
+from waterclock.connectors.sql.exact_values import inexact_value_error, require_exact_values
 from waterclock.connectors.sql.slice_tuples import rows_of_slice
-from waterclock.connectors.sql.staged_slices import StagedSlice, names_of, refuse_equal_keys, stage_of
+from waterclock.connectors.sql.staged_slices import StagedSlice, names_of, require_distinct_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -64,7 +64,7 @@ def merge(
     """Replace the rows whose keys are in the slice. Return the numbers of rows written and deleted."""
     put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].is_text]
-    refuse_equal_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
+    require_distinct_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
     table, own, same = table_of(unit), staged.name, staged.same_keys(delivery)
     gone = run_statement(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{GONE}").rowcount
     if delivery.is_whole and not delivery.is_by_label:
@@ -101,7 +101,7 @@ def put(
     where = f"{delivery.publish}@{delivery.label_text}"
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
-        _refuse_inexact_values(values, there[name], where)
+        _require_exact_values(values, there[name], where)
         plain: list[Any] = to_portable_types(values, kind).to_pylist()
         return plain
 
@@ -155,21 +155,21 @@ def _raise_warnings(connection: Connection, delivery: Delivery) -> None:
     )
 
 
-def _refuse_inexact_values(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
+def _require_exact_values(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     """Raise E812 for values that the server would silently round, pad or replace."""
     import pyarrow as pa
 
-    refuse_inexact(values, into.stored, where)
+    require_exact_values(values, into.stored, where)
     if into.kind in {"enum", "set"}:
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            _refuse_enum_positions(values, into, where)
+            _require_enum_texts(values, into, where)
         elif values.null_count < len(values):
             why = "reads a number as a position in its list; send the text of the value"
             raise inexact_value_error(into.stored, values.drop_null()[0].as_py(), why, where)
-    _refuse_padded(values, into, where)
+    _require_unpadded_values(values, into, where)
 
 
-def _refuse_padded(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
+def _require_unpadded_values(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     """Raise E812 for values that the server would pad, and years of two digits, which it would read as 1970 to 2069."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -188,7 +188,7 @@ def _refuse_padded(values: pa.Array, into: MysqlDestinationColumn, where: str) -
         raise inexact_value_error(into.stored, found[0].as_py(), why, where)
 
 
-def _refuse_enum_positions(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
+def _require_enum_texts(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     import pyarrow.compute as pc
 
     listed = re.findall(r"'((?:[^']|'')*)'", into.sql)

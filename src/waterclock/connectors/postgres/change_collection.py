@@ -69,7 +69,7 @@ from waterclock.connectors.postgres.table_facts import (
 from waterclock.connectors.postgres.types import columns_of
 from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers
 from waterclock.connectors.sql.collector import times_of
-from waterclock.connectors.sql.columns import refuse_undeclared_types
+from waterclock.connectors.sql.columns import require_declared_types
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
 from waterclock.flow.declarations import Columns, Unit
@@ -278,7 +278,7 @@ class TableFollower:
     def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], ColumnMatch]:
         there = columns_of(connection, self.unit)
         matched = match(self.columns, [column.source_column for column in there], where=self.where)
-        refuse_undeclared_types(matched, there, self.unit)
+        require_declared_types(matched, there, self.unit)
         return there, matched
 
     def _extract(self, there: Sequence[PostgresColumn], matched: ColumnMatch, source: str) -> PostgresExtract:

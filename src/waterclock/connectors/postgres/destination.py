@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
-from waterclock.connectors.sql.cascades import ForeignKey, refuse_cascades
+from waterclock.connectors.sql.cascades import ForeignKey, require_no_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
     create_table,
-    refuse_foreign_rows,
-    refuse_long_names,
+    require_own_rows,
+    require_short_names,
     stored_names,
     wanted_columns,
     wanted_index,
@@ -56,30 +56,30 @@ def prepare_table(
     which other tables refer.
     """
     why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
-    refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
+    require_short_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = read_stored_columns(connection, unit)
     if not known:
         create_table(session, unit, wanted)
     else:
-        refuse_foreign_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
-        _refuse_ambiguous_names(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
+        require_own_rows(session, unit, delivery, stored_names(known), is_ours=is_ours)
+        _require_unambiguous_names(unit, delivery, [known[name.lower()] for name in wanted if name.lower() in known])
         add_columns(session, unit, wanted, known)
         if not delivery.is_by_label or TIMELABEL in known:
-            _refuse_cascades(connection, unit, delivery, known)
+            _require_no_cascades(connection, unit, delivery, known)
     if index := wanted_index(delivery):
         spelt = tuple(stored_names(known).get(name.lower(), name) for name in index.columns)
         _create_index(connection, unit, replace(index, columns=spelt))
     return read_stored_columns(connection, unit)
 
 
-def _refuse_ambiguous_names(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
+def _require_unambiguous_names(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
     for column in columns:
         if column.alike:
             raise ambiguous_columns_error(unit, delivery, column.alike, column.name)
 
 
-def _refuse_cascades(
+def _require_no_cascades(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
     found = connection.execute(_CASCADES, (table_of(unit),)).fetchall()
@@ -91,7 +91,7 @@ def _refuse_cascades(
     ]
     rows = replaced_rows("SELECT *", unit, delivery, DIALECT, stored_names(there))
     fix = "make the constraint ON DELETE NO ACTION DEFERRABLE INITIALLY DEFERRED"
-    refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, fix)
+    require_no_cascades(unit, delivery, references, rows, session_in(connection).first_of, fix)
 
 
 def _escape_percents(names: Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from waterclock.connectors.slice_rows import deliverable_batches_of, to_json_tex
 from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_rows_error
-from waterclock.connectors.sql.exact_values import refuse_inexact
+from waterclock.connectors.sql.exact_values import require_exact_values
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -88,7 +88,7 @@ def merge(
     _copy(connection, _STAGED, [*names, GONE], delivery, there)
     connection.execute(f"ANALYZE {_STAGED}")
     keys = [there[key.lower()].name for key in delivery.keys]
-    _refuse_equal_keys(connection, unit, delivery, there)
+    _require_distinct_keys(connection, unit, delivery, there)
     same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in keys)
     conditions = [f"EXISTS (SELECT FROM {_STAGED} AS s WHERE s.{GONE} AND {same})"]
     if delivery.is_whole and not delivery.is_by_label:
@@ -122,7 +122,7 @@ def merge(
     return rows, gone
 
 
-def _refuse_equal_keys(
+def _require_distinct_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
     """Raise E876 for different keys that the destination's types treat as equal, such as `a` and `A` in citext."""
@@ -187,7 +187,7 @@ def _batches(
         columns = []
         for at, (name, kind) in enumerate(delivery.columns):
             into = there[name.lower()]
-            refuse_inexact(batch.column(at), into.stored, where)
+            require_exact_values(batch.column(at), into.stored, where)
             columns.append(_to_text(batch.column(at), kind, is_array=into.stored.is_array))
         if delivery.is_by_label:
             label = pa.scalar(delivery.label_text)

@@ -86,7 +86,7 @@ CAPABILITIES = Capabilities(
         "date_format": Option(help="a Spark datetime pattern for DATE columns; default ISO 8601"),
     },
     collects=frozenset({Batching.ARRIVAL_TIME}),
-    tells=frozenset(TYPES),
+    origin_fields=frozenset(TYPES),
     seals=True,
     wrong_options=_wrong_options,
 )

@@ -227,7 +227,7 @@ def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _refuse_constant(constant: str) -> Any:
+def _raise_for_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON value")
 
 
@@ -262,8 +262,11 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_FAST_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_build_object)
+_FAST_DECODER = json.JSONDecoder(parse_constant=_raise_for_constant, object_pairs_hook=_build_object)
 _scan = _FAST_DECODER.scan_once  # type: ignore[attr-defined]  # raw_decode without its handling of StopIteration
 _STRICT_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_check_integer, parse_float=_parse_float, object_pairs_hook=_build_object
+    parse_constant=_raise_for_constant,
+    parse_int=_check_integer,
+    parse_float=_parse_float,
+    object_pairs_hook=_build_object,
 )

@@ -358,7 +358,7 @@ def _build_empty_result(
 ) -> Collected:
     """Build a result without rows. It has the known columns of the source or, if none are known, the declared ones."""
     left_out: tuple[str, ...] = ()
-    types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
+    types = {column.name: column.type or "STRING" for column in columns.named if column.metadata_field is None}
     if read.known:
         matched = match(columns, read.known, where=str(reading.unit))
         types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out

@@ -452,7 +452,7 @@ def _build_empty_result(
 ) -> Collected:
     """Build a result without rows. It has the columns of earlier collects or, if there are none, the declared ones."""
     left_out: tuple[str, ...] = ()
-    types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
+    types = {column.name: column.type or "STRING" for column in columns.named if column.metadata_field is None}
     if is_known:
         matched = match(columns, known, where=str(context.reading.unit))
         types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out

@@ -26,11 +26,11 @@ class NoRecords(ValueError):
     """
 
 
-def _refuse_constant(text: str) -> NoReturn:
+def _raise_for_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(parse_constant=_raise_for_constant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _split_records(text: str, start: int, path: Sequence[str]) -> Body:
     if text[start] == "[":
         end = _skip_blanks(text, end) + 1
     # the document around the records, which are parsed only once
-    whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_refuse_constant)
+    whole = json.loads(f"{text[:start]}{json.dumps(_HERE)}{text[end:]}", parse_constant=_raise_for_constant)
     if value_at(whole, path) != _HERE:
         raise NoRecords(f"{'.'.join(path)} is in it twice")
     return Body(tuple(lines), tuple(columns), whole)
@@ -90,7 +90,7 @@ def _split_records(text: str, start: int, path: Sequence[str]) -> Body:
 
 def _without_records(text: str, path: Sequence[str]) -> Body:
     """Return an empty body if the value at the path is null. Raises NoRecords for another value or a missing path."""
-    whole = found = json.loads(text, parse_constant=_refuse_constant)
+    whole = found = json.loads(text, parse_constant=_raise_for_constant)
     for at, step in enumerate(path):
         if not isinstance(found, dict) or step not in found:
             raise NoRecords(f"it has no {'.'.join(path[: at + 1])}; {_describe_value(found)}")

@@ -44,7 +44,7 @@ def foreign_keys(rows: Iterable[Sequence[Any]], quote: Callable[[str], str]) -> 
     ]
 
 
-def refuse_cascades(
+def require_no_cascades(
     unit: Unit,
     delivery: Delivery,
     references: Iterable[ForeignKey],

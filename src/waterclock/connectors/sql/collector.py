@@ -138,14 +138,14 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     def _read(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, request: WindowRequest | None
     ) -> Collected:
-        from waterclock.connectors.sql.columns import refuse_undeclared_types
+        from waterclock.connectors.sql.columns import require_declared_types
 
         transaction = ExitStack()
         try:
             connection = transaction.enter_context(self._source.open_for_reading(str(unit)))
             there = self._columns(connection, unit)
             matched = match(columns, [column.source_column for column in there], where=str(unit))
-            refuse_undeclared_types(matched, there, unit)
+            require_declared_types(matched, there, unit)
             by_name = {column.name: column for column in there}
             wanted = [(taken, by_name[taken.source]) for taken in matched.taken]
             by_window = None

@@ -101,7 +101,7 @@ def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
     return {NO_TIME: missing} if missing else {}
 
 
-def refuse_undeclared_types(matched: ColumnMatch, columns: Sequence[SqlColumn], unit: Unit) -> None:
+def require_declared_types(matched: ColumnMatch, columns: Sequence[SqlColumn], unit: Unit) -> None:
     """Raise E815 if columns need a declared type and have none. The error lists all of them."""
     by_name = {column.name: column for column in columns}
     undeclared = [

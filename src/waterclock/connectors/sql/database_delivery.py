@@ -20,9 +20,9 @@ from typing import Generic, Protocol, TypeVar
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, missing_record_message
 from waterclock.connectors.sql.privileges import PrivilegeReader, require_for_delivery
-from waterclock.connectors.sql.replace_where import refuse_changed_condition
+from waterclock.connectors.sql.replace_where import require_unchanged_condition
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
-from waterclock.connectors.sql.versioned_views import is_behind_view, own_table_delivery, refuse_kind
+from waterclock.connectors.sql.versioned_views import is_behind_view, own_table_delivery, require_replaceable_object
 from waterclock.connectors.sql.view_parts import (
     begin_part,
     drop_labels,
@@ -225,11 +225,11 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
-            refuse_kind(unit, delivery, self._tables(connection).kind_at(unit), newest)
+            require_replaceable_object(unit, delivery, self._tables(connection).kind_at(unit), newest)
             if is_behind_view(unit):
                 delivered = self._deliver_behind_view(connection, unit, delivery)
             else:
-                refuse_changed_condition(unit, delivery, newest)
+                require_unchanged_condition(unit, delivery, newest)
                 there = self._prepare_table(connection, unit, delivery, is_ours=newest is not None)
                 delivered = self._deliver_rows(connection, unit, delivery, there)
         record.put(delivery, delivered)

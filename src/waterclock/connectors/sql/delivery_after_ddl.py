@@ -20,7 +20,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, stored_names
 from waterclock.connectors.sql.privileges import PrivilegeReader
-from waterclock.connectors.sql.replace_where import refuse_changed_condition, replaced_rows
+from waterclock.connectors.sql.replace_where import replaced_rows, require_unchanged_condition
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
 from waterclock.connectors.sql.versioned_views import (
@@ -28,7 +28,7 @@ from waterclock.connectors.sql.versioned_views import (
     own_table_delivery,
     part_name,
     part_of,
-    refuse_kind,
+    require_replaceable_object,
 )
 from waterclock.connectors.sql.view_parts import begin_part, find_label_tables, update_view
 from waterclock.connectors.sql.view_tables import SqlViewTables
@@ -178,9 +178,9 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             return ReadyDelivery(delivery, None, {})
         tables = self._tables(connection)
-        refuse_kind(unit, delivery, tables.kind_at(unit), newest)
+        require_replaceable_object(unit, delivery, tables.kind_at(unit), newest)
         if not is_behind_view(unit):
-            refuse_changed_condition(unit, delivery, newest)
+            require_unchanged_condition(unit, delivery, newest)
             there = self._writer.prepare_table(connection, unit, delivery, newest is not None, "")
             is_staged = delivery.mode is Mode.MERGE
             staged = self._writer.stage(connection, unit, delivery, there, number) if is_staged else None

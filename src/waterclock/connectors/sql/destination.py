@@ -86,7 +86,7 @@ def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], know
     return bool(missing)
 
 
-def refuse_foreign_rows(
+def require_own_rows(
     session: SqlSession, unit: Unit, delivery: Delivery, spelt: Mapping[str, str], *, is_ours: bool
 ) -> None:
     """Raise E820 for a table to which another project publishes, or which has rows that this publish did not write.
@@ -105,7 +105,7 @@ def refuse_foreign_rows(
     raise foreign_rows_error(unit, delivery, of=other)
 
 
-def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:
+def require_short_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:
     """Raise E813 for table and column names that the server would truncate, as two could become equal."""
     names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
     long = [name for name in names if len(name.encode() if is_in_bytes else name) > longest]

@@ -85,7 +85,7 @@ class StoredColumn:
     null_becomes: str = ""
 
 
-def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
+def require_exact_values(values: pa.Array, into: StoredColumn, where: str) -> None:
     """Raise E812 for the first value that the column would not store exactly.
 
     The elements of arrays are checked too.
@@ -113,7 +113,7 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
     if into.refuses:
         raise inexact_value_error(into, values.drop_null()[0].as_py(), into.refuses, where)
     if into.unknown and pa.types.is_floating(values.type):
-        _refuse_nan_and_infinity(values, into, where)
+        _require_finite_numbers(values, into, where)
     found = _number_for_time(values, into) if into.holds in _READ_AS else None
     if found is None and into.holds is not None:
         found = _CHECKS[into.holds](values, into)
@@ -121,7 +121,7 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
         raise inexact_value_error(into, *found, where)
 
 
-def refuse_replaced_nulls(batch: pa.RecordBatch, stored: Iterable[StoredColumn], where: str) -> None:
+def require_stored_nulls(batch: pa.RecordBatch, stored: Iterable[StoredColumn], where: str) -> None:
     """Raise E812 for NULL in a column in which the database stores another value instead."""
     by_name = {name.lower(): values for name, values in zip(batch.schema.names, batch.columns, strict=True)}
     for into in stored:
@@ -145,7 +145,7 @@ def inexact_value_error(into: StoredColumn, value: object, why: str, where: str)
 _InexactValue = tuple[object, str]
 
 
-def _refuse_nan_and_infinity(values: pa.Array, into: StoredColumn, where: str) -> None:
+def _require_finite_numbers(values: pa.Array, into: StoredColumn, where: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 

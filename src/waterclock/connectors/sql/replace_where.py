@@ -71,7 +71,7 @@ def replaced_rows(
     return f"{rows} WHERE {condition}", values
 
 
-def refuse_changed_condition(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
+def require_unchanged_condition(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
     """Raise E831 if a delivery's condition differs from that of the last delivery, unless the option `adopt` is set.
 
     Otherwise rows of the old condition would remain, or rows that others wrote would be deleted.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.slice_rows import deliverable_batches_of
-from waterclock.connectors.sql.exact_values import StoredColumn, refuse_replaced_nulls
+from waterclock.connectors.sql.exact_values import StoredColumn, require_stored_nulls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ def row_batches_of_slice(
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     for batch in deliverable_batches_of(delivery.files, names + marks):
         deleted = batch[delivery.deleted_column].fill_null(False) if delivery.deleted_column else None  # noqa: FBT003
-        refuse_replaced_nulls(batch if deleted is None else batch.filter(pc.invert(deleted)), stored, where)
+        require_stored_nulls(batch if deleted is None else batch.filter(pc.invert(deleted)), stored, where)
         columns = [convert(batch.column(at), name.lower(), kind) for at, (name, kind) in enumerate(delivery.columns)]
         if delivery.is_by_label:
             row_labels = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows

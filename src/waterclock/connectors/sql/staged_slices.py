@@ -84,7 +84,7 @@ def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSli
     return int(session.first_of(f"SELECT count(*) FROM {own} WHERE NOT {mark}")[0]), gone
 
 
-def refuse_equal_keys(
+def require_distinct_keys(
     session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice, texts: Sequence[str], better: str
 ) -> None:
     """Raise E876 if the destination's columns treat different keys of the slice as equal, such as `a` and `A`.

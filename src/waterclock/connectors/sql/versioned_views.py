@@ -80,7 +80,7 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> s
     )
 
 
-def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
+def require_replaceable_object(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
     """Raise E829 if the destination's name is in use by an object that the publish cannot replace.
 
     This is a table, if it publishes to a view, or a view that it did not create or no longer publishes to.

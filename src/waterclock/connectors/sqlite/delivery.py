@@ -17,7 +17,7 @@ from waterclock.connectors.sql.database_delivery import SingleTransactionDeliver
 from waterclock.connectors.sql.database_errors import describe_missing_file
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_errors import equal_keys_error, lost_rows_error
-from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
+from waterclock.connectors.sql.exact_values import StoredColumn, require_exact_values
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.slice_tuples import row_batches_of_slice
@@ -95,12 +95,12 @@ class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str
         condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
         for change in _slice_chunks(delivery, there):
             if is_coarse:
-                _refuse_equal_keys(connection, unit, delivery, change.gone)
+                _require_distinct_keys(connection, unit, delivery, change.gone)
             if change.gone:
                 deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", change.gone).rowcount
             if is_coarse:
                 for key, row in zip(change.keys, change.rows, strict=True):
-                    _refuse_equal_keys(connection, unit, delivery, [key])
+                    _require_distinct_keys(connection, unit, delivery, [key])
                     connection.execute(put, row)
             else:
                 taken = connection.executemany(put, change.rows).rowcount
@@ -114,7 +114,7 @@ class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
-def _refuse_equal_keys(
+def _require_distinct_keys(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
 ) -> None:
     """Raise E876 for a key that the table's collation treats as equal to another key: `a` and `A` with NOCASE."""
@@ -185,7 +185,7 @@ def _slice_chunks(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iter
     places = [names.index(key) for key in delivery.keys if key in names]
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
-        refuse_inexact(values, there[name], where)
+        require_exact_values(values, there[name], where)
         plain: list[Any] = to_portable_types(values, kind).to_pylist()
         return plain
 

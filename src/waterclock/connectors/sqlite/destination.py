@@ -17,7 +17,7 @@ from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
     create_table,
-    refuse_foreign_rows,
+    require_own_rows,
     wanted_columns,
     wanted_index,
 )
@@ -43,7 +43,7 @@ def prepare_table(
     if not known:
         create_table(session, unit, wanted)
     else:
-        refuse_foreign_rows(session, unit, delivery, {}, is_ours=is_ours)
+        require_own_rows(session, unit, delivery, {}, is_ours=is_ours)
         add_columns(session, unit, wanted, known)
     if index := wanted_index(delivery):
         _create_index(connection, unit, index)

@@ -245,7 +245,7 @@ class WaterclockCollector:
 
 def _query_unmoved(query: Callable[[Ledger], R], ledger: Ledger) -> R:
     """Call `ask` with the ledger. Raises an error if the ledger was moved, because its old copy is outdated."""
-    ledger.maintenance.refuse_moved()
+    ledger.maintenance.require_not_moved()
     return query(ledger)
 
 

@@ -93,7 +93,7 @@ def _read_slices(read: Read, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
     else:
         low, high = windows[0].start, windows[-1].end
         version = max(pin.version for _, pin in pins)
-        is_partitioned = _refuse_links_of_version(read, version)
+        is_partitioned = _require_no_links(read, version)
         frame = frame_at(read.spark, read.folder, version, low=low, high=high, is_partitioned=is_partitioned)
     return _label_by_window(frame, windows)
 
@@ -105,7 +105,7 @@ def _frame_of_slices(read: Read, manifests: Sequence[Manifest]) -> DataFrame:
     return frame_of_slices(read.spark, read.folder, manifests, table_schema(read.folder))
 
 
-def _refuse_links_of_version(read: Read, version: int) -> bool:
+def _require_no_links(read: Read, version: int) -> bool:
     """Raise E838 if a file of a table version is a link. Return whether the table is partitioned."""
     from waterclock.storage.log.live_files import live_files, open_kept_version
     from waterclock.storage.log.open_tables import open_table
@@ -156,7 +156,7 @@ def _read_state(read: Read, pin: Pin, *, folds: bool) -> DataFrame:
             why="a MERGE or TEMPORAL table keeps the version of each tick for a while, until older labels are restated",
             fix="only its own project can make it again; to continue without it, `waterclock skip` this label",
         )
-    _refuse_links_of_version(read, pin.version)
+    _require_no_links(read, pin.version)
     return frame_of_version(read.spark, read.folder, pin.version)
 
 

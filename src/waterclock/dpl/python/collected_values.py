@@ -32,12 +32,12 @@ _PARTS = (
 class CodeFindings:
     """Code whose effect a Spark plan does not show.
 
-    `brings`: the calls that collect values to Python, such as `head() in flows/a.py:12`. `may_part`: it has branches or
-    loops, so that a plan shows only one path through it.
+    `collecting_calls`: the calls that collect values to Python, such as `head() in flows/a.py:12`. `may_branch`: it has
+    branches or loops, so that a plan shows only one path through it.
     """
 
-    brings: tuple[str, ...] = ()
-    may_part: bool = True
+    collecting_calls: tuple[str, ...] = ()
+    may_branch: bool = True
 
 
 def inspect_code(root: Path, file: str, name: str) -> CodeFindings:
@@ -54,10 +54,12 @@ def inspect_code(root: Path, file: str, name: str) -> CodeFindings:
     if not functions:
         return CodeFindings((f"{name} in {file}, which is not found there",))
     pieces = list(PythonFingerprints(root).code_of(functions[-1], parsed, path))
-    brings = dict.fromkeys(
+    collecting_calls = dict.fromkeys(
         f"{what} in {where}:{line}" for where, piece in pieces for what, line in _find_collected_values(piece)
     )
-    return CodeFindings(tuple(brings), any(isinstance(node, _PARTS) for _, piece in pieces for node in ast.walk(piece)))
+    return CodeFindings(
+        tuple(collecting_calls), any(isinstance(node, _PARTS) for _, piece in pieces for node in ast.walk(piece))
+    )
 
 
 def _find_collected_values(piece: ast.AST) -> Iterator[tuple[str, int]]:

@@ -41,7 +41,7 @@ class FunctionDefinition:
         self.function = function
         self.inner = inspect.unwrap(function)
         self.path = Path(self.inner.__code__.co_filename)
-        self.text: PythonText | None = texts.of(str(self.path))
+        self.text: PythonText | None = texts.file_text(str(self.path))
         self.node = self.text.definition(self.inner.__code__) if self.text else None
         self.span = self.text.span(self.node).source.span(0) if self.text and self.node else span
 

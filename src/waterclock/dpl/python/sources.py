@@ -27,7 +27,7 @@ class PythonSources:
         self.fingerprints = PythonFingerprints(root)
         self._known: dict[str, PythonText | None] = {}
 
-    def of(self, file: str) -> PythonText | None:
+    def file_text(self, file: str) -> PythonText | None:
         """Return the text of a file of the project; None for a file outside of the project."""
         if file not in self._known:
             path = Path(file)
@@ -41,7 +41,7 @@ class PythonSources:
 
     def site(self, site: CallSite | None, otherwise: Span | None = None) -> Span:
         """Return the span of a call; `otherwise` if the call's file is outside of the project."""
-        text = self.of(site.file) if site else None
+        text = self.file_text(site.file) if site else None
         if text is not None and site is not None:
             return text.site(site)
         if otherwise is not None:
@@ -51,17 +51,17 @@ class PythonSources:
 
     def call(self, site: CallSite | None) -> ast.Call | None:
         """Return the syntax tree of a call; None if it cannot be found in the project."""
-        text = self.of(site.file) if site else None
+        text = self.file_text(site.file) if site else None
         return text.call_at(site) if text is not None and site is not None else None
 
     def node_span(self, site: CallSite, node: ast.expr | ast.keyword) -> Span:
         """Return the span of a node within a call."""
-        text = self.of(site.file)
+        text = self.file_text(site.file)
         return text.span(node) if text is not None else self.site(site)
 
     def source(self, site: CallSite, node: ast.expr | None, value: str, name: str) -> SourceText:
         """Return the source text for a string argument of a call; `node` is its expression, None if it is unknown."""
-        text = self.of(site.file) or PythonText(site.file, "")
+        text = self.file_text(site.file) or PythonText(site.file, "")
         return text.text(node, value, name, self.site(site))
 
     def keyword(self, site: CallSite, argument: str) -> ast.expr | None:

@@ -25,7 +25,7 @@ def step_function(
 ) -> tuple[PythonFunction, list[Clause]]:
     """Return the function for the state or output table of `wc.stateful`, and clauses with its inputs' positions.
 
-    Raises E259 if the function has other parameters, or if not all columns of the table are step with types.
+    Raises E259 if the function has other parameters, or if not all columns of the table are declared with types.
     """
     step = call.step
     if step is None:

@@ -129,7 +129,7 @@ class _CallReader:
 
     def _argument(self, call: Call, argument: str, value: object, failed: set[str]) -> Iterator[Clause]:
         at = self.texts.argument_span(call.site, argument)
-        self._refuse_unknown(call, argument, at)
+        self._require_known_argument(call, argument, at)
         if call.kind is StatementKind.FUNCTION:
             return  # its arguments are one clause, read together
         word = _clause_word(argument)
@@ -180,7 +180,7 @@ class _CallReader:
         value = parse_clause(word, text, source, variables=self.texts.variables, kind=kind)
         return Clause(word, value, source.span(0, max(len(text), 1)))
 
-    def _refuse_unknown(self, call: Call, argument: str, at: Span) -> None:
+    def _require_known_argument(self, call: Call, argument: str, at: Span) -> None:
         known = ARGUMENTS[call.kind]
         if argument in known:
             return

@@ -57,8 +57,8 @@ def _deciding_columns_of_column(table: Table, column: Column) -> Iterator[str]:
         yield column.name
     if find_row_action(column.else_of_key):
         yield from table.columns.keys
-    if column.stays is not None:
-        yield from (order.column for order in column.stays.order)
+    if column.key_options is not None:
+        yield from (order.column for order in column.key_options.order)
     for rule in column.rules:
         if find_row_action(rule.actions):
             yield from _columns_in(rule.expression)

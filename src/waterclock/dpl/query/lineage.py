@@ -111,11 +111,11 @@ class ColumnLineage:
         """Return whether a `*` over a table includes a column, which must not be HIDDEN."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
-    def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+    def trace_upstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources or `depth` levels."""
         return self._trace_up(of, depth, set())
 
-    def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
+    def trace_downstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
         return self._trace_down(of, depth, set())
 
@@ -282,11 +282,13 @@ def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict
     """Return the origins of columns with AS ... RETIRE, which are computed from other columns until their last day."""
     found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
-        text = column.ends and column.ends.made_as
+        text = column.ending and column.ending.made_as
         if text:
             words = {word.lower() for word in re.findall(r"\w+", text)}
             inputs = sorted({each for name, one in made.items() if name.lower() in words for each in one.inputs})
-            found[column.name] = TracedColumn(text, tuple(inputs), f"until {column.ends.day}" if column.ends else "")
+            found[column.name] = TracedColumn(
+                text, tuple(inputs), f"until {column.ending.day}" if column.ending else ""
+            )
     return found
 
 

@@ -22,10 +22,14 @@ def add_operation_column(draft: UnresolvedTable) -> Columns:
     """Return a table's columns. A collect BY CHANGES without `_change.op` gets a column for the kind of change."""
     columns = draft.declared.columns
     is_followed = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
-    if not is_followed or any(column.tells == format_change_mark("op") for column in columns.named):
+    if not is_followed or any(column.metadata_field == format_change_mark("op") for column in columns.named):
         return columns
     op = Column(
-        OP_COLUMN, draft.span.place, type="STRING", tells=format_change_mark("op"), comment="what the last change did"
+        OP_COLUMN,
+        draft.span.place,
+        type="STRING",
+        metadata_field=format_change_mark("op"),
+        comment="what the last change did",
     )
     return replace(columns, named=(*columns.named, op))
 
@@ -91,12 +95,18 @@ def resolve_changes(draft: UnresolvedTable, mode: ParsedMode, errors: list[Water
                 fix="leave ORDER BY out",
             )
         )
-    op = next(column.name for column in draft.declared.columns.named if column.tells == format_change_mark("op"))
+    op = next(
+        column.name for column in draft.declared.columns.named if column.metadata_field == format_change_mark("op")
+    )
     deletes = f"{quote_name(op)} IN ({', '.join(repr(each) for each in DELETES)})"
     when = deletes if fold.delete_when is None else f"{deletes} OR ({fold.delete_when}\n)"
     if isinstance(fold, Merge):
         return replace(fold, delete_when=when)
-    timed = {column.name.lower() for column in draft.declared.columns.named if column.tells == format_change_mark("at")}
+    timed = {
+        column.name.lower()
+        for column in draft.declared.columns.named
+        if column.metadata_field == format_change_mark("at")
+    }
     if fold.at is not None and fold.at.lower() not in timed and fold.at.lower() not in fold.keys:
         errors.append(
             (mode.temporal.spans if mode.temporal else {})

@@ -233,7 +233,7 @@ class _ConditionResolver:
             self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
-        """Report a watermark() of a column whose type_name type is not TIMESTAMP."""
+        """Report a watermark() of a column whose declared type is not TIMESTAMP."""
         listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         known = [] if listed is None else listed.columns
         type_name = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)

@@ -30,7 +30,7 @@ def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: li
     source = _build_source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)
     if of_lines := list_declared_rules(draft.statement, of_lines=True):
-        unread = unread_of(of_lines, systems.of(source.unit) if source else None, errors)
+        unread = unread_of(of_lines, systems.capabilities_of(source.unit) if source else None, errors)
         draft.declared = replace(draft.declared, columns=replace(draft.declared.columns, unread=unread))
     draft.declared = replace(draft.declared, columns=add_operation_column(draft))
 
@@ -46,7 +46,7 @@ def _build_source(draft: UnresolvedTable, systems: ValidConnections, errors: lis
         return None
     unit = systems.unit(declared, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
     by = statement.value("BY", ParsedBatching) or ParsedBatching(Batching.SNAPSHOT)
-    capabilities = systems.of(unit)
+    capabilities = systems.capabilities_of(unit)
     each = each_of(statement, unit, capabilities, systems.capabilities, errors)
     if statement.clause("FOR EACH") is not None:
         return Source(unit, Batching.EACH, each=each)

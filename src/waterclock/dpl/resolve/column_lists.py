@@ -58,9 +58,9 @@ def _column(column: ParsedColumn, variables: Mapping[str, Any], errors: list[Wat
     return replace(
         column.declared,
         rules=rules,
-        ends=resolve_ending(column, variables, errors),
-        stays=column.stays.stays if column.stays else None,
-        tells=column.tells.what if column.tells else None,
+        ending=resolve_ending(column, variables, errors),
+        key_options=column.key_options.options if column.key_options else None,
+        metadata_field=column.metadata_field.what if column.metadata_field else None,
         made_as=resolve_expression(column, variables, errors),
     )
 
@@ -102,7 +102,7 @@ def _column_clause_error(column: ParsedColumn, statement: Statement) -> Waterclo
         "REFERENCES": declared.references,
         "SUBJECT": declared.subject,
         "RETIRE": column.retires,
-        "AS (_source...)": column.tells,
+        "AS (_source...)": column.metadata_field,
     }
     found = next((name for name, value in properties.items() if value), None)
     if found is None:

@@ -79,7 +79,7 @@ class ValidConnections:
             )
         return unit
 
-    def of(self, unit: Unit) -> Capabilities | None:
+    def capabilities_of(self, unit: Unit) -> Capabilities | None:
         """Return the capabilities of a unit's connection; None if it is invalid, or only contains keys, not data."""
         connection = self.connections.get(unit.connection)
         found = None if connection is None else self.capabilities[connection.type]
@@ -255,7 +255,7 @@ def _check_secrets(
     span_of: SpanOf,
     errors: list[WaterclockError],
 ) -> None:
-    secrets = Secrets.of(secret_places(root, config))
+    secrets = Secrets.from_places(secret_places(root, config))
     for connection in connections:
         for key, value in connection.options.items():
             if isinstance(value, Secret) and not secrets.has(value.name):

@@ -17,7 +17,7 @@ def check_destination_names(
     firsts: dict[tuple[str, str, str], UnresolvedTable] = {}
     for draft in drafts.values():
         unit = draft.declared.destination
-        capabilities = systems.of(unit) if unit is not None else None
+        capabilities = systems.capabilities_of(unit) if unit is not None else None
         if unit is None or capabilities is None:
             continue
         names, options = capabilities.destination_names, systems.connections[unit.connection].options

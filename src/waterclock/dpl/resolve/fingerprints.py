@@ -194,9 +194,9 @@ def _describe_column(column: Column) -> str:
         of = column.references
         actions[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
     texts = [f"{what} else {format_actions(each)}" for what, each in actions.items() if each not in ((), FAILS)]
-    texts += [str(column.stays)] if column.stays else []
-    texts += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
-    made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
+    texts += [str(column.key_options)] if column.key_options else []
+    texts += [f"AS {SOURCE}.{column.metadata_field}"] if column.metadata_field else []
+    made_as = f" AS {column.ending.made_as}" if column.ending and column.ending.made_as else ""
     made_as += f" AS {column.made_as.expression}" if column.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *texts])
 

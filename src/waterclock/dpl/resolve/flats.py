@@ -22,7 +22,7 @@ class FlatResolver:
         self.errors = errors
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
 
-    def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
+    def resolve(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
         """Return the joins of FLAT(name), which a query has at `span`; None if it is invalid, which is reported."""
         flat = self.find(name, is_exact=is_exact)
         self.errors.extend(self._locate_error(copy(error), span) for error in self._found[name, is_exact][1])

@@ -121,7 +121,7 @@ class FlowBuilder:
 def _list_header_expressions(declared: TableDeclaration) -> list[str]:
     """Return the SQL expressions in a table's header: rules, computed columns, DELETE WHEN and CLOSE WHEN."""
     texts = [rule.expression for rule in every_rule(declared)]
-    texts += [column.ends.made_as for column in declared.columns.named if column.ends and column.ends.made_as]
+    texts += [column.ending.made_as for column in declared.columns.named if column.ending and column.ending.made_as]
     texts += [column.made_as.expression for column in declared.columns.named if column.made_as]
     if declared.fold is not None and declared.fold.delete_when:
         texts.append(declared.fold.delete_when)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedKeyStays
+from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedKeyOptions
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import key_actions, key_stays
+from waterclock.flow.checks import key_actions, key_options_of
 from waterclock.flow.declarations import Read
 from waterclock.flow.enums import Kind, ReadKind, TableType
 from waterclock.flow.rule_actions import find_row_action
@@ -26,7 +26,7 @@ def resolve_keys(
     """
     for draft in drafts.values():
         columns = draft.statement.value("COLUMNS", ParsedColumnList)
-        key_options = [column.stays for column in (columns.columns if columns else ()) if column.stays]
+        key_options = [column.key_options for column in (columns.columns if columns else ()) if column.key_options]
         if not key_options:
             continue
         wrong = [
@@ -36,11 +36,11 @@ def resolve_keys(
             *_check_past(draft, key_options),
         ]
         yield from wrong
-        past = key_stays(draft.declared).past
+        past = key_options_of(draft.declared).past
         if past is None or wrong:
             continue
         read = Read(draft.name, ReadKind.PREVIOUS, past)
-        spans[draft.name, read] = next(each.span for each in key_options if each.stays.past)
+        spans[draft.name, read] = next(each.span for each in key_options if each.options.past)
         draft.declared = replace(draft.declared, reads=(*draft.declared.reads, read))
         draft.declared = replace(
             draft.declared,
@@ -48,14 +48,14 @@ def resolve_keys(
         )
 
 
-def _check_equal_clauses(key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+def _check_equal_clauses(key_options: list[ParsedKeyOptions]) -> Iterator[WaterclockError]:
     """Yield errors for columns of one key whose PAST or ORDER BY differ."""
     for found in (
-        [each for each in key_options if each.stays.order],
-        [each for each in key_options if each.stays.past],
+        [each for each in key_options if each.options.order],
+        [each for each in key_options if each.options.past],
     ):
         for each in found[1:]:
-            is_alike = (each.stays.order, each.stays.past) == (found[0].stays.order, found[0].stays.past)
+            is_alike = (each.options.order, each.options.past) == (found[0].options.order, found[0].options.past)
             if not is_alike:
                 yield each.span.refuse(
                     "E274",
@@ -65,35 +65,35 @@ def _check_equal_clauses(key_options: list[ParsedKeyStays]) -> Iterator[Waterclo
                 )
 
 
-def _check_drops_rows(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+def _check_drops_rows(draft: UnresolvedTable, key_options: list[ParsedKeyOptions]) -> Iterator[WaterclockError]:
     if find_row_action(key_actions(draft.declared)) is None:
         yield key_options[0].span.refuse(
             "E288",
             f"KEY {key_options[0].span.text} removes no row from {draft.name}",
             why="one row of a key can stay only if the others are dropped or quarantined",
-            fix=f"write KEY {key_options[0].stays} ELSE DROP, or ELSE QUARANTINE",
+            fix=f"write KEY {key_options[0].options} ELSE DROP, or ELSE QUARANTINE",
         )
 
 
-def _check_order(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+def _check_order(draft: UnresolvedTable, key_options: list[ParsedKeyOptions]) -> Iterator[WaterclockError]:
     is_snapshot = (
         draft.declared.source is not None and draft.declared.source.time_column is None and draft.declared.fold is None
     )
     if draft.declared.fold is None or is_snapshot:
         return
     for each in key_options:
-        if each.stays.order:
+        if each.options.order:
             yield each.span.refuse(
                 "E296",
                 f"{draft.declared.mode.name} has its own ORDER BY, so KEY cannot have one",
                 why="a batch may contain several changes of the same key",
-                fix=f"write {draft.declared.mode.name} ORDER BY {', '.join(it.column for it in each.stays.order)}",
+                fix=f"write {draft.declared.mode.name} ORDER BY {', '.join(it.column for it in each.options.order)}",
             )
 
 
-def _check_past(draft: UnresolvedTable, key_options: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
+def _check_past(draft: UnresolvedTable, key_options: list[ParsedKeyOptions]) -> Iterator[WaterclockError]:
     for each in key_options:
-        if each.stays.past is None:
+        if each.options.past is None:
             continue
         if draft.kind is Kind.COLLECT:
             yield each.span.refuse(

@@ -48,7 +48,7 @@ def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError
     texts = {key: _text(config, errors, key) for key in ("file", "namespace")}
     is_on = bool(values) and config.environment.openlineage
     if is_on:
-        _check_secrets(config, errors, {"url": url, "token": token}, Secrets.of(secret_places(root, config)))
+        _check_secrets(config, errors, {"url": url, "token": token}, Secrets.from_places(secret_places(root, config)))
     if not values or len(errors) > before:
         return LineageSink()
     namespace = texts["namespace"] or f"{config.name}.{config.env}"

@@ -20,7 +20,7 @@ def check_origins(
     """
     columns = statement.value("COLUMNS", ParsedColumnList)
     for column in columns.columns if columns else ():
-        metadata = column.tells
+        metadata = column.metadata_field
         if metadata is None:
             continue
         if metadata.what.startswith(f"{CHANGE}."):
@@ -38,8 +38,8 @@ def check_origins(
                 why="its rows come from tables; only the rows of a COLLECT come from a source",
                 fix=f"write {column.name} AS ({SOURCE}.{metadata.what}) in the COLLECT, and name {column.name} here",
             )
-        elif capabilities is not None and metadata.what not in capabilities.tells:
-            known = ", ".join(f"{SOURCE}.{each}" for each in sorted(capabilities.tells))
+        elif capabilities is not None and metadata.what not in capabilities.origin_fields:
+            known = ", ".join(f"{SOURCE}.{each}" for each in sorted(capabilities.origin_fields))
             yield metadata.span.refuse(
                 "E299",
                 f"{capabilities.type} has no {SOURCE}.{metadata.what}",

@@ -46,7 +46,7 @@ def resolve_publish_target(
     if draft.declared.mode not in legal:
         errors.append(_illegal_publish(draft, table, legal))
         return
-    capabilities = systems.of(draft.declared.destination) if draft.declared.destination else None
+    capabilities = systems.capabilities_of(draft.declared.destination) if draft.declared.destination else None
     if not capabilities or "behind" in capabilities.publish_options:
         _check_view(draft, errors)
     if mode is not None and mode.where is not None:

@@ -71,7 +71,7 @@ _NEEDED = ("name", "stamp", "changed", "size", "sha256")
 
 
 def _copies_files(unit: Unit, systems: ValidConnections) -> bool:
-    capabilities = systems.of(unit)
+    capabilities = systems.capabilities_of(unit)
     return capabilities is not None and capabilities.copies and unit.options.get("format") == _RAW
 
 

@@ -97,7 +97,7 @@ def _find_required_columns(statement: Statement, mode: ParsedMode | None) -> dic
         needed[name.lower()] = mode.mode.name if mode is not None else ""
     columns = statement.value("COLUMNS", ParsedColumnList)
     for column in columns.columns if columns else ():
-        for order in column.stays.stays.order if column.stays else ():
+        for order in column.key_options.options.order if column.key_options else ():
             needed[order.column.lower()] = "KEY ORDER BY"
     return needed
 

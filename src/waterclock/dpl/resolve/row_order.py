@@ -50,10 +50,10 @@ def check_row_order(
             )
         elif columns is not None and lower not in columns:
             yield unknown_column(span, name, {each: each for each in columns.values()}, [(draft.name, columns)])
-        elif column is not None and column.ends is not None:
+        elif column is not None and column.ending is not None:
             yield span.refuse(
                 "E384",
-                f"{_WORD} names {name}, which ends on {column.ends.day}",
+                f"{_WORD} names {name}, which ends on {column.ending.day}",
                 why="from that day on it is NULL",
                 fix=f"leave {name} out: batches that are done stay as they are",
             )

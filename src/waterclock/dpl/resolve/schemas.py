@@ -411,8 +411,8 @@ def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Itera
 
 def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
     """Yield errors for unknown columns in the ORDER BY of a KEY."""
-    key_options = column.stays
-    for order in key_options.stays.order if key_options is not None else ():
+    key_options = column.key_options
+    for order in key_options.options.order if key_options is not None else ():
         if key_options is not None and order.column.lower() not in known:
             yield unknown_column_of(find_name(order.column, key_options.span), order.column, known, table)
 

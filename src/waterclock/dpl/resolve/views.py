@@ -198,7 +198,7 @@ class QueryResolver:
     def flat(self, found: NamedTable, own: str) -> Flat | None:
         """Return the resolved FLAT of a table; None if it is invalid, which is reported."""
         if found.name in self.tables:
-            return self.flats.of(found.name, found.span, is_exact=found.is_exact)
+            return self.flats.resolve(found.name, found.span, is_exact=found.is_exact)
         if found.name in self.views:
             self.errors.append(
                 found.span.refuse(

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
-from waterclock.dpl.syntax.key_clause import parse_stays
+from waterclock.dpl.syntax.key_clause import parse_key_options
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.row_metadata import parse_row_metadata
 from waterclock.dpl.syntax.rule_action_clause import parse_otherwise
@@ -68,9 +68,9 @@ def _parse_column(cursor: Cursor) -> ParsedColumn:
     while cursor.peek().kind == "word" and not cursor.is_done:
         parsed = _parse_property(cursor, parsed)
     if parsed.made_as is not None and parsed.retires is None:
-        tells = parse_row_metadata(parsed.made_as)
-        if tells is not None:
-            parsed = replace(parsed, tells=tells, made_as=None)
+        metadata = parse_row_metadata(parsed.made_as)
+        if metadata is not None:
+            parsed = replace(parsed, metadata_field=metadata, made_as=None)
     return parsed
 
 
@@ -94,9 +94,9 @@ def _parse_property(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
 
 def _with_key(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     cursor.take()
-    stays = parse_stays(cursor)
+    key_options = parse_key_options(cursor)
     key = replace(column.declared, is_key=True, else_of_key=parse_otherwise(cursor))
-    return replace(column, stays=stays, declared=key)
+    return replace(column, key_options=key_options, declared=key)
 
 
 def _with_not_null(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:

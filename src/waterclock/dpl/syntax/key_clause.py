@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.statements import ParsedKeyStays
+from waterclock.dpl.syntax.statements import ParsedKeyOptions
 from waterclock.flow.key_options import KeyOptions, KeyOrder
 from waterclock.timelabel.duration import Duration
 
 
-def parse_stays(cursor: Cursor) -> ParsedKeyStays | None:
+def parse_key_options(cursor: Cursor) -> ParsedKeyOptions | None:
     """Parse PAST and ORDER BY between KEY and ELSE; return None if there is neither. Raises E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
@@ -22,7 +22,7 @@ def parse_stays(cursor: Cursor) -> ParsedKeyStays | None:
         else:
             cursor.accept("ORDER", "BY")
             order = _parse_order(cursor)
-    return ParsedKeyStays(KeyOptions(order, past), cursor.span_since(start)) if order or past else None
+    return ParsedKeyOptions(KeyOptions(order, past), cursor.span_since(start)) if order or past else None
 
 
 def _parse_order(cursor: Cursor) -> tuple[KeyOrder, ...]:

@@ -136,7 +136,8 @@ class ParsedMeasure:
 class ParsedColumn:
     """A parsed column of a column list. `declared` contains the properties whose parsed value is final.
 
-    `made_as` is the expression in AS, `tells` its row metadata, and `stays` the PAST and ORDER BY of its KEY.
+    `made_as` is the expression in AS, `metadata_field` its row metadata, and `key_options` the PAST and ORDER BY of its
+    KEY.
     """
 
     span: Span
@@ -146,8 +147,8 @@ class ParsedColumn:
     made_as: Expression | None = None
     made_as_span: Span | None = None
     retires: ParsedRetire | None = None
-    stays: ParsedKeyStays | None = None
-    tells: ParsedRowMetadata | None = None
+    key_options: ParsedKeyOptions | None = None
+    metadata_field: ParsedRowMetadata | None = None
     hidden_span: Span | None = None
     subject_span: Span | None = None
 
@@ -158,10 +159,10 @@ class ParsedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedKeyStays:
+class ParsedKeyOptions:
     """The parsed PAST and ORDER BY of a KEY."""
 
-    stays: KeyOptions
+    options: KeyOptions
     span: Span
 
 

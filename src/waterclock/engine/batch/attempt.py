@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroup:
-    """The content of a group's commit: the number of rows, the number of earlier windows made again, and warnings."""
+    """Summarizes a group's commit: the number of rows, the number of earlier windows made again, and warnings."""
 
     rows: int
     earlier: int
@@ -41,8 +41,8 @@ class CommittedGroup:
 class GroupAttempt:
     """One attempt at a group of batches that share a claim. It holds the state that all steps and `close_failed` need.
 
-    `bound` are the inputs, once they are bound. `held` is the held batch that a release commits. `made` are the rows to
-    write. `spent` maps each step to its seconds.
+    `bound` are the inputs, once their versions are fixed. `held` is the held batch that a release commits. `made` are
+    the rows to write. `spent` maps each step to its seconds.
     """
 
     work: RunContext

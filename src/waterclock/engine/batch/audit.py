@@ -67,11 +67,11 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
         own = measure_again(spark, table, folder, manifest, written.measures[manifest.label])
         filter_counts = written.filter_counts.get(manifest.label)
         rows = partial(checked_rows, spark, table, folder, manifest)
-        of_table = [*sealed.asked.of(manifest.label).findings, *of_rules.of(manifest.label)]
+        of_table = [*sealed.input_findings.for_label(manifest.label).findings, *of_rules.for_label(manifest.label)]
         if keys:  # a destination would keep one of several rows, and not report which
             of_table += [(Action.FAIL, text) for text in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
-            compared, measures[manifest.label] = judging.of(spark, manifest, own)
+            compared, measures[manifest.label] = judging.evaluate(spark, manifest, own)
             of_table += compared
         verdict = evaluate_audit(
             spark, table, folder, manifest, own, rows, filter_counts=filter_counts, of_table=of_table

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 class BoundInputs:
     """The inputs of a group, fixed before its batches run: pinned reads by label, and changed windows of its source.
 
-    `look`: the scan for past windows that changed at the source (LOOKBACK). `linked`: each window with the version of
+    `scan`: the scan for past windows that changed at the source (LOOKBACK). `linked`: each window with the version of
     another project that it reads. `owned`: the ranges of a log that each label owns once it is claimed.
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
-    look: ChangeScan = field(default_factory=ChangeScan)
+    scan: ChangeScan = field(default_factory=ChangeScan)
     linked: tuple[LinkedPin, ...] = ()
     owned: Owned = field(default_factory=dict)
 
     @property
     def again(self) -> tuple[Slice, ...]:
         """The slices of done windows that are collected again."""
-        return self.look.again
+        return self.scan.again
 
 
 def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
@@ -48,6 +48,6 @@ def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
 def bind_source(
     work: RunContext, table: Table, group: Group, bound: BoundInputs, spark: Callable[[], SparkSession]
 ) -> BoundInputs:
-    """Add to `bound` the ranges of a log that each label owns, and the done windows to collect again (LOOKBACK)."""
+    """Return `bound` with the log ranges that each label owns, and the done windows to collect again (LOOKBACK)."""
     owned = ranges_of(work, table, group)
-    return replace(bound, look=scan_past_windows(work, table, group, spark), owned=owned)
+    return replace(bound, scan=scan_past_windows(work, table, group, spark), owned=owned)

@@ -1,7 +1,7 @@
-"""Chooses the rows of a sealed label that its rules check, and measures them again if the write could not.
+"""Selects the rows of a sealed label that its rules check, and measures them again if the write could not.
 
-A MERGE delivery also has rows that are not those of its label: rows to delete at the destination, and rows of older
-labels that become visible again. Their rules applied when they were delivered.
+A MERGE delivery also contains rows of other kinds: rows to delete at the destination, and rows of older labels that
+become visible again. Their rules were checked when they were first delivered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNT = "_waterclock_count"
 def measures_to_write(
     table: Table, schema: StructType, *, at_rest: bool, absent: Mapping[str, str]
 ) -> Sequence[tuple[str, Column]]:
-    """Return the aggregates for the pass that writes a label: of its rules, its measures, and its unchecked rows."""
+    """Return the aggregates to compute while a label is written: for its rules, measures and unchecked rows."""
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     found = [*row_measures(table, at_rest=at_rest, absent=absent), *measure_columns(table, schema, absent)]
@@ -43,10 +43,10 @@ def measures_to_write(
 def measure_again(
     spark: SparkSession, table: Table, folder: str, manifest: Manifest, measures: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the measures of the rows of a sealed label that its rules check.
+    """Return the measures of those rows of a sealed label that its rules check.
 
-    They are `measures`, those of the write, unless these include unchecked rows, or the rows of a task that ran twice.
-    Then it costs one scan of the label.
+    `measures` were computed while the label was written, and are returned unchanged if they are exact. They are not if
+    the label has unchecked rows, or if a task ran twice. Then one scan of the label computes them again.
     """
     if manifest.digest is not None and not measures.get(UNCHECKED):
         return measures

@@ -67,7 +67,7 @@ def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
         | _list_linked_inputs(attempt, bound),
         run=work.run,
         restates=_restatement_reason(attempt, bound),
-        seen=bound.look.scanned_claims,
+        seen=bound.scan.scanned_claims,
         held={} if held is None else {held.manifest.label: held.manifest.claim},
         owned=owned_by_labels(bound.owned),
         closed={each.label: each.closing.tick for each in group.batches if each.closing and each.closing.tick},

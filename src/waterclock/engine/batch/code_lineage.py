@@ -28,9 +28,10 @@ _UNREADABLE = "its plan"
 
 
 def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
-    """Alias a transform's inputs in its plan. Return them, and by alias a function from its columns to the table's.
+    """Alias a transform's inputs in its plan.
 
-    Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
+    Return the inputs, and for each alias a function from its columns to the table's. Rows of SHARED views, which were
+    computed before, get no alias: the lineage of columns made from them is unknown.
     """
     columns: dict[str, Sequence[str]] = {}
     if any(isinstance(read, Flat) for read in frames):
@@ -63,13 +64,13 @@ def record_lineage(
         if not work.code_lineages.is_shown(table, _NO_PLAN):
             work.code_lineages.add(table, _NO_PLAN, unknown_lineage(["*"], tables, [_NO_PLAN]))
         return
-    looks = work.code_lineages.analyse(table.function)
+    findings = work.code_lineages.analyse(table.function)
     inputs = tuple((str(read), tuple(frame.columns)) for read, frame in frames.items())
-    if not looks.may_part and work.code_lineages.is_shown(table, inputs):
+    if not findings.may_branch and work.code_lineages.is_shown(table, inputs):
         return
     found = _trace_lineage(rows, rows.columns, sources, tables)
-    if looks.brings:
-        found |= unknown_lineage(found.columns, tables, looks.brings)
+    if findings.collecting_calls:
+        found |= unknown_lineage(found.columns, tables, findings.collecting_calls)
     columns = {name: made for name, made in found.columns.items() if name.lower() != TIMELABEL}
     work.code_lineages.add(table, inputs, CodeLineage(columns, found.uses))
 

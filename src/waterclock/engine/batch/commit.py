@@ -138,11 +138,11 @@ def claim_takeover_error(table: Table, claim: Claim) -> WaterclockError:
 def call_without_damaged_slices(
     work: RunContext, table: Table, labels: Collection[datetime], do: Callable[[tuple[LogStep, ...], bool], Result]
 ) -> Result:
-    """Call `do` on the current slices of a MERGE or TEMPORAL table, without damaged ones that will be made again.
+    """Call `do` with the current slices of a MERGE or TEMPORAL table, except damaged slices that will be made again.
 
-    A damaged slice is left out if its label is one of `labels`, which are replaced, or is requested to be made again:
-    until then the table has no rows of it. `do` also gets whether a slice of `labels` was left out. Any other
-    damaged slice stops the batch. Cost: see `call_without_damage`.
+    A damaged slice is left out if its label is one of `labels`, which are replaced, or is requested to be made again.
+    The table has no rows of such a label until it is made. `do` also gets whether a slice of `labels` was left out.
+    Any other damaged slice stops the batch. Cost: see `call_without_damage`.
     """
 
     def call(lost: Mapping[str, datetime]) -> Result:
@@ -156,10 +156,11 @@ def call_without_damaged_slices(
 def call_without_damage(
     work: RunContext, table: Table, labels: Collection[datetime], do: Callable[[Mapping[str, datetime]], Result]
 ) -> Result:
-    """Call `do` with the damaged slices that are to be left out, as paths with their labels; at first with none.
+    """Call `do` with the damaged slices to leave out, as paths with their labels. The first call gets none.
 
-    They are those of `call_without_damaged_slices`. Damage is found when slices are read, so `do` is called again for
-    each of them, and if the slice is no longer current because another claim has just made its label again.
+    Only slices that `call_without_damaged_slices` may leave out are passed. Damage is found when slices are read, so
+    `do` is called again for each damaged slice that is found. It is also called again if the slice is no longer
+    current, because another claim has just made its label again.
     """
     lost: dict[str, datetime] = {}
     seen: set[str] = set()
@@ -193,7 +194,11 @@ def _fold(
     manifests: Sequence[Manifest],
     at: datetime | None,
 ) -> None:
-    """Commit slices to a MERGE or TEMPORAL table: new labels onto its newest state, others among the older slices."""
+    """Commit slices to a MERGE or TEMPORAL table.
+
+    A slice of a new label is applied to the newest state. A slice of an older label takes its place among the older
+    slices.
+    """
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge

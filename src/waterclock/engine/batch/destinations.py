@@ -20,9 +20,10 @@ def unit_of(work: RunContext, table: Table) -> Unit:
 
 
 def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | None:
-    """Return the newest delivered slice, so that only changes since then are sent. None if all rows must be delivered.
+    """Return the newest delivered slice, so that only changes since then are sent.
 
-    That is so at first, for `recompute`, and if the destination lost its newest delivery.
+    Return None if all rows must be delivered: for the first delivery, for `recompute`, and if the destination lost its
+    newest delivery.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
@@ -30,12 +31,11 @@ def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | 
     return newest if _describe_loss(work, table, newest) is None else None
 
 
-def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
+def require_last_delivery(work: RunContext, table: Table, group: Group) -> None:
     """Raise E824 if the destination lost its newest delivery, and labels are delivered one by one.
 
-    A recompute delivers all labels again, so that it raises nothing. If each delivery contains the whole table, the
-    loss is only reported. Cost: one query of the destination, whatever its size; two if an older label was delivered
-    last.
+    A recompute delivers all labels again, so it raises no error. If each delivery contains the whole table, the loss
+    is only reported. Cost: one query of the destination, whatever its size; two if an older label was delivered last.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or not work.project.publish or group.verb == RECOMPUTE:

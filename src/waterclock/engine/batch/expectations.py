@@ -63,9 +63,10 @@ def row_measures(
 ) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that count broken rules and evaluate batch rules, for the pass that writes the rows.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule that is NULL for a row is broken. `at_rest`: they
-    are for one scan of the sealed rows of all labels. They then include all batch rules without group measures, such as
-    k_anonymity(). `absent` are the columns that the rows do not have (see `absent_columns_of`).
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule that is NULL for a row is broken. With
+    `at_rest`, the aggregates are for one scan of the sealed rows of all labels. They then include all batch rules
+    without group measures, such as k_anonymity(). `absent` are the columns that the rows do not have (see
+    `absent_columns_of`).
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -176,7 +177,7 @@ def batch_hold_error(table: Table, where: str, verdict: RuleVerdict, labels: Ite
 
 
 def not_null_columns(table: Table) -> list[str]:
-    """Return the columns that must not be NULL in any row: those declared so, and the keys of a MERGE publish.
+    """Return the columns that must not be NULL in any row: columns declared NOT NULL, and the keys of a MERGE publish.
 
     A destination compares keys by =, which is never true for NULL: such a row would be lost, or duplicated.
     """
@@ -259,7 +260,10 @@ def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SealedLabel:
-    """The `count` rows of one sealed label that its rules check. Evaluates aggregates of a broken rule on them."""
+    """Evaluates the aggregates of broken rules on the checked rows of one sealed label.
+
+    `count` is the number of these rows.
+    """
 
     rows: Callable[[], DataFrame]
     count: int

@@ -67,7 +67,7 @@ def _column_expression(column: Column) -> str:
     """Return the expression that computes a column, or an empty text."""
     if column.made_as is not None:
         return column.made_as.expression
-    return (column.ends.made_as if column.ends is not None else None) or ""
+    return (column.ending.made_as if column.ending is not None else None) or ""
 
 
 def _all_queries(table: Table) -> Iterator[Query]:

@@ -34,8 +34,8 @@ def build_stand_in_rows(
 ) -> tuple[DataFrame, Notes]:
     """Return substitute rows for the group's labels, and notes on how many rows were lost.
 
-    There are none, except for snapshots and states of REPLACE tables: there, no rows would mean that every row was
-    deleted. They get the rows of the next undamaged slice, or of the previous one if none is later.
+    Most tables get no substitute rows. Snapshots and states of REPLACE tables do, since an empty one would mean that
+    every row was deleted. They get the rows of the next undamaged slice, or of the previous one if none is later.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}
@@ -50,10 +50,10 @@ def build_stand_in_rows(
 
 
 def _items_of(work: RunContext, table: Table, piece: Slice | None) -> dict[str, Any]:
-    """Return the notes of the files that a slice was made from.
+    """Return the notes about the files that a slice was made from.
 
-    `recompute` reads those that arrived in its window from the archive. `recollect` reads those that had its rows, even
-    if they came later than DELAY and LOOKBACK.
+    `recompute` reads the files that arrived in the slice's window from the archive. `recollect` reads the files that
+    contained its rows, even if they arrived later than DELAY and LOOKBACK allow.
     """
     if piece is None or table.source is None or table.is_snapshot:
         return {}
@@ -62,9 +62,9 @@ def _items_of(work: RunContext, table: Table, piece: Slice | None) -> dict[str, 
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
-    """Map those of `labels` that are done to their damaged slices. Cost: a scan of their rows.
+    """Map the done labels among `labels` to their damaged slices. Cost: a scan of their rows.
 
-    Raises E413 if one of them is not damaged.
+    Raises E413 if the slice of a done label is not damaged.
     """
     found = {}
     for label in labels:

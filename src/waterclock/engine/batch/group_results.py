@@ -37,7 +37,7 @@ def group_results(
             measures={
                 **set_aside,
                 **_filter_counts(attempt, sealed, manifest),
-                **sealed.asked.of(manifest.label).measures(),
+                **sealed.input_findings.for_label(manifest.label).measures(),
                 **notes.parents_missing(manifest, sealed.written.filter_counts.get(manifest.label)),
                 **audited.measures.get(manifest.label, {}),
                 WARNINGS: list(audited.verdicts[manifest.label].warnings),

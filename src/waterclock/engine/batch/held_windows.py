@@ -1,4 +1,4 @@
-"""Takes past windows that a rule holds out of a batch whose LOOKBACK read them again, so that each is held by itself.
+"""Removes past windows that a rule holds from the batch whose LOOKBACK read them, so that each is held separately.
 
 Such a window keeps its earlier slice, and is collected again by a batch of its own, which the same rule holds. The
 request for it is recorded before the commit: after it, a scan for changed windows would skip them.
@@ -49,7 +49,10 @@ def leave_out_held_windows(
 
 
 def _is_held_already(attempt: GroupAttempt, manifest: Manifest, claim: int | None) -> bool:
-    """Return whether a window is already held with the same rows. `claim` sealed its held slice; None: not held."""
+    """Return whether a window is already held with the same rows.
+
+    `claim` is the claim that sealed the held slice of the window, or None if the window is not held.
+    """
     if claim is None or manifest.digest is None:
         return False
     try:

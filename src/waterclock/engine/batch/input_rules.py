@@ -14,7 +14,7 @@ from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, expand_aggregates
 from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refused_batch_error
 from waterclock.engine.batch.multi_window_query import WINDOW, read_for_all_windows, read_same_rows, split_labels
-from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
+from waterclock.engine.batch.row_filters import OUTCOMES, find_actions, measures_of, row_filter_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
@@ -45,7 +45,7 @@ class InputFindings:
     counts: Mapping[str, InputCounts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
 
-    def of(self, action: Action) -> tuple[str, ...]:
+    def with_action(self, action: Action) -> tuple[str, ...]:
         """Return the texts of the findings with this action."""
         return tuple(text for action_of_text, text in self.findings if action_of_text is action)
 
@@ -63,16 +63,16 @@ class InputRuleResult:
     """The results of input rules by label, and the quarantined input rows (None if no rule can quarantine rows)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
-    aside: QuarantinedInputs | None = None
+    quarantined: QuarantinedInputs | None = None
 
-    def of(self, label: datetime) -> InputFindings:
+    def for_label(self, label: datetime) -> InputFindings:
         """Return the result for one batch."""
         return self.by_label.get(label, InputFindings())
 
     def clear(self, folder: str) -> None:
         """Delete the scratch folder with quarantined input rows, after their batches were sealed or failed."""
-        if self.aside is not None:
-            self.aside.clear(folder)
+        if self.quarantined is not None:
+            self.quarantined.clear(folder)
 
 
 def input_filters_of(table: Table) -> dict[str, InputFilter]:
@@ -81,7 +81,7 @@ def input_filters_of(table: Table) -> dict[str, InputFilter]:
     bit = 0 if own is None else len(own.row_rules)
     found = {}
     for name, rules in input_rules_of(table).items():
-        row_rules = tuple(RowRule(check.name, check.text, FATES[check.row_action]) for check in input_checks(rules))
+        row_rules = tuple(RowRule(check.name, check.text, OUTCOMES[check.row_action]) for check in input_checks(rules))
         found[name] = InputFilter(name, RowFilter(row_rules), bit)
         bit += len(row_rules)
     return found
@@ -146,13 +146,15 @@ def evaluate_input_rules(
     )
     where = {label: f"{table.name}@{label_of(label)}" for label in pins}
     for label in pins:
-        if failed := found.of(label).of(Action.FAIL):
+        if failed := found.for_label(label).with_action(Action.FAIL):
             found.clear(work.folder(table))
             raise refused_batch_error(table, where[label], RuleVerdict(refusals=failed))
-    held = [label for label in pins if found.of(label).of(Action.HOLD)]
+    held = [label for label in pins if found.for_label(label).with_action(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
-        raise batch_hold_error(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+        raise batch_hold_error(
+            table, where[held[0]], RuleVerdict(holds=found.for_label(held[0]).with_action(Action.HOLD)), held
+        )
     return found
 
 
@@ -180,7 +182,9 @@ def _count_inputs(
     found = {}
     for label in labels:
         gone = count_broken_rules(of_input.row_filter, masks[label], 0)
-        filter_counts = count_broken_rules(of_input.row_filter, masks[label], totals[label] - gone.aside - gone.dropped)
+        filter_counts = count_broken_rules(
+            of_input.row_filter, masks[label], totals[label] - gone.quarantined - gone.dropped
+        )
         found[label] = InputCounts(filter_counts, answers[label].answers if answers else {})
     return found
 

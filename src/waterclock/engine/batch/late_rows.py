@@ -65,7 +65,7 @@ def reopen_windows(
     """Reopen the closed windows for which the slices of `batches` have rows within MAX LATENESS.
 
     This happens before late rows are separated, because rows of a reopened window no longer count as late. Cost: one
-    Spark query for each slice that has rows, if any window can be reopened, and some short ledger queries.
+    Spark query for each slice that has rows, if any window can be reopened; and some short ledger queries.
     """
     late_rows = table.late_rows
     if late_rows is None or late_rows.within is None:

@@ -10,7 +10,7 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.claim import bind_inputs, take_claim
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
-from waterclock.engine.batch.destinations import refuse_lost_delivery
+from waterclock.engine.batch.destinations import require_last_delivery
 from waterclock.engine.batch.expectations import batch_hold_error
 from waterclock.engine.batch.failed_attempts import close_failed
 from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
@@ -100,7 +100,7 @@ def create_if_missing(attempt: GroupAttempt, bound: BoundInputs) -> MadeSlices |
     """
     work, table = attempt.work, attempt.table
     if table.kind is Kind.PUBLISH:
-        refuse_lost_delivery(work, table, attempt.group)
+        require_last_delivery(work, table, attempt.group)
         return None
     if has_columns(attempt.folder):
         refuse_foreign(work, table)

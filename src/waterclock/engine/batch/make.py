@@ -73,37 +73,37 @@ def _make_slices(
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
         return MadeSlices([GroupPart(labels, shaped.frame)], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
-        gathered = _gather_rows(work, spark, table, group, bound, now)
-        rows = add_origins(table, gathered.collected.frame)
-        gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
+        result = _collect_rows(work, spark, table, group, bound, now)
+        rows = add_origins(table, result.collected.frame)
+        result = replace(result, collected=replace(result.collected, frame=rows))
         try:
-            columns_of_source = find_source_changes(work, table, gathered.collected, labels)
-            fits = fit_columns(table, gathered.collected, known)
+            columns_of_source = find_source_changes(work, table, result.collected, labels)
+            fits = fit_columns(table, result.collected, known)
             frame, again = leave_out_early_windows(work, table, fits.frame, labels, bound.again)
             all_labels = tuple(sorted({*labels, *(piece.label for piece in again)}))
             frame, columns = add_retiring_columns(work, table, (frame, fits.columns), all_labels, known, now)
             shaped = conform(
                 frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table),
-                values=gathered.collected.values,
+                values=result.collected.values,
             )  # fmt: skip
         except BaseException:
-            gathered.collected.close()
+            result.collected.close()
             raise
         notes = Notes(
-            add_columns_to_notes(bound.look.merge_notes(gathered.source), columns_of_source.new),
-            gathered.collected.set_aside,
-            left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
-            after=gathered.after,
-            close=gathered.collected.close,
-            before_commit=gathered.collected.before_commit,
+            add_columns_to_notes(bound.scan.merge_notes(result.source), columns_of_source.new),
+            result.collected.set_aside,
+            left_out=(*shaped.left_out, *result.collected.left_out, *fits.left_out),
+            after=result.after,
+            close=result.collected.close,
+            before_commit=result.collected.before_commit,
             holds=columns_of_source.holds,
         )
         absent = absent_columns_of(table, work.folder(table), shaped.schema)
         through = written_filter_of(table, shaped, absent)
-        part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through, absent)
-        if gathered.aside is not None:
-            part = _add_quarantined(table, part, shaped, gathered)
-        values = gathered.collected.values
+        part = GroupPart(all_labels, shaped.frame, result.collected.is_empty, through, absent)
+        if result.quarantined is not None:
+            part = _add_quarantined(table, part, shaped, result)
+        values = result.collected.values
         part = add_stored_rows(work, spark, table, group, again, part, (shaped, columns, values))
         return MadeSlices([part], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
@@ -121,7 +121,7 @@ def _make_slices(
     return MadeSlices([part], resolve_stored_columns(table, shaped.schema), notes)
 
 
-def _gather_rows(
+def _collect_rows(
     work: RunContext, spark: SparkSession, table: Table, group: Group, bound: BoundInputs, now: datetime
 ) -> CollectResult:
     if bound.linked:
@@ -131,14 +131,14 @@ def _gather_rows(
     return read_source_windows(work, spark, table, group, bound.again, now, bound.owned)
 
 
-def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, gathered: CollectResult) -> GroupPart:
-    """Add the quarantined rows of `gathered` to those of `part`, so that the current row filter checks all of them."""
+def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, result: CollectResult) -> GroupPart:
+    """Add the quarantined rows of `result` to those of `part`, so that the current row filter checks all of them."""
     loose, declared = mismatch_columns_of(table), table.columns
-    if gathered.aside is None:
+    if result.quarantined is None:
         return part
     conformed = conform(
-        add_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
-        values=gathered.collected.values,
+        add_origins(table, result.quarantined), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
+        values=result.collected.values,
     )  # fmt: skip
     frame, through = union_shapes(part.through, [kept, conformed])
-    return replace(part, frame=frame, through=through, of_nothing=False)
+    return replace(part, frame=frame, through=through, may_be_empty=False)

@@ -187,7 +187,7 @@ def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> Me
 
 @dataclass(slots=True)
 class LabelMeasurement:
-    """Measures the labels of a group, oldest first, and compares each with earlier labels."""
+    """Evaluates the measures of the labels of a group, oldest first, and compares each with earlier labels."""
 
     work: RunContext
     table: Table
@@ -200,7 +200,7 @@ class LabelMeasurement:
         """Whether the table declares measures, a profile, or rules that compare batches."""
         return bool(self.table.measures or self.table.is_profiled or list_comparison_rules(self.table))
 
-    def of(
+    def evaluate(
         self, spark: SparkSession, manifest: Manifest, found: Mapping[str, Any]
     ) -> tuple[list[tuple[Action, str]], dict[str, Any]]:
         """Return the findings on a sealed label, and the measures to record in the ledger. `found` are its measures.

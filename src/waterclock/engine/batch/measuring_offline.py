@@ -48,17 +48,17 @@ _SPAN = "wc_span"
 
 
 def measure_offline(
-    work: RunContext, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
+    work: RunContext, table: Table, last_run: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
 ) -> None:
     """Measure the labels of a table whose current slice, in `current`, was not measured yet.
 
-    Success and failure are reported; a failure raises nothing. `look` is the previous round. Cost: a job for some
+    Success and failure are reported; a failure raises nothing. `last_run` is the previous round. Cost: a job for some
     hundred files, and a small one if labels are merged.
     """
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
     labels = to_measure(table, claims, kept.list_measured_labels(table.name), _MOST_LABELS)
-    if not kept.reserve_measurement(table.name, seen=None if look is None else look.looked_at, lease=_LEASE):
+    if not kept.reserve_measurement(table.name, seen=None if last_run is None else last_run.looked_at, lease=_LEASE):
         return
     begun, error, spans = time.perf_counter(), None, list[SpanMeasures]()
     try:

@@ -1,9 +1,9 @@
 """Makes the rows of many windows by one Spark query.
 
-The user's query is unchanged, except that it follows a LATERAL and reads the rows of one window. Spark turns it into
-one query over the rows of all windows, which groups, ranks, joins and deduplicates within each window. Spark refuses
-queries that it cannot turn, before any job: a window's rows on the left of an outer join, queries within expressions,
-or a window's own time inside an aggregate.
+The user's query is unchanged, except that it follows a LATERAL and reads the rows of one window. Spark converts it
+into one query over the rows of all windows, which groups, ranks, joins and deduplicates within each window. Spark
+rejects queries that it cannot convert, before any job: a window's rows on the left of an outer join, queries within
+expressions, or a window's own time inside an aggregate.
 """
 
 from __future__ import annotations

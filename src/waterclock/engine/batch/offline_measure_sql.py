@@ -30,7 +30,7 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 class OfflineState:
     """One aggregate of a measure, with the SQL of its partial aggregates.
 
-    `call` is the aggregate, `type` the type of its result, `of` that of its argument.
+    `call` is the aggregate, `type` the type of its result, `of` the type of its argument.
     """
 
     call: AggregateCall
@@ -135,7 +135,10 @@ class OfflineMeasure:
         return self.parts.render(lambda at: f"({self.states[at].own})")
 
     def merged_sql(self, names: Sequence[str]) -> str:
-        """Return the SQL of the value of all labels together. `names` are the columns that store `columns`."""
+        """Return the SQL of the value of all labels together.
+
+        `names` are the stored columns with the results of `columns`.
+        """
         if self.parts is None:
             raise AssertionError(f"{self.name} cannot be merged")
         texts, at = [], 0
@@ -164,7 +167,10 @@ def aggregate_columns(counts: Sequence[OfflineMeasure]) -> list[Column]:
 
 
 def merged_columns(counts: Mapping[int, OfflineMeasure]) -> list[Column]:
-    """Return the columns to aggregate from the partial aggregates of several labels. `counts` are by number."""
+    """Return the columns to aggregate from the partial aggregates of several labels.
+
+    `counts` maps the position of each measure in `aggregate_columns` to the measure.
+    """
     found: list[Column] = []
     for at, count in counts.items():
         found += _value_columns(

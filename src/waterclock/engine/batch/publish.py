@@ -89,7 +89,7 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
             code=table.fingerprint,
             name=table.name,
             source={"linked": piece.slice_path},
-            with_aside=False,
+            with_quarantine=False,
         )
         for batch, piece in zip(group.batches, found, strict=True)
     )
@@ -144,7 +144,7 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
 
 
 def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
-    """Kill the claim at the destination, so that it delivers nothing later. Return True if it was delivered before."""
+    """Kill the claim at the destination, so that it can no longer deliver. Return True if it had delivered before."""
     if not work.project.publish:
         return False
     unit = unit_of(work, table)

@@ -140,7 +140,7 @@ def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
 
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = False) -> DataFrame:
-    """Return for each key the row of its newest label; with `keep_ties` all its rows of that label.
+    """Return for each key the row of its newest label, or all its rows of that label with `keep_ties`.
 
     Cost: a shuffle, with `keep_ties` also a sort.
     """

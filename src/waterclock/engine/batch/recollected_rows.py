@@ -1,8 +1,8 @@
-"""Keeps the rows that a MERGE or TEMPORAL table has of a window when the window is collected again.
+"""Keeps the stored rows of a window when a MERGE or TEMPORAL table collects the window again.
 
 A source that updates its rows in place shows a row only in the window of its newest change. An older row that is no
-longer there may still have existed. So a window that is read again keeps the rows of its slice, and adds the late ones.
-If key, order and time are equal, the current row of the source replaces the stored one.
+longer there may still have existed. So a window that is read again keeps the rows of its slice, and adds the late
+ones. If key, order and time are equal, the current row of the source replaces the stored one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def add_stored_rows(
     shapes = [_mark_new(it, is_new=True) for it in read] + [_mark_new(it, is_new=False) for it in kept]
     frame, through = union_shapes(part.through, shapes)
     changing = tuple(label for label in part.labels if label not in other or label in asked)
-    return replace(part, labels=changing, frame=_remove_replaced_rows(table, frame), through=through, of_nothing=False)
+    return replace(
+        part, labels=changing, frame=_remove_replaced_rows(table, frame), through=through, may_be_empty=False
+    )
 
 
 def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:

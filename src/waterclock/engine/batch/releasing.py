@@ -1,4 +1,7 @@
-"""Releases a held batch with the rows that were sealed: nothing is made again, and the audit trail records by whom."""
+"""Releases a held batch with the rows that were sealed.
+
+Nothing is computed again, and the audit trail records who released it.
+"""
 
 from __future__ import annotations
 

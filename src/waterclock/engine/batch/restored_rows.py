@@ -38,7 +38,7 @@ def can_restore_rows(work: RunContext, table: Table, batch: Batch) -> bool:
 def has_keys_across_labels(table: Table) -> bool:
     """Return whether a publish merges label by label and `timelabel` is no key.
 
-    Then a row can replace a row of another label.
+    In that case a row can replace a row of another label.
     """
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
     return is_keyed and TIMELABEL not in {key.lower() for key in table.keys}

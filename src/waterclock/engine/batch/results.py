@@ -48,7 +48,10 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def parents_missing(self, manifest: Manifest, filter_counts: FilterCounts | None) -> Mapping[str, Any]:
-        """Return a measure: the number of FLAT rows without a parent, by reference. No warning: rows may have none."""
+        """Return a measure: the number of FLAT rows without a parent, by reference.
+
+        No warning is given, because rows may lawfully have no parent.
+        """
         found = self.without_parent(manifest.label, manifest.rows if filter_counts is None else filter_counts.rows)
         return {"without parent": dict(found)} if found else {}
 
@@ -57,13 +60,13 @@ class Notes:
 class GroupPart:
     """The rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
 
-    `of_nothing`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
+    `may_be_empty`: all inputs were empty, so there may be no rows. `through`: the row filter to apply to the rows.
     `absent`: the columns of a MERGE or TEMPORAL table that the rows do not have (see `absent_columns_of`).
     """
 
     labels: tuple[datetime, ...]
     frame: DataFrame
-    of_nothing: bool = False
+    may_be_empty: bool = False
     through: RowFilterSettings | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def leave_out_early_windows(
     work: RunContext, table: Table, frame: DataFrame, labels: Sequence[datetime], again: Sequence[Slice]
 ) -> tuple[DataFrame, tuple[Slice, ...]]:
-    """Leave out past windows of a LOOKBACK that contain a column which has retired since and that the rows do not have.
+    """Leave out past windows of a LOOKBACK whose slices have a retired column that the new rows do not have.
 
     Such a window keeps its slice, and is reported. Return the remaining rows and past windows. `labels` are the group's
     own. Rows are filtered only if a window is left out.
@@ -40,10 +40,10 @@ def leave_out_early_windows(
     ends = {name: at for name, at in _list_ended_columns(work, table, max(labels)).items() if name not in there}
     for column in table.columns.named:
         name = column.name.lower()
-        if column.ends is not None and column.ends.made_as is not None:
+        if column.ending is not None and column.ending.made_as is not None:
             ends.pop(name, None)
-        elif column.ends is not None and name not in there:
-            ends[name] = column.ends.at(table.cadence.zone)
+        elif column.ending is not None and name not in there:
+            ends[name] = column.ending.at(table.cadence.zone)
     gone = {name: at for name, at in ends.items() if at <= min(labels)}
     early = [label_of(piece.label) for piece in again if any(piece.label < at for at in gone.values())]
     if not early:
@@ -72,7 +72,7 @@ def add_retiring_columns(
     """
     frame, columns = rows
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
-    ending = [column for column in table.columns.named if column.ends is not None]
+    ending = [column for column in table.columns.named if column.ending is not None]
     for column in ending:
         if refused := past_retirement_error(table, column, work.schemas_of(table.name), now):
             raise refused
@@ -101,7 +101,7 @@ def _value_sql(
     work: RunContext, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
 ) -> str:
     """Write the SQL for the value of a retiring column in each row."""
-    ends = column.ends
+    ends = column.ending
     if ends is None:
         raise AssertionError(f"{column.name} does not end")
     # rows that still contain the column keep its value, even if other rows of the batch do not contain it
@@ -141,8 +141,8 @@ def _list_ended_columns(work: RunContext, table: Table, newest: datetime) -> dic
 def _early_end_error(table: Table, column: Column, label: datetime) -> WaterclockError:
     return WaterclockError(
         "E773",
-        f"{table.name} is missing {column.name} before it retires: {column.ends}",
+        f"{table.name} is missing {column.name} before it retires: {column.ending}",
         where=f"{table.name}@{label_of(label)}",
         why="until that day the table keeps the column, and the rows have no value for it",
-        fix=f"declare its expression: {column.name} … AS (the_new_column) {column.ends}",
+        fix=f"declare its expression: {column.name} … AS (the_new_column) {column.ending}",
     )

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import QUARANTINED
 from waterclock.dpl.query.absent_columns import without_absent_columns
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.checks import Check, Requirement, checks_of, key_actions, key_stays, loose_types, marks_rows
+from waterclock.flow.checks import Check, Requirement, checks_of, key_actions, key_options_of, loose_types, marks_rows
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Action
 from waterclock.flow.rule_actions import find_outcome
 from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
 from waterclock.storage.slices.row_filter import (
-    DROPPED,
-    SET_ASIDE,
-    STAYS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_QUARANTINED,
     UNREAD,
     FilterCounts,
     RowFilter,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.column_casts import ConformedRows
 
 _NONE: Mapping[str, str] = {}
-FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
+OUTCOMES = {Action.QUARANTINE: ROW_QUARANTINED, Action.DROP: ROW_DROPPED, None: ROW_KEPT}
 
 
 def row_filter_of(table: Table, absent: Mapping[str, str] = _NONE) -> RowFilter | None:
@@ -47,9 +47,11 @@ def row_filter_of(table: Table, absent: Mapping[str, str] = _NONE) -> RowFilter 
         return None
     checks = checks_of(table)
     by_key = next((check for check in checks if check.demand is Requirement.KEY), None)
-    stays = key_stays(table)
+    key_options = key_options_of(table)
     # DESC: the last row in the declared order stays; one with NULL in it stays only if all have NULL
-    order = tuple(f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in stays.order)
+    order = tuple(
+        f"{quote_name(it.column)} {'ASC' if it.is_descending else 'DESC'} NULLS LAST" for it in key_options.order
+    )
     row_rules = tuple(_row_rule(table, check, absent) for check in checks)
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
@@ -138,7 +140,7 @@ def measures_of(filter_counts: FilterCounts) -> dict[str, object]:
     """Return the measures to record with a batch: rows read and removed, and rows that broke each rule."""
     return {
         "in": filter_counts.rows,
-        QUARANTINED: filter_counts.aside,
+        QUARANTINED: filter_counts.quarantined,
         "dropped": filter_counts.dropped,
         "broken": {name: count for name, count in filter_counts.broken.items() if count},
         "first": {name: count for name, count in filter_counts.first.items() if count},
@@ -154,7 +156,7 @@ def _action_suffix(check: Check, action: Action) -> str:
 
 def _row_rule(table: Table, check: Check, absent: Mapping[str, str]) -> RowRule:
     is_alone = check.demand is Requirement.PARSED and check.row_action is not None
-    return RowRule(check.name, _condition_sql(table, check, absent), FATES[check.row_action], is_alone)
+    return RowRule(check.name, _condition_sql(table, check, absent), OUTCOMES[check.row_action], is_alone)
 
 
 def _condition_sql(table: Table, check: Check, absent: Mapping[str, str]) -> str:

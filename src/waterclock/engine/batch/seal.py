@@ -30,7 +30,7 @@ class SealedGroup:
 
     written: WrittenSlices
     notes: Notes
-    asked: InputRuleResult = field(default_factory=InputRuleResult)
+    input_findings: InputRuleResult = field(default_factory=InputRuleResult)
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
@@ -50,27 +50,29 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
             linked = linked_slices(work, table, group, bound.pins, claim)
         if linked is not None:
             return _group_of_links(linked)
-    asked = InputRuleResult()
+    input_findings = InputRuleResult()
     if table.input_rules and group.verb != GIVE_UP:
         with attempt.step("input_rules"):
             pins = {batch.label: bound.pins[batch.label] for batch in group.batches}
-            asked = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
+            input_findings = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
     made = made or attempt.make(bound)
     with attempt.step("seal"):
         prepare_row_order(attempt, made)
-        written = _write_slices(attempt, claim, made, asked)
-        asked.clear(attempt.folder)
+        written = _write_slices(attempt, claim, made, input_findings)
+        input_findings.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.filter_counts else None)
     made.notes.before_commit()
-    return SealedGroup(WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, asked)
+    return SealedGroup(WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, input_findings)
 
 
 def _group_of_links(written: WrittenSlices) -> SealedGroup:
-    """Return a group of slices that were sealed by links, with the source notes of their manifests."""
+    """Return a group of slices that were sealed by links, with the source notes from their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 
-def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> WrittenSlices:
+def _write_slices(
+    attempt: GroupAttempt, claim: Claim, made: MadeSlices, input_findings: InputRuleResult
+) -> WrittenSlices:
     """Write and seal the slices, one part of the group after the other."""
     table = attempt.table
     manifests: list[Manifest] = []
@@ -89,9 +91,9 @@ def _write_slices(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: 
             code=table.fingerprint,
             source=made.notes.source,
             name=table.name,
-            of_nothing=part.of_nothing,
+            may_be_empty=part.may_be_empty,
             through=part.through,
-            inputs_aside=asked.aside,
+            quarantined_inputs=input_findings.quarantined,
             sort_by=table.sort_by,
         )
         manifests += written.manifests

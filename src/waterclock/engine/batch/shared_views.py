@@ -63,7 +63,7 @@ def shared_rows(
 
 
 def _needs_windows(work: RunContext, name: str, batches: Sequence[Batch]) -> bool:
-    """Return whether the table `name` has one of these windows as well, and has yet to make it."""
+    """Return whether the table `name` has one of these windows as well, and has not made its batch yet."""
     cadence = work.flow.tables[name].cadence
     alike = [batch.label for batch in batches if cadence.window_of(batch.label) == batch.window]
     if not alike:

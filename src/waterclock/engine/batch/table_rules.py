@@ -66,7 +66,7 @@ class TableRuleFindings:
         found = self.work.ledger.reads.slices(self.table.name, low, high) if len(own) > 1 else []
         return frozenset(piece.label for piece in found if piece.label in own)
 
-    def of(self, label: datetime) -> tuple[Finding, ...]:
+    def for_label(self, label: datetime) -> tuple[Finding, ...]:
         """Return a finding for each rule that does not hold because of the slice of a label."""
         if not self._rules:
             return ()

@@ -64,7 +64,7 @@ def resulting_columns(
                 continue
             column = declared.get(name.lower())
             constraint = KEY if name.lower() in keys else NOT_NULL if column and column.is_not_null else ""
-            day = column.ends and column.ends.day if column else retirement_of(before, name)
+            day = column.ending and column.ending.day if column else retirement_of(before, name)
             ends = f"{RETIRE}{day}" if day else ""
             columns[name] = text_of_type(type_of_json(field["type"])) + constraint + ends
     return columns

@@ -1,4 +1,7 @@
-"""Resolves claims of unknown outcome by a kill: a log entry that prevents their commit, unless that came first."""
+"""Resolves claims of unknown outcome: writes a log entry that prevents their commit, unless the commit came first.
+
+Writing this entry is called killing the claim.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,8 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakeoverResult:
 def _close_undeclared(work: RunContext, claim: Claim) -> bool:
     """Close a claim of a table that is no longer declared, unless it has committed data. Return whether it was closed.
 
-    As long as it is open, the slices that it reads are kept. Deliveries are left open, as their destination is not
-    known any more.
+    While a claim is open, the slices that it reads are kept. Claims of deliveries stay open, as their destination is
+    not known any more.
     """
     record = work.ledger.reads.find_table(claim.request.table)
     if record is None or record.kind == Kind.PUBLISH:

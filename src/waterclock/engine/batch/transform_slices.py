@@ -55,19 +55,19 @@ def transform_slices(
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
         pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_key_past_read(each.read)]
-        of_nothing = all(_has_no_rows(work, each) for each in pinned)
+        may_be_empty = all(_has_no_rows(work, each) for each in pinned)
         own = tuple(batch.label for batch in batches)
         marked = mark_orphans(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
         past = _read_own_past(work, spark, table, bound, batches)
         absent = absent_columns_of(table, work.folder(table), shaped.schema)
-        parts.append(GroupPart(own, marked, of_nothing, written_filter_of(table, shaped, absent, past), absent))
+        parts.append(GroupPart(own, marked, may_be_empty, written_filter_of(table, shaped, absent, past), absent))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _build_notes(batch))}
     return MadeSlices(
         parts,
         resolve_stored_columns(table, schema),
-        Notes(noted, left_out=tuple(left_out), without_parent=without_parent.of),
+        Notes(noted, left_out=tuple(left_out), without_parent=without_parent.counts_for),
     )
 
 

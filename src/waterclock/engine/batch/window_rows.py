@@ -88,7 +88,7 @@ def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 def _sql_rows(
     work: RunContext, spark: SparkSession, query: Query, of: _Window, frames: _Frames, where: str
 ) -> DataFrame:
-    """Build the rows of a query: a transform's own, or that of a view which a Python function reads."""
+    """Build the rows of a query: the query of a transform, or of a view that a Python function reads."""
     for flat in flats_of(query):
         if flat not in frames:
             frames[flat] = flat_frame(work.flow, flat, frames)

@@ -54,10 +54,10 @@ def read_source_windows(
 
     `again` are done windows that LOOKBACK reads again. `owned` maps labels to their ranges of a log (see `positions`).
     """
-    gathered = _gather_rows(work, spark, table, group, again, now, owned)
-    for note in gathered.collected.notes:
+    result = _read_by_batching(work, spark, table, group, again, now, owned)
+    for note in result.collected.notes:
         work.report_once(f"{table.name}: {note}")
-    return replace(gathered, collected=replace(gathered.collected, values=_text_parsers(work, table)))
+    return replace(result, collected=replace(result.collected, values=_text_parsers(work, table)))
 
 
 def _text_parsers(work: RunContext, table: Table) -> dict[str, str]:
@@ -76,7 +76,7 @@ def _text_parsers(work: RunContext, table: Table) -> dict[str, str]:
     }
 
 
-def _gather_rows(
+def _read_by_batching(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -36,10 +36,10 @@ def items_of(notes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 class CollectResult:
     """The rows of a source, the source notes of each label for its manifest, and an action to run after the commit.
 
-    `aside`: the quarantined rows of labels that are made again from stored rows, in their original form.
+    `quarantined`: the quarantined rows of labels that are made again from stored rows, in their original form.
     """
 
     collected: Collected
     source: Mapping[datetime, Mapping[str, Any]]
     after: Callable[[RunContext], None] = keep_source
-    aside: DataFrame | None = None
+    quarantined: DataFrame | None = None

@@ -26,8 +26,8 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
     """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
     A window that begins before the LOOKBACK is included only if it was released after the last batch before the group
-    was made: while it was held, no LOOKBACK read it. Nor are windows that RETAIN or `drop` removed: a late row
-    would restore all their rows.
+    was made: while it was held, no LOOKBACK read it. Windows that RETAIN or `drop` removed are never included: a late
+    row would restore all their rows.
     """
     if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
         return ()
@@ -65,18 +65,19 @@ def find_next_lookback(ledger: Ledger, table: Table, start: datetime, claim: int
 
 
 def slack_of(table: Table, end: datetime) -> timedelta:
-    """Return how long after a window's end its rows may arrive: the DELAY plus the LOOKBACK of the table."""
+    """Return the time after a window's end in which its rows may arrive: the DELAY plus the LOOKBACK of the table."""
     lookback = None if table.source is None else table.source.lookback
     late = end - lookback.subtract_from(end, table.cadence.zone) if lookback else timedelta(0)
     return table.cadence.delay + late
 
 
 def find_arrival_slack(ledger: Ledger, table: Table, group: Group, again: Sequence[Slice]) -> timedelta:
-    """Return how long after the group's end its rows may arrive, such that windows made before lose no rows.
+    """Return the time after the group's end in which arriving items are read, so that no window made before loses rows.
 
-    Batches that are made together read the items of all their windows. A window that is later collected without them is
-    read as far as the batches that may have read it: its own, and those within whose LOOKBACK it is.
-    Cost: nothing if no window was made before; one query if no newer label was; else the source notes of these batches.
+    Batches that are made together read the items of all their windows. If one of these windows is later collected
+    separately, the read must extend as far as any batch may have read items for it: its own batch, and each batch whose
+    LOOKBACK contains it. Cost: nothing if no window was made before; one query if no newer label was made; else a read
+    of the source notes of these batches.
     """
     end = group.batches[-1].window.end
     slack = slack_of(table, end)

@@ -28,9 +28,9 @@ def add_origins(table: Table, frame: DataFrame) -> DataFrame:
     there = {name.lower(): name for name in frame.columns}
     values: dict[str, str] = {}
     for column in table.columns.named:
-        if column.tells is None:
+        if column.metadata_field is None:
             continue
-        in_rows, type_name = _ORIGIN_COLUMNS[column.tells]
+        in_rows, type_name = _ORIGIN_COLUMNS[column.metadata_field]
         if in_rows in frame.columns:
             kept = f", {quote_name(there[column.name.lower()])}" if column.name.lower() in there else ""
             values[column.name] = f"coalesce({quote_name(in_rows)}{kept})"

@@ -4,8 +4,8 @@ Ranges are recorded with the claim. A label keeps its range even if its claim fa
 The next range goes to the oldest label of a group that is after all labels with a range or with rows. All other labels
 are empty, so ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
 boundary, all messages that had arrived by then are in earlier labels. An earlier window, such as one of a START that
-was moved back, is empty. The exception is a range between those of two labels that no label owns: that of a failed or
-held label that a rebuilt ledger does not know. The oldest label between the two gets it.
+was moved back, is empty. There is one exception: a range between the ranges of two labels may have no owner, because a
+rebuilt ledger does not know a failed or held label. The oldest label between the two gets this range.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ def _find_unowned_gaps(
 
 
 def _cut_before(item: Item, after: Mapping[str, Any]) -> Item | None:
-    """Return a range that ends where the range `after` begins. None if nothing is between, or it is of another log."""
+    """Return a range that ends where the range `after` begins.
+
+    Return None if there is nothing between them, or if the ranges are of different logs.
+    """
     following = Positions.of_dict(after["positions"])
     if item.positions is None or item.positions.of != following.of:
         return None

@@ -63,20 +63,20 @@ def reread_labels(
             else None
         )
         if aside is not None and UNREAD in aside.columns and not keeps_unread(table.columns):
-            _refuse_lines(table, aside)
+            _require_no_unreadable_lines(table, aside)
     again = {
         # the scan position and the new columns remain notes of the slice that found them
         label: {name: of for name, of in source.items() if name not in {LOOKED, CHANGED, SCHEMA}}
         | {RECOMPUTED: pieces[label].slice_path}
         for label, source in sources.items()
     }
-    return CollectResult(collected, again, aside=aside)
+    return CollectResult(collected, again, quarantined=aside)
 
 
-def _refuse_lines(table: Table, aside: DataFrame) -> None:
-    """Raise E806 for quarantined unreadable lines: no rule accepts them, and they have no column values.
+def _require_no_unreadable_lines(table: Table, aside: DataFrame) -> None:
+    """Raise E806 if unreadable lines are quarantined: no rule accepts them any more, and they have no column values.
 
-    Cost: a job over the quarantined rows, if parsed() was declared and is no more.
+    Cost: a job over the quarantined rows, if parsed() is no longer declared.
     """
     line = aside.where(f"{UNREAD} IS NOT NULL").selectExpr(TIMELABEL, f"left({UNREAD}, {_MOST_OF_A_LINE})").first()
     if line is not None:

@@ -55,7 +55,7 @@ class SourceClocks:
         return tuple(self._held.values())
 
     def complete(self, group: Group) -> Group:
-        """Return a group without labels whose window the source's clock has not passed, or whose sign is missing.
+        """Return a group without the labels whose window the source's clock has not passed, or whose sign is missing.
 
         If no label has its sign (AWAIT), labels whose maximum wait is over are included, so that they fail.
         """

@@ -105,17 +105,17 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     """
     columns, frame = table.columns, collected.frame
     if columns.is_open and columns.on_change is not OnSchemaChange.IGNORE:
-        _refuse_too_many_columns(table, frame, known)
+        _require_column_limit(table, frame, known)
     if columns.on_change not in _FILLS and not collected.may_lack:
         return FittedRows(frame, columns)
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     there, declared = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}
     gone = {
-        column.name: column.type for column in columns.named if not column.ends and column.name.lower() not in there
+        column.name: column.type for column in columns.named if not column.ending and column.name.lower() not in there
     }
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | declared}
-    _refuse_missing_columns(table, gone.keys())
+    _require_columns(table, gone.keys())
     before = stored.keys() or _initial_columns(collected)
     left_out = _find_ignored_columns(frame, columns, before | declared) if before else ()
     if left_out:
@@ -133,7 +133,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     return FittedRows(frame, columns, left_out)
 
 
-def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType | None) -> None:
+def _require_column_limit(table: Table, frame: DataFrame, known: StructType | None) -> None:
     """Raise E890 if the table would have too many columns, counting those of earlier batches."""
     stored = {field.name.lower() for field in known.fields} if known else set()
     names = stored | {name.lower() for name in frame.columns}
@@ -156,7 +156,7 @@ def _initial_columns(collected: Collected) -> frozenset[str]:
     return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else collected.seen))
 
 
-def _refuse_missing_columns(table: Table, gone: AbstractSet[str]) -> None:
+def _require_columns(table: Table, gone: AbstractSet[str]) -> None:
     fold = table.fold
     needed = {name.lower() for name in (*fold.keys, *fold.order_by)} if fold is not None else set()
     deletes = (fold.delete_when if fold is not None else None) or ""

@@ -23,8 +23,8 @@ def watch_logs(work: RunContext) -> None:
     """Query how many bytes of log each source retains for tables, at most once a minute, and record changes.
 
     A measurement is recorded if its state has changed, if it has doubled or halved, or if none was recorded for an
-    hour. A source that does not answer is skipped: its last measurement stays, with its time. A failure here does not
-    fail the run.
+    hour. A source that does not answer is skipped, and its last measurement is kept. A failure here does not fail the
+    run.
     """
     followed = [table for table in work.flow.tables.values() if is_followed(table)]
     if not followed or not work.is_time_for("logs that are kept", APART):

@@ -20,15 +20,15 @@ from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.maintenance.ledger_rebuild import REBUILT
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.maintenance.repair import (
     find_slices,
     has_usable_log,
     kill_earlier_claim,
     missing_column_error,
-    refuse_unrecoverable,
     renew_log,
     request_lost_labels,
+    require_recoverable_slices,
 )
 from waterclock.engine.maintenance.resealing import seal_linked_slices
 from waterclock.engine.run_context import RunContext
@@ -73,7 +73,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
 
     Raises E407 if a batch is running, E420 or E432 for changes that cannot be applied, E644 during a rebuild of all.
     """
-    refuse_during_rebuild(work, is_read_only=True)
+    require_no_running_rebuild(work, is_read_only=True)
     differing = work.ledger.maintenance.differences(work.flow)
     tables = work.flow.tables
     errors = [
@@ -82,7 +82,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
     raise_all(errors)
     for name in names:
         if not _are_claims_resolvable(work, tables[name]):
-            work.ledger.maintenance.refuse_busy(name)
+            work.ledger.maintenance.require_idle_table(name)
     return {name: tuple(differing.get(name, ())) for name in names}
 
 
@@ -94,7 +94,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     table is paused meanwhile; if the rebuild is killed, until the next one. Raises E407 if a batch is running, E644 if
     a rebuild of all tables has started, E752 if a damaged slice cannot be made again.
     """
-    refuse_during_rebuild(work)
+    require_no_running_rebuild(work)
     left = _find_resolvable_claims(work, work.flow.tables[name])
     claim, before = work.ledger.maintenance.begin_rebuild(name, left=left, who=work.settings.who)
     try:
@@ -123,7 +123,7 @@ def _rebuild(
     spark = work.sessions.own()
     register_functions(spark, work.root, work.flow, table.expressions, work.keys)
     stage = find_slices(work, spark, table, slices)
-    refuse_unrecoverable(work, table, stage.lost)
+    require_recoverable_slices(work, table, stage.lost)
     slices, manifests = list(stage.whole), list(stage.manifests)
     is_new_log = not has_usable_log(work, table)
     if is_new_log:
@@ -193,7 +193,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
 def _build_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Build the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
+    """Build the claim that makes resealed slices the current ones. It has the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(

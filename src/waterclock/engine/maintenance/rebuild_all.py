@@ -18,14 +18,14 @@ from datetime import datetime
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.lease_renewal import Heartbeat
-from waterclock.engine.maintenance.rebuild_checks import refuse_impossible, refuse_incomplete
+from waterclock.engine.maintenance.rebuild_checks import require_complete_rebuild, require_rebuildable_declarations
 from waterclock.engine.maintenance.rebuild_lock import (
     RebuildLock,
     is_left,
-    refuse_running_rebuild,
+    require_no_other_rebuild,
     wait_for_running_batches,
 )
-from waterclock.engine.maintenance.rewindowing import pieces_of, results_of, rewindow_table
+from waterclock.engine.maintenance.rewindowing import pieces_of, results_of, seal_in_new_windows
 from waterclock.engine.maintenance.second_set import (
     PLACE,
     Cut,
@@ -93,9 +93,9 @@ def forecast_rebuild(work: RunContext, now: datetime) -> RebuildForecast:
 
     Raises E431 or E432 for declarations that it cannot apply, E644 if another rebuild is running.
     """
-    refuse_running_rebuild(work)
+    require_no_other_rebuild(work)
     cut = cut_of(work, now)
-    refuse_impossible(work, cut)
+    require_rebuildable_declarations(work, cut)
     with Ledger.open("sqlite://") as ledger:
         plan = plan_second_set(work, cut, second_set_context(work, cut, ledger), _find_future_slices(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
@@ -134,7 +134,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
     raised: E407 if a reset or a rebuild of one table has not ended, E431 or E432 for declarations that it cannot apply,
     E433 if a batch failed that is done in the live set, E644 if another rebuild is running, E645 if the disk is full.
     """
-    refuse_running_rebuild(work)
+    require_no_other_rebuild(work)
     if tables := finish_killed_rebuild(work):
         return RebuildAllResult(tables, carried_on=True)
     token = uuid.uuid4().hex
@@ -173,7 +173,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     remove_leftovers(work, token)
     wait_for_running_batches(work)
     cut = cut_of(work, now)
-    refuse_impossible(work, cut)
+    require_rebuildable_declarations(work, cut)
     fault("rebuild.cut")
     path = work.project.work_folder / PLACE
     make_private_folder(path)
@@ -182,7 +182,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
         _seed_collected(work, cut, other)
         link_unmakeable_labels(work, cut, other)
         outcome = _run_second_set(work, cut, other)
-        refuse_incomplete(work, cut, other, outcome)
+        require_complete_rebuild(work, cut, other, outcome)
         fault("rebuild.made")
         moves = prepare(work, cut, other, linked)
     changed = work.ledger.maintenance.differences(work.flow)
@@ -203,16 +203,16 @@ def _find_future_slices(work: RunContext, cut: Cut) -> dict[str, Sequence[Curren
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
         if cut.has_other_windows(name)
         else cut.collected[name]
-        for name in cut.recut_collects
+        for name in cut.redeclared_collects
     }
 
 
 def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
     """Add the collected slices of changed tables to the second set: by links, or cut into their new windows."""
-    for name in cut.recut_collects:
+    for name in cut.redeclared_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
-            rewindow_table(work, other, table, current)
+            seal_in_new_windows(work, other, table, current)
         else:
             seed_from_live_slices(work, other, table, current)
 

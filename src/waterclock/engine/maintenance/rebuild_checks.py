@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from waterclock.engine.maintenance.repair import missing_column_error
-from waterclock.engine.maintenance.rewindowing import find_rewindowing_obstacle
+from waterclock.engine.maintenance.rewindowing import find_obstacle_to_new_windows
 from waterclock.engine.maintenance.second_set import Cut
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
@@ -20,7 +20,7 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
 
-def refuse_impossible(work: RunContext, cut: Cut) -> None:
+def require_rebuildable_declarations(work: RunContext, cut: Cut) -> None:
     """Raise E431 if rows cannot be cut into new windows, and E432 for other declarations that no rebuild applies."""
     errors = [
         error
@@ -41,15 +41,15 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
         why = "its destination keeps the rows delivered for the old labels"
         return unsupported_change_error(table.name, changes, where, why=why, is_publish=True)
     if table.kind is Kind.COLLECT and is_cut:
-        reason = find_rewindowing_obstacle(work, table, cut.collected.get(table.name, ()))
+        reason = find_obstacle_to_new_windows(work, table, cut.collected.get(table.name, ()))
         return None if reason is None else uncuttable_rows_error(table.name, changes, where, why=reason)
     return missing_column_error(work, table, (each.result for each in cut.collected.get(table.name, ())), changes)
 
 
-def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: RunOutcome) -> None:
+def require_complete_rebuild(work: RunContext, cut: Cut, other: RunContext, outcome: RunOutcome) -> None:
     """Raise E433 if the rebuilt tables (of `other`) are missing a current label: its batch failed or did not run."""
     for report in outcome.failed:
-        _refuse_failed(work, report)
+        _require_no_new_failure(work, report)
     for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable
         raise _incomplete_error(error.where or "a batch", error.render(), 1) from error
     for name in cut.transforms:
@@ -66,7 +66,7 @@ def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: Ru
             raise _incomplete_error(f"{name}@{label_of(missing[0])}", _why_not(outcome, name, missing[0]), len(missing))
 
 
-def _refuse_failed(work: RunContext, report: GroupReport) -> None:
+def _require_no_new_failure(work: RunContext, report: GroupReport) -> None:
     """Raise E433 for a failed batch that is done in the live tables. A batch that failed there too is no error."""
     name = report.group.table
     covered = work.ledger.reads.covered_windows(name)

@@ -17,7 +17,7 @@ from waterclock.ledger.write.rebuild_all_lock import rebuild_in_progress_error
 _POLL_SECONDS = 0.5
 
 
-def refuse_during_rebuild(work: RunContext, *, is_read_only: bool = False) -> None:
+def require_no_running_rebuild(work: RunContext, *, is_read_only: bool = False) -> None:
     """Raise E644 while all tables are rebuilt. Release a rebuild lock that has expired, as for an expired claim.
 
     The lock's owner may only be paused. It made tables from an older cut, and must not replace the live ones any more.
@@ -34,7 +34,7 @@ def refuse_during_rebuild(work: RunContext, *, is_read_only: bool = False) -> No
     work.ledger.maintenance.end_rebuilding(known.token, who=work.settings.who, why=why)
 
 
-def refuse_running_rebuild(work: RunContext) -> None:
+def require_no_other_rebuild(work: RunContext) -> None:
     """Raise E644 if another rebuild of all tables is running."""
     known = work.ledger.maintenance.current_rebuilding()
     if known is not None and not is_left(known) and known.is_blocking(work.real_now()):

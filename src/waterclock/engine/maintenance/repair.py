@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SliceCheck:
-    """The checked slices of a table: intact ones with their manifests, those that were sealed again, and lost ones."""
+    """The result of checking slices: intact ones with their manifests, slices sealed again, and lost slices."""
 
     whole: tuple[Slice, ...]
     manifests: tuple[Manifest, ...]
@@ -77,7 +77,7 @@ def missing_column_error(
     placing = table.keys if temporal is None else (*temporal.keys, *filter(None, [temporal.at]))
     for piece in slices:
         if not (piece.rows and piece.slice_path) or damage_of(folder, piece.slice_path) is not None:
-            continue  # damaged slices are reported by `refuse_unrecoverable`
+            continue  # damaged slices are reported by `require_recoverable_slices`
         has = {name.lower() for name in fields_of(read_manifest(folder, piece.slice_path).schema)}
         missing = [name for name in placing if name.lower() not in has]
         if missing:
@@ -86,7 +86,7 @@ def missing_column_error(
     return None
 
 
-def refuse_unrecoverable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
+def require_recoverable_slices(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Raise E752 for a lost slice that cannot be made again, with the `skip` command that continues without it.
 
     A REPLACE table continues with its other slices, and raises no error.
@@ -135,7 +135,7 @@ def renew_log(
     """Replace a table's unusable Delta log by a new one, with a version above every one that was ever recorded.
 
     The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
-    afterwards: before, nothing could be committed.
+    afterwards, since nothing could be committed before.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project

@@ -1,4 +1,4 @@
-"""Resets a table: it becomes empty, the ledger has no batch of it any more, and the next run starts it as declared.
+"""Resets a table: empties it, and removes its batches from the ledger, so that the next run starts it as declared.
 
 Nothing is deleted: the sealed slices stay in its stage like those of earlier revisions, and the past before the reset
 can still be queried. There are three steps, each of which may be repeated: the table is paused, its log is emptied in
@@ -15,7 +15,7 @@ from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
@@ -52,14 +52,14 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 
     Raises E407 if a batch is running, E432 if the destination keeps rows of the old labels, E644 during a rebuild.
     """
-    refuse_during_rebuild(work, is_read_only=True)
+    require_no_running_rebuild(work, is_read_only=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.maintenance.is_resettable(name):
         return None
     left = [claim for claim in find_abandoned_claims(work) if claim.request.table == name]
     for error in take_over(work, left).unsettled:
         raise error
-    ledger.maintenance.refuse_busy(name)
+    ledger.maintenance.require_idle_table(name)
     changed = tuple(ledger.maintenance.differences(work.flow).get(name, ()))
     if table.is_delivered_by_label and {what for what, _, _ in changed} & {"cadence", "zone"}:
         why = "its destination keeps the rows delivered for the old labels"
@@ -79,9 +79,9 @@ def prepare_reset(work: RunContext, name: str) -> ResettableTable | None:
 def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     """Reset a table, and export the ledger, which alone records who reset the table and why.
 
-    Raises as `prepare_reset`: a batch or a rebuild may have started while the user was asked.
+    Raises the same errors as `prepare_reset`, because a batch or a rebuild may have started while the user was asked.
     """
-    refuse_during_rebuild(work)
+    require_no_running_rebuild(work)
     table, maintenance, who = found.table, work.ledger.maintenance, work.settings.who
     record = work.ledger.reads.table(table.name)
     claim, before = maintenance.begin_reset(table.name, who=who)

@@ -1,4 +1,4 @@
-"""Cuts collected slices into other windows: rows by their data time, items by the windows in which they arrived.
+"""Assigns the rows of collected slices to other windows: by data time, or by the windows in which items arrived.
 
 The slices of the stage are unchanged; new ones are sealed in the second set of tables. For rows by arrival only the old
 window is known, so each old window must be within a new one. A snapshot still stands for the same span, and becomes the
@@ -46,8 +46,8 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 
 @dataclass(frozen=True, slots=True)
-class RewindowedSlice:
-    """The plan for one window of the new cadence. `of`: the old slices that may contain its rows.
+class NewWindowPlan:
+    """Describes how to build one window of the new cadence. `of`: the old slices that may contain its rows.
 
     `stands_from`: the start of the period that a snapshot covers. `is_state`: the content is that of one old slice,
     unchanged: a snapshot, or the state of another project's table.
@@ -59,7 +59,7 @@ class RewindowedSlice:
     is_state: bool = False
 
 
-def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
+def find_obstacle_to_new_windows(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     """Return why collected rows cannot be cut into a table's windows, or None if they can."""
     source = table.source
     if source is None or not current:
@@ -84,7 +84,7 @@ def find_rewindowing_obstacle(live: RunContext, table: Table, current: Sequence[
 def _find_unmovable_window(
     live: RunContext, table: Table, source: Source, current: Sequence[CurrentRevision]
 ) -> str | None:
-    """Return why a slice whose rows belong to its window as a whole is in no new window, or None if each is in one."""
+    """Return why a slice cannot be assigned to a new window as a whole, or None if each slice can."""
     if source.each is not None and table.mode is Mode.REPLACE:
         return None
     for each in current:
@@ -108,7 +108,7 @@ def _find_unmovable_window(
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
-    """Return why a column that some rows of a new window are missing cannot be NULL there. None if it can.
+    """Some rows of a new window may not have a column. Return why it cannot be NULL in these rows, or None if it can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
     manifest.
@@ -134,7 +134,7 @@ def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRe
     return None
 
 
-def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
+def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> list[NewWindowPlan]:
     """Return the new windows of collected slices for which the stage has all rows, oldest first.
 
     A window for which some items have arrived is sealed with these: later items belong to the next window, as always.
@@ -143,13 +143,13 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
     if source is None or not current:
         return []
     if source.batching is Batching.SNAPSHOT:
-        return _rewindow_snapshots(table.cadence, current)
+        return _assign_snapshots(table.cadence, current)
     if source.batching is Batching.STATE or (source.each is not None and table.mode is Mode.REPLACE):
-        return _rewindow_states(table.cadence, current)
+        return _assign_states(table.cadence, current)
     spans = [(each.result.label, each.result.end) for each in current]
     if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:
         windows = sorted({table.cadence.window_of(low) for low, _ in spans})
-        return _rewindow(windows, current, spans)
+        return _assign_slices(windows, current, spans)
     spans += live.ledger.maintenance.skipped_windows(table.name)
     if _time_type(live, table, current) in _LOCAL:
         zone = live.ledger.reads.table(table.name).zone
@@ -161,10 +161,10 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
     if live.ledger.maintenance.drop_boundary(table.name, by=FOREVER) is not None:
         spans.append((table.cadence.floor(low), low))  # dropped rows of the first window are not read again
     windows = [window for low, high in IntervalSet.from_intervals(spans) for window in table.cadence.windows(low, high)]
-    return _rewindow(windows, current, known)
+    return _assign_slices(windows, current, known)
 
 
-def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
+def results_of(pieces: Sequence[NewWindowPlan]) -> list[CurrentRevision]:
     """Build placeholders for the new slices, with which the batches that read them are planned."""
     return [
         CurrentRevision(
@@ -185,7 +185,7 @@ def results_of(pieces: Sequence[RewindowedSlice]) -> list[CurrentRevision]:
     ]
 
 
-def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Sequence[CurrentRevision]) -> None:
+def seal_in_new_windows(live: RunContext, work: RunContext, table: Table, current: Sequence[CurrentRevision]) -> None:
     """Seal collected rows in their new windows, in the second set. Cost: all rows are read and written once."""
     pieces = pieces_of(live, table, current)
     if not pieces:
@@ -226,7 +226,7 @@ def rewindow_table(live: RunContext, work: RunContext, table: Table, current: Se
     create_from_slices(work, table, results, made, claim, _inputs(live, table, pieces))
 
 
-def _schema_of(table: Table, piece: RewindowedSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
+def _schema_of(table: Table, piece: NewWindowPlan, known: Mapping[datetime, Manifest], schema: str) -> str:
     """Return the schema of a new slice: for MERGE and TEMPORAL the columns of its old slices, else those of all slices.
 
     In these modes a missing column keeps older values, and a NULL replaces them. Columns that order and delete rows are
@@ -245,7 +245,7 @@ def _write_slices(
     live: RunContext,
     work: RunContext,
     table: Table,
-    pieces: Sequence[RewindowedSlice],
+    pieces: Sequence[NewWindowPlan],
     known: Mapping[datetime, Manifest],
     schema: str,
     claim: int,
@@ -282,10 +282,11 @@ def _write_slices(
         work.sessions.release(spark)
 
 
-def _source_notes(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
+def _source_notes(piece: NewWindowPlan, known: Mapping[datetime, Manifest]) -> dict[str, object]:
     """Build the source notes of a new slice: the paths of its old slices, and the items of all of them.
 
-    `read`: the items that contained their rows, among others. If it is collected again, it is read from these, too.
+    `read` lists the items that contained the rows of the old slices, and possibly others. A recollection of the new
+    window reads these items, too.
     """
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
@@ -301,7 +302,7 @@ def _source_notes(piece: RewindowedSlice, known: Mapping[datetime, Manifest]) ->
     return found
 
 
-def _inputs(live: RunContext, table: Table, pieces: Sequence[RewindowedSlice]) -> dict[datetime, tuple[Input, ...]]:
+def _inputs(live: RunContext, table: Table, pieces: Sequence[NewWindowPlan]) -> dict[datetime, tuple[Input, ...]]:
     """Map each new window to the inputs from another project that its old slices had."""
     known = linked_inputs_by_label(live, table)
     return {
@@ -310,9 +311,9 @@ def _inputs(live: RunContext, table: Table, pieces: Sequence[RewindowedSlice]) -
     }
 
 
-def _rewindow(
+def _assign_slices(
     windows: Iterable[Window], current: Sequence[CurrentRevision], spans: Sequence[tuple[datetime, datetime]]
-) -> list[RewindowedSlice]:
+) -> list[NewWindowPlan]:
     """Assign to each window the slices whose spans overlap it, in their order. Cost: two bisections for each window."""
     ordered = sorted(range(len(current)), key=lambda at: spans[at][0])
     lows = [spans[at][0] for at in ordered]
@@ -320,28 +321,28 @@ def _rewindow(
     found = []
     for window in windows:
         near = sorted(ordered[bisect_right(reached, window.start) : bisect_left(lows, window.end)])
-        found.append(RewindowedSlice(window, tuple(current[at] for at in near if spans[at][1] > window.start)))
+        found.append(NewWindowPlan(window, tuple(current[at] for at in near if spans[at][1] > window.start)))
     return found
 
 
-def _rewindow_snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
+def _assign_snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[NewWindowPlan]:
     """Assign each snapshot to the newest new boundary for which it stands. Leave out a snapshot without one."""
-    found: list[RewindowedSlice] = []
+    found: list[NewWindowPlan] = []
     before: datetime | None = None
     for each in current:
         boundary = cadence.floor(each.result.end)
         if before is not None and boundary <= before:
             continue
         stands_from = before or each.result.stands_from or cadence.previous(boundary)
-        found.append(RewindowedSlice(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
+        found.append(NewWindowPlan(Window(cadence.previous(boundary), boundary), (each,), stands_from, is_state=True))
         before = boundary
     return found
 
 
-def _rewindow_states(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RewindowedSlice]:
+def _assign_states(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[NewWindowPlan]:
     """Return the states whose end is a boundary of the new windows. A reader requests others again if it needs them."""
     return [
-        RewindowedSlice(Window(cadence.previous(end), end), (each,), is_state=True)
+        NewWindowPlan(Window(cadence.previous(end), end), (each,), is_state=True)
         for each in current
         if cadence.floor(end := each.result.end) == end
     ]

@@ -55,7 +55,7 @@ class RebuildLake(Lake):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The content from which all tables are rebuilt: the live slices of each table of the flow at `now`.
+    """The content from which all tables are rebuilt: the live slices of each table at the moment `now`.
 
     `differing` has the changes of declarations. `collected` are the current slices of each COLLECT, `held` those of
     each TRANSFORM. `dropped` maps tables with a changed declaration to the instant before which their windows stay
@@ -77,7 +77,7 @@ class Cut:
         return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
 
     @property
-    def recut_collects(self) -> tuple[str, ...]:
+    def redeclared_collects(self) -> tuple[str, ...]:
         """The names of the collected tables whose declaration changed."""
         return tuple(name for name in self.collected if name in self.differing)
 
@@ -92,7 +92,8 @@ class Cut:
     def find_kept_items_end(self, name: str) -> datetime | None:
         """Return the instant before which labels of a redeclared table keep the source items that they own, or None.
 
-        With the same windows all keep them, whether they are done or not. With others, dropped windows keep theirs.
+        If its windows are unchanged, all labels keep them, whether they are done or not. Otherwise only dropped
+        windows keep theirs.
         """
         if not self.has_other_windows(name):
             return FOREVER
@@ -159,7 +160,7 @@ def _find_removed_end(
 
 def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
     """Build the run context of the second set. Its ledger has the collected slices, and none made from them."""
-    lives_on = frozenset(cut.collected) - set(cut.recut_collects)
+    lives_on = frozenset(cut.collected) - set(cut.redeclared_collects)
     lake = RebuildLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
         replace(live.project, flow=cut.flow),

@@ -49,10 +49,10 @@ MOVING = "moving.json"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The new content and revisions of one table, under a claim.
+    """The new content and revisions of one table, committed under one claim.
 
-    `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
-    are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
+    `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made.
+    Both are None if the table has nothing new. A publish has no table: only its declaration is recorded again.
     `dropped_before` is the instant before which windows of a recut table (with another declaration) stay dropped.
     `keeps_skipped` and `items_before`: which skipped labels and source items of a recut table stay known.
     """
@@ -79,7 +79,7 @@ def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str
     """
     moves = []
     for name in cut.flow.order:
-        if name in cut.recut_collects or name in cut.transforms:
+        if name in cut.redeclared_collects or name in cut.transforms:
             move = _prepare_move(live, cut, work, cut.flow.tables[name], linked)
             moves += [move] if move is not None else []
             fault("rebuild.linked")

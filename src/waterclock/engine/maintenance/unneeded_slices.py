@@ -88,9 +88,10 @@ def is_read(table: Table, leaf: SliceFolder, inputs: Iterable[Input]) -> bool:
 
 
 def is_held_or_claimed(leaf: SliceFolder, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
-    """Return whether a slice is the held slice of a label, or may become so: an open claim may be releasing it.
+    """Return whether a slice is the held slice of a label, or may become held again.
 
-    While that claim is open, the label does not count as held. If the claim ends without releasing it, it does again.
+    While an open claim is releasing it, the label does not count as held; if that claim ends without releasing it, the
+    label is held again.
     """
     if leaf.claim in held:
         return True

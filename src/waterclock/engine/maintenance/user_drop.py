@@ -10,7 +10,7 @@ from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_log
 from waterclock.engine.maintenance.ledger_rebuild import RETAINED
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -42,7 +42,7 @@ def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels,
     windows that a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs. Raises E644
     during a rebuild of all tables.
     """
-    refuse_during_rebuild(work, is_read_only=True)
+    require_no_running_rebuild(work, is_read_only=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         is_publish = table.kind is Kind.PUBLISH
         why = "it is a destination" if is_publish else f"its mode is {table.mode.name}"
@@ -53,7 +53,7 @@ def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels,
             why,
             "`waterclock skip` leaves batches out; `waterclock recompute` makes them again",
         )
-    _refuse_running(work, table)
+    _require_no_running_work(work, table)
     low, high = named_labels.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
@@ -71,7 +71,7 @@ def find_droppable_windows(work: RunContext, table: Table, named_labels: Labels,
             "a gap in the middle would look like windows that were never made",
             f"name ..{label_of(table.cadence.previous(high))}; `waterclock skip` leaves single batches out",
         )
-    _refuse_needed(work, table, first, high, now)
+    _require_unneeded_windows(work, table, first, high, now)
     gone = [piece for piece in pieces if piece.label < high]
     if not gone:
         raise _drop_error(
@@ -91,10 +91,10 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     E436 or E644 as `find_droppable_windows`: batches or a rebuild may have started since, or a batch may have become
     due.
     """
-    refuse_during_rebuild(work)
+    require_no_running_rebuild(work)
     table, folder = found.table, work.folder(found.table)
-    _refuse_running(work, table)
-    _refuse_needed(work, table, found.labels[0], found.before, found.now)
+    _require_no_running_work(work, table)
+    _require_unneeded_windows(work, table, found.labels[0], found.before, found.now)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
     # recorded before the commit: a batch or a rebuild that begins now leaves these windows out
@@ -113,7 +113,7 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     return count
 
 
-def _refuse_running(work: RunContext, table: Table) -> None:
+def _require_no_running_work(work: RunContext, table: Table) -> None:
     """Raise E436 if a batch, reset or rebuild of the table runs: it could commit such a window after the drop."""
     if what := work.ledger.maintenance.holds().get(table.name):
         raise _drop_error(table, f"is {what}", "its rows may be committed again", "drop its windows once it has ended")
@@ -121,7 +121,7 @@ def _refuse_running(work: RunContext, table: Table) -> None:
         raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
 
 
-def _refuse_needed(work: RunContext, table: Table, first: datetime, high: datetime, now: datetime) -> None:
+def _require_unneeded_windows(work: RunContext, table: Table, first: datetime, high: datetime, now: datetime) -> None:
     """Raise E436 if a batch still reads windows before `high`. `first` is the table's oldest window."""
     needed = _find_oldest_needed(work, table, now)
     if high > needed:

@@ -25,12 +25,12 @@ QUARANTINED = "quarantined rows"
 class TableRevisions:
     """All revisions of some labels of a table in one ledger, in the order of their commits.
 
-    `recuts` are the versions that emptied the table, with their instants. The rows of labels before `dropped_before`
-    were dropped by RETAIN. `held` are labels whose newest rows a rule holds.
+    `emptying_versions` are the versions that emptied the table, with their instants. The rows of labels before
+    `dropped_before` were dropped by RETAIN. `held` are labels whose newest rows a rule holds.
     """
 
     revisions: tuple[CommittedRevision, ...] = ()
-    recuts: Mapping[int, datetime] = field(default_factory=dict)
+    emptying_versions: Mapping[int, datetime] = field(default_factory=dict)
     dropped_before: datetime | None = None
     held: frozenset[datetime] = frozenset()
 
@@ -41,12 +41,12 @@ class TableRevisions:
     def known_at(self, at: datetime) -> dict[datetime, CommittedRevision]:
         """Map each label to the revision that was its current one at an instant of the ledger's clock."""
         paths = {(each.label, each.slice_path): each for each in self.revisions}
-        found = find_known_slices(group_commits(self.revisions, self.recuts), at)
+        found = find_known_slices(group_commits(self.revisions, self.emptying_versions), at)
         return {label: paths[label, path] for label, path in found.items()}
 
     def before_current(self) -> dict[datetime, CommittedRevision]:
         """Map each label that was made again to the revision before its current one."""
-        since = max(self.recuts, default=-1)  # earlier revisions have other windows
+        since = max(self.emptying_versions, default=-1)  # earlier revisions have other windows
         found: dict[datetime, CommittedRevision] = {}
         last: dict[datetime, CommittedRevision] = {}
         for each in self.revisions:
@@ -66,7 +66,7 @@ def read_table_revisions(ledger: Ledger, table: Table, bounds: Bounds = ALL) -> 
     boundaries = [each for each in (retained, dropped) if each is not None]
     return TableRevisions(
         tuple(ledger.reads.revisions(table.name, *bounds)),
-        ledger.maintenance.recuts_of(table.name),
+        ledger.maintenance.emptying_versions_of(table.name),
         max(boundaries, default=None),
         frozenset(ledger.reads.held_labels(table.name)),
     )

@@ -41,7 +41,8 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, status_tables: Collec
 def restricted_moment(work: RunContext, tables: Collection[str], asked: RequestedTick, viewer: Person) -> ResolvedTick:
     """Resolve the tick of a query for a person who does not see all tables. It contains no batches of other tables.
 
-    Raises as `resolve_tick`, but E522 and E523 without their reason, which may be the error of a batch.
+    Raises the same errors as `resolve_tick`, but E522 and E523 do not contain the reason, which may be the error of a
+    batch.
     """
     read_tick(asked.tick, show_flow(work.flow, viewer), asked.zone)  # a tick can name a table
     try:

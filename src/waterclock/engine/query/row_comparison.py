@@ -79,7 +79,7 @@ class DifferingRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """The result of a comparison of rows: the differing rows by label, and by column those of changed rows.
+    """The result of a comparison of rows: the differing rows by label, and the changed rows by column.
 
     `counts` has only labels with differing rows. `sample` has at most as many rows of each kind as were requested.
     """
@@ -171,7 +171,7 @@ def compare_rows(
 
 
 def count_rows(rows: DataFrame, most_labels: int) -> dict[str, int]:
-    """Count the rows of each label, of at most `most_labels`. Cost: one scan."""
+    """Count the rows of each label, for at most `most_labels` labels. Cost: one scan."""
     return dict(rows_of(rows.groupBy(TIMELABEL).agg(F.expr("count(1)")), most_labels))
 
 
@@ -241,7 +241,7 @@ class _Comparison:
         return differs
 
     def aggregates(self) -> Iterator[str]:
-        """Yield the aggregates of a label: rows by kind, then rows by column, then the largest change by column."""
+        """Yield the aggregates of each label: rows by kind, changed rows and the largest change by column."""
         for kind in (ADDED, REMOVED, CHANGED):
             yield f"sum(times) FILTER (WHERE kind = '{kind}') AS {kind}"
         if not self.keys:
@@ -256,7 +256,10 @@ class _Comparison:
             yield f"max_by({row}, struct({size}, {keys})) FILTER (WHERE {is_measured}) AS {_largest(new)}"
 
     def results(self) -> list[str]:
-        """Return the columns of the aggregates, with those of largest changes one by one: Arrow needs plain ones."""
+        """Return the columns of the aggregates.
+
+        The fields of largest changes are separate columns, because Arrow needs plain types.
+        """
         parts = (*self.keys.values(), "old", "new")
         largest = [f"{_largest(self.values[name])}.{part}" for name in self.numbers for part in parts]
         differing = map(_differs, self.values.values()) if self.keys else ()

@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ComparisonOptions:
-    """What counts as a difference, and how many differing rows of each kind to return.
+    """Determines which differences count, and how many differing rows of each kind are returned.
 
     `key` replaces the KEY of the table. `ignored` are columns that do not count. A FLOAT or DOUBLE may change by
     `tolerance` in rows that have a key.
@@ -99,9 +99,9 @@ class LabelDifference:
 class TableComparison:
     """The result of comparing a table's labels.
 
-    `equal` counts the labels without a difference, of which `read` were read. `labels` are the others, and equal ones
-    whose measures differ. `key` is empty if rows were compared as multisets. `unlike` are columns whose types cannot be
-    compared, so that their values were not.
+    `equal` counts the labels without a difference, of which `read` were read. `labels` are the labels with a
+    difference, and equal ones whose measures differ. `key` is empty if rows were compared as multisets. `unlike` are
+    columns whose types cannot be compared, so that their values were not.
     """
 
     table: str
@@ -206,7 +206,7 @@ class _Read:
 def _compare_viewed(
     work: RunContext, before: ComparedSide, after: ComparedSide, options: ComparisonOptions, viewed: ViewedSides
 ) -> TableComparison:
-    """Compare what a person sees. Labels of which they see no row on any side are left out."""
+    """Compare the rows and columns that a person sees. Labels of which they see no row on any side are left out."""
     labels = sorted(before.revisions), sorted(after.revisions)
 
     def open_session() -> SparkSession:

@@ -112,9 +112,9 @@ class MomentFinder:
         The moment's `known_at` is now (None), or the given one. If inputs were restated and some batches were not made
         again yet, it is the last instant before that. All tables share one instant.
 
-        Raises E521 for a tick in the future or before a table's first window, E522 if a window before the tick is
-        not made, or was not by then, E518 if RETAIN dropped it, E523 if there is no such tick or instant, and as
-        `read_tick`.
+        Raises E521 for a tick in the future or before a table's first window, E522 if a window before the tick is not
+        made, or was not by then, E518 if RETAIN dropped it, E523 if there is no such tick or instant, and the errors
+        of `read_tick`.
 
         Cost: one snapshot of the ledger. If inputs disagree, or `known_at` is given, also a query of the commits since
         (`ledger.reads.history`). If that does not go back far enough, it is repeated over eight times the span.
@@ -160,7 +160,7 @@ class _Search:
             )
         needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
         left_out = states.find_missing_windows(needs, at)
-        self._refuse_unknown(left_out, tick, states)
+        self._require_known_labels(left_out, tick, states)
         conflicts = first = states.conflicts(needs, at)
         while conflicts:
             at = states.find_instant_before_conflicts(conflicts, at)
@@ -191,7 +191,7 @@ class _Search:
         found = self.ticks.find_awaited_windows(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
-    def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
+    def _require_known_labels(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
         """Raise an error if labels in `left_out` were not made yet at the requested `known_at`."""
         for name, gaps in left_out.items():
             if self.asked.known_at is not None and not self._can_be_missing(name):

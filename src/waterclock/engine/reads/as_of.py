@@ -26,22 +26,27 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
     Their times are those of the ledger's clock. Cost: some 10 µs for each slice that was ever committed.
     """
-    return group_commits(ledger.reads.committed_slices(table), ledger.maintenance.recuts_of(table))
+    return group_commits(ledger.reads.committed_slices(table), ledger.maintenance.emptying_versions_of(table))
 
 
 def group_commits(
-    rows: Sequence[CommittedSlice | CommittedRevision], recuts: Mapping[int, datetime]
+    rows: Sequence[CommittedSlice | CommittedRevision], emptying_versions: Mapping[int, datetime]
 ) -> list[DataCommit]:
-    """Group slices in the order of their versions into commits. `recuts` are the versions that emptied the table."""
+    """Group slices in the order of their versions into commits.
+
+    `emptying_versions` are the versions that emptied the table.
+    """
     versions = {row.version for row in rows}
-    # commits of a recut (all slices cut into other windows) after which no rows remain
+    # commits that emptied the table, such as a change of its windows, and added no rows
     records = [
-        DataCommit(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in versions
+        DataCommit(version, at, {}, is_reset=True)
+        for version, at in emptying_versions.items()
+        if version not in versions
     ]
     for (version, stands_from), of_version in groupby(rows, key=lambda row: (row.version, row.stands_from)):
         members = list(of_version)
         slices, since = {row.label: row.slice_path for row in members}, members[0].recorded_at
-        records.append(DataCommit(version, since, slices, stands_from, begins_anew=version in recuts))
+        records.append(DataCommit(version, since, slices, stands_from, is_reset=version in emptying_versions))
     return records
 
 

@@ -131,7 +131,7 @@ class _ParentJoiner:
 def _mark_orphans(
     rows: DataFrame, join: FlatJoin, columns: Sequence[str], suffix: str, there: str, alone: MutableMapping[str, str]
 ) -> DataFrame:
-    """Add a column that is TRUE if the parent is missing: `there` is NULL although the key is not."""
+    """Add a column that is TRUE if a row's parent is missing: its column `there` is NULL, and the row's key is not."""
     mark = f"{_ALONE}{len(alone)}"
     alone[f"{join.parent.read.table}{suffix and f' ({suffix[1:]})'}"] = mark
     named = " AND ".join(f"`{name}` IS NOT NULL" for name in columns)
@@ -170,7 +170,7 @@ class _Join:
         from pyspark.sql import functions as sql
 
         join = self.join
-        _refuse_text_keys(rows, self.columns, parent, join.parent_columns)
+        _require_comparable_keys(rows, self.columns, parent, join.parent_columns)
         attributes = {name: name + self.suffix for name in parent.columns if name not in join.parent_columns}
         lower = {name.lower() for name in rows.columns}
         clashes = [new for new in attributes.values() if new.lower() in lower]
@@ -204,7 +204,7 @@ def _type_of(frame: DataFrame, name: str) -> DataType:
     return next(found, NullType())
 
 
-def _refuse_text_keys(rows: DataFrame, columns: Sequence[str], parent: DataFrame, keys: Sequence[str]) -> None:
+def _require_comparable_keys(rows: DataFrame, columns: Sequence[str], parent: DataFrame, keys: Sequence[str]) -> None:
     """Raise E305 if a parent's key is a text and the column that refers to it is not.
 
     Spark would convert the texts, and return a row once for each that becomes equal: 1 for '1' and '01'.

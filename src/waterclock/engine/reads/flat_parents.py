@@ -66,7 +66,10 @@ def flat_frames(
 
 
 def _has_few_rows(work: RunContext, pinned: PinnedRead) -> bool:
-    """Return whether a read has few rows, by its slices' counts. False if the slices have rows that are not read."""
+    """Return whether a read has few rows, by its slices' counts.
+
+    Return False if the slices contain rows that the read leaves out.
+    """
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS

@@ -34,4 +34,4 @@ def drop_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 def _column_type(column: Column) -> str:
     types = {**OF_SOURCES, **{format_change_mark(what): kind for what, kind in OF_CHANGES.items()}}
-    return column.type or types.get(column.tells or "", "STRING")
+    return column.type or types.get(column.metadata_field or "", "STRING")

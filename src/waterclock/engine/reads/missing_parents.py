@@ -17,7 +17,10 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """Counts FLAT rows whose parent is missing, by label. Over Spark Connect there are no counts: it loses them."""
+    """Counts FLAT rows whose parent is missing, by label.
+
+    Over Spark Connect there are no counts, because it does not return them.
+    """
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 
@@ -38,7 +41,7 @@ class AbsentParents:
             self.seen[label] = seen, alone
         return rows.drop(*alone.values())
 
-    def of(self, label: datetime, rows: int) -> dict[str, int]:
+    def counts_for(self, label: datetime, rows: int) -> dict[str, int]:
         """Map references to the number of a label's rows whose parent is missing. References without any are left out.
 
         Call it after the write. `rows`: the number of rows that the label's query made. If a different number was

@@ -56,8 +56,8 @@ class PinnedRead:
 def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dict[datetime, tuple[PinnedRead, ...]]:
     """Pin every table that the batches read to slices and a Delta version. Return the pinned reads by label.
 
-    All are of one moment. If an input changes between this and the claim, the claim is refused (E410), and the inputs
-    are bound again. Cost: one ledger transaction.
+    All are resolved at one moment. If an input changes before the claim is taken, the claim is refused (E410), and the
+    inputs are pinned again. Cost: one ledger transaction.
     """
     bounds = [bound for batch in batches for bound in batch.reads]
     pins = iter(ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in bounds]))

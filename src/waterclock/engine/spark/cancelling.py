@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def mark_jobs(session: SparkSession, tag: str) -> None:
-    """Tag all jobs that this thread starts from now on. If they are cancelled, their tasks are interrupted."""
+    """Tag all jobs that this thread starts from now on.
+
+    If the jobs are cancelled, the threads of their tasks are interrupted.
+    """
     if is_remote(session):
         return
     session.sparkContext.setInterruptOnCancel(True)

@@ -1,8 +1,9 @@
 """Checks Spark's analysed plan of a restricted person's query: the second check, which does not use our parser.
 
-Each leaf that stores rows must be below a view that was bound for this query. Below it, Spark must show exactly the
-granted columns, each masked one computed and not copied, and the condition on rows. No attribute from below a view may
-be used above it, except the view's own columns. `plan_check` has refused other leaves that store rows before.
+Each leaf that reads stored rows must be below a view that was created for this query. Below it, Spark must show
+exactly the granted columns, each masked one computed and not copied, and the condition on rows. No attribute from
+below a view may be used above it, except the view's own columns. `plan_check` has already refused all other leaves
+that read stored rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Tree = list[dict[str, Any]]
 
 
 def prepare_restricted_session(spark: SparkSession) -> None:
-    """Prepare an own session for the query of a restricted person.
+    """Prepare a session that only the query of a restricted person uses.
 
     Spark must not infer conditions of the query for columns that are equal to others: it evaluates these before the
     condition of a grant, on rows that are not granted, and one that fails would reveal them.

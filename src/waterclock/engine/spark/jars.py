@@ -53,7 +53,8 @@ def object_storage_jars(scheme: str) -> tuple[Path, ...]:
     """Return the additional jar files that Spark needs for URLs of a scheme, such as s3. Empty for a local path.
 
     The last one is Waterclock's own and part of its package: the log store that makes commits to S3 safe. Raises E701
-    and E702 as `delta_jars`. Cost: some 40 file look-ups; the first time half a minute and 13 MB.
+    and E702, for the same reasons as `delta_jars`. Cost: some 40 file look-ups; the first time half a minute and 13
+    MB.
     """
     wanted = _OF_SCHEME.get(scheme)
     return (*_find_jars(wanted), _LOG_STORE) if wanted else ()

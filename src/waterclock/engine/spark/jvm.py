@@ -67,8 +67,8 @@ def require_user() -> None:
 def start_jvm(conf: SparkConf, log: JvmLog, confined: FileLimits | None = None, jars: Sequence[Path] = ()) -> None:
     """Start the JVM for PySpark in this process, with its output in the file of `log`.
 
-    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises E701 and E703 as
-    `require_java`, E704 if the JVM does not start.
+    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises E701 and E703 for an
+    unsuitable Java (see `require_java`), and E704 if the JVM does not start.
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkException

@@ -29,7 +29,7 @@ class KeysOfProject:
     secrets: Secrets
 
     @classmethod
-    def of(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
+    def from_flow(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
         """Return the keys of all connections of a flow."""
         return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets)
 
@@ -50,7 +50,7 @@ class KeysOfProject:
         """Create the temporary view with the keys, which keyed functions such as `hash_keyed` read.
 
         The keys are sent to Spark as an Arrow table of one row: its plan has the columns' names, and no value. Raises
-        as `derive`.
+        the same errors as `derive`.
         """
         import pyarrow as pa
 

@@ -74,7 +74,7 @@ _DEFAULTS = frozenset({"EXISTS_DEFAULT", "CURRENT_DEFAULT"})
 """Fields of a schema in JSON that contain SQL, which Spark evaluates for a missing column."""
 
 
-def refuse_command(spark: SparkSession, text: str) -> None:
+def require_no_command(spark: SparkSession, text: str) -> None:
     """Raise an error if Spark parses a text as a command. Nothing is executed. Cost: one parse, about 1 ms.
 
     Raises E733. The parser's own errors are left to `spark.sql`, which adds their place.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.engine.spark.connect import is_remote
-from waterclock.engine.spark.plan_check import check_plan, refuse_command
+from waterclock.engine.spark.plan_check import check_plan, require_no_command
 from waterclock.spark_sql import sql_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def build_query_frame(
     """
     if is_remote(spark):
         return spark.sql(f"({insert_values(text, values) if values else text}\n)")
-    refuse_command(spark, text)
+    require_no_command(spark, text)
     rows = spark.sql(text, args={name: _bind_value(value) for name, value in values.items()})
     plan = check_plan(rows)
     if check is not None:

@@ -21,7 +21,7 @@ from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, jvm_start_error, require_user, start_jvm
 from waterclock.engine.spark.settings import SparkSettings
-from waterclock.engine.spark.user_defined_types import refuse_foreign_types
+from waterclock.engine.spark.user_defined_types import block_foreign_types
 from waterclock.errors import WaterclockError
 from waterclock.permissions.ownership import make_private_folder
 
@@ -95,9 +95,9 @@ class Sessions:
         self._opened: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
     @classmethod
-    def of(cls, session: SparkSession) -> Sessions:
+    def from_session(cls, session: SparkSession) -> Sessions:
         """Return `Sessions` on the Spark of an existing session. Closing them leaves it running."""
-        refuse_foreign_types()
+        block_foreign_types()
         borrowed = cls(work_folder=Path())
         borrowed._root = session
         borrowed._is_borrowed = True
@@ -123,7 +123,7 @@ class Sessions:
             return self._root
 
     def _start(self) -> SparkSession:
-        refuse_foreign_types()
+        block_foreign_types()
         there = _live_session()
         self._is_borrowed = self._is_foreign = there is not None
         if there is not None:
@@ -362,7 +362,7 @@ def _spark_conf(settings: Mapping[str, str], master: str) -> SparkConf:
 
 
 def _end_accumulators(session: SparkSession) -> None:
-    """Stop PySpark's accumulator server, which unpickles updates from the JVM. Queries have no accumulators."""
+    """Stop PySpark's accumulator server, which unpickles updates from the JVM. Queries use no accumulators."""
     context: Any = session.sparkContext
     context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark has no setting for it
     context._accumulatorServer = None  # noqa: SLF001

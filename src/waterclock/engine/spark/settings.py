@@ -79,7 +79,7 @@ def settings_of(
     hidden = frozenset(name for name, value in declared.confs.items() if not isinstance(value, str))
     if shown := sorted(name for name in hidden if name.startswith(_ON_COMMAND_LINE)):
         raise _shown_secrets_error(shown, project.env)
-    secrets = Secrets.of(project.secrets)
+    secrets = Secrets.from_places(project.secrets)
     confs = {name: secrets.value_of(value) for name, value in declared.confs.items()}
     if declared.connect and declared.master:
         raise _master_and_connect_error(project.env)

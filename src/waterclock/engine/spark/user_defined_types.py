@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError
 _OF_PYSPARK = ("pyspark.ml.linalg", "pyspark.mllib.linalg")
 
 
-def refuse_foreign_types() -> None:
+def block_foreign_types() -> None:
     """Patch PySpark in this process to load no code for user-defined types: reading such a schema raises E734."""
     from pyspark.sql.types import UserDefinedType
 

@@ -118,7 +118,7 @@ def find_table(database: LedgerDatabase, name: str) -> TableRecord | None:
 
 
 def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozenset[int]:
-    """Return those of `numbers` that are no claim of this ledger."""
+    """Return the numbers among `numbers` that belong to no claim of this ledger."""
     with database.read() as connection:
         wanted, found = sorted(numbers), set[int]()
         for first in range(0, len(wanted), _MOST_NUMBERS):
@@ -244,7 +244,10 @@ def list_collected_items(database: LedgerDatabase, name: str) -> set[str]:
 
 
 def find_collected_items(database: LedgerDatabase, name: str, names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Map those of `names` that are source items which a table has collected to their data, as it was collected."""
+    """Find the source items among `names` that a table has collected.
+
+    Map their names to their data, as it was collected.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     with database.read() as connection:
         wanted = list(names)

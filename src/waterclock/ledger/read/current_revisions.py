@@ -72,7 +72,7 @@ def list_skipped_windows(database: LedgerDatabase, name: str) -> list[tuple[date
         return [(row.label, row.end) for row in connection.execute(_SKIPPED, {"of": name})]
 
 
-def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
+def emptying_versions_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
     """Map each version at which a table was emptied, by a reset or a change of its windows, to its instant."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})

@@ -83,7 +83,7 @@ class _Readers:
         self._readers_of = readers_of(flow)
         self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
 
-    def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
+    def find(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
         """Return the inputs of current revisions that read a table within a span. Some of them may be outside it."""
         for span, rows in self._known[name]:
             if span[0] <= low and high <= span[1]:
@@ -129,7 +129,7 @@ def _find_direct_readers(
     if len(intervals) > _FEW:  # each query scans all long reads of data newer than its interval
         intervals = [(oldest, newest)]
     for low, high in intervals:
-        for row in readers.of(name, low, high):
+        for row in readers.find(name, low, high):
             if (within is None or row[1] < within.get(row[0], BEGINNING)) and merged.overlaps(row.low, row.high):
                 yield row
     for other in sorted(circle if within is None else circle & within.keys()):

@@ -74,10 +74,11 @@ def list_earlier_holds(database: LedgerDatabase, number: int) -> dict[datetime, 
 def list_unread_releases(
     database: LedgerDatabase, table: str, first: datetime, before: datetime, *, note: str
 ) -> list[Slice]:
-    """Return the slices with a label before `before` that were released after the last batch before `first` was made.
+    """Return the slices that were released after the last batch before `first` was made, with labels before `before`.
 
-    The LOOKBACK of no batch before `first` has read their windows since. They are ordered by label. `note` is the name
-    of the source note that only released slices have. Cost: the batches that were committed since are read.
+    The LOOKBACK of no batch before `first` has read the windows of these slices since their release. They are ordered
+    by label. `note` is the name of the source note that only released slices have. Cost: the batches that were
+    committed since are read.
     """
     with database.read() as connection:
         made = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(

@@ -43,8 +43,8 @@ def read_earlier_measures(
 ) -> dict[datetime, EarlierBatch]:
     """Return the newest visible labels in `[low, before)`, newest first, with the measures of each.
 
-    Left out are labels that a user skipped because their rows were damaged, and partial ones, which lack the rows of an
-    input. Cost: one statement, of at most `most` rows.
+    Labels that a user skipped because their rows were damaged are left out, and so are partial labels, which do not
+    have the rows of an input. Cost: one statement, of at most `most` rows.
     """
     with database.read() as connection:
         rows = connection.execute(_BEFORE, {"of": table, "before": before, "low": low, "most": most})

@@ -142,7 +142,10 @@ def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: 
 def _add_links(
     found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], distance: int
 ) -> list[Link]:
-    """Add links for new batches to `found`, and mark known ones that depend on replaced rows. Return all of these."""
+    """Add links for new batches to `found`, and mark known batches that depend on replaced rows.
+
+    Return the added and the marked links.
+    """
     new: dict[tuple[str, datetime, int], Link] = {}
     for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)

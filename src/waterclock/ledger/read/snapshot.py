@@ -162,10 +162,10 @@ def snapshot(
 ) -> LedgerSnapshot:
     """Return the facts that the planner needs about the flow's tables, or those in `tables`; unknown ones are left out.
 
-    `asking` maps (verb, table) to labels that a user considers to restate; they count as requested. Raises E525 if more
-    than `most` + `uncounted` batches depend on batches that may change. `uncounted` is the number of dependents that
-    exist without these requests. Cost: ten queries, and one read of the inputs of each batch that may be stale; none of
-    them grows with history. Done batches are read only for the named tables.
+    `asking` maps (verb, table) to labels that a user may restate; they count as requested. Raises E525 if more than
+    `most` + `uncounted` batches depend on batches that may change. `uncounted` is the number of dependents that exist
+    without these requests. Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them
+    grows with history. Done batches are read only for the named tables.
     """
     wanted = set(flow.tables if tables is None else tables)
     with database.read() as connection:

@@ -34,7 +34,7 @@ class Backend(Protocol):
         """Return the clock of a ledger in such a database."""
 
     def lock_of(self, url: sa.URL) -> AbstractContextManager[Any]:
-        """Return the lock that a thread of this process holds during a transaction."""
+        """Return the lock that the threads of this process use to take turns with their transactions."""
 
     def exists(self, engine: sa.Engine, url: sa.URL) -> bool:
         """Return whether the ledger's file or schema exists and is not empty."""
@@ -54,7 +54,7 @@ class Backend(Protocol):
         """Lock the schema, so that concurrent upgrades of one ledger take turns."""
 
     def count_on(self, connection: sa.Connection) -> None:
-        """Give new events numbers above those of the events that were loaded from an export."""
+        """Set the number of the next event above the numbers of the events that were loaded from an export."""
 
     def outcome_of(self, connection: sa.Connection, transaction: int) -> bool | None:
         """Return whether a transaction was committed; None if the server does not know it yet."""

@@ -142,7 +142,7 @@ def clock() -> ServerClock:
 
 
 def lock_of(_url: sa.URL) -> AbstractContextManager[Any]:
-    """Return no lock: each thread has its own connection."""
+    """Return a context manager that does not lock, because each thread has its own connection."""
     return nullcontext()
 
 
@@ -219,7 +219,7 @@ def lock_schema(connection: sa.Connection) -> None:
 
 
 def count_on(connection: sa.Connection) -> None:
-    """Give new events numbers above those of the events that were loaded from an export."""
+    """Set the number of the next event above the numbers of the events that were loaded from an export."""
     connection.execute(
         sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), coalesce(max(id), 0) + 1, false) FROM events")
     )

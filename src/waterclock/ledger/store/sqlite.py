@@ -61,7 +61,7 @@ def execute_all(connection: sa.Connection, statements: Sequence[Any], *, commits
 
 
 def lock_of(url: sa.URL) -> AbstractContextManager[Any]:
-    """Return the lock that a thread holds during a transaction: needed only in memory, with a single connection."""
+    """Return the lock by which threads take turns. Only a ledger in memory needs it: it has a single connection."""
     return threading.RLock() if is_in_memory(url) else nullcontext()
 
 
@@ -102,7 +102,7 @@ def lock_schema(_connection: sa.Connection) -> None:
 
 
 def count_on(_connection: sa.Connection) -> None:
-    """Do nothing: SQLite numbers events after the highest existing number."""
+    """Do nothing: SQLite already gives a new event a number above all existing ones."""
 
 
 def outcome_of(_connection: sa.Connection, _transaction: int) -> bool | None:

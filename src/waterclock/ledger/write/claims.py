@@ -123,8 +123,8 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
             raise ledger_errors.build_paused_error(request.table, request.labels[0], pause)
         require_no_rebuild(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
-            _refuse_concurrent_claim(write, request, known[request.table])
-        _refuse_full_pool(write, request)
+            _require_no_concurrent_claim(write, request, known[request.table])
+        _require_room_in_pool(write, request)
         _check_batches(request, before)
         _check_closings(write, request)
         _check_inputs(write, request, known)
@@ -180,7 +180,7 @@ def _read_tables_and_labels(
     return known, {row.label: row for row in rows if row.label is not None}
 
 
-def _refuse_concurrent_claim(write: Write, request: ClaimRequest, table: AnyRow) -> None:
+def _require_no_concurrent_claim(write: Write, request: ClaimRequest, table: AnyRow) -> None:
     rows = write.execute(_HOLDERS, {"of": request.table}).all()
     requested = set(request.labels)
     # a delivery depends on the rows that earlier ones left at the destination, even if each label is delivered alone
@@ -194,7 +194,7 @@ def _refuse_concurrent_claim(write: Write, request: ClaimRequest, table: AnyRow)
             )
 
 
-def _refuse_full_pool(write: Write, request: ClaimRequest) -> None:
+def _require_room_in_pool(write: Write, request: ClaimRequest) -> None:
     if request.pool is None:
         return
     name, size = request.pool
@@ -220,7 +220,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
 
 
 def _unreleasable_batch_error(table: str, label: datetime) -> ledger_errors.ClaimRefused:
-    """Build the error for a batch to release that another user has released, made again or skipped meanwhile."""
+    """Build the error for a held batch to release that another user has released, made again or skipped."""
     return ledger_errors.ClaimRefused(
         "E756",
         f"{table}@{label_of(label)} cannot be released",

@@ -100,7 +100,7 @@ def record_skipped(
                 raise ledger_errors.build_impossible_error(
                     table, row.label, "cannot be skipped", why="it is done, and other tables may have read its rows"
                 )
-            _refuse_running(table, row, "skipped")
+            _require_not_running(table, row, "skipped")
         new = [
             {"table_name": table, "label": window.start, "end": window.end}
             for window in windows
@@ -141,8 +141,8 @@ def retry(
         known = read_batches(write, table, labels)
         troubled = [row for row in known.values() if row.status in _UNDONE]
         for row in known.values():
-            _refuse_running(table, row, "tried again")
-        _refuse_old_snapshots(write, table, troubled)
+            _require_not_running(table, row, "tried again")
+        _require_newest_snapshots(write, table, troubled)
         cleared = [
             {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
             for row in troubled
@@ -361,7 +361,7 @@ def withdraw(
         # a window reopened by late rows must be made, since the table of late rows no longer has them
         requested = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in requested:
-            _refuse_running(table, row, "taken back")
+            _require_not_running(table, row, "taken back")
         to_release = end_releases(write, table, requested)
         others = [row for row in requested if row not in to_release]
         is_whole = find_complete_windows(write, table, [row.label for row in others if row.current_claim is not None])
@@ -418,7 +418,7 @@ def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict
     return found
 
 
-def _refuse_running(table: str, row: AnyRow, done: str) -> None:
+def _require_not_running(table: str, row: AnyRow, done: str) -> None:
     if row.status == BatchStatus.RUNNING:
         raise ledger_errors.build_impossible_error(
             table,
@@ -429,7 +429,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
         )
 
 
-def _refuse_old_snapshots(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
+def _require_newest_snapshots(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
     """Refuse to retry a skipped snapshot that is older than the newest: its source has only current data."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:

@@ -122,7 +122,7 @@ def _request_again(write: Write, flow: Flow, again: Mapping[str, Collection[date
         add_restate_requests(write, name, labels, verb, who=who, why=why, command=RECOMPUTE)
 
 
-def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
+def require_valid_renames(database: LedgerDatabase, flow: Flow) -> None:
     """Raise the errors that `rename_tables` would raise for the WAS declarations of a flow; change nothing."""
     names, since = database.current_names, database.renamed_at
     database.use_names({})

@@ -14,7 +14,7 @@ _MOVED = sa.select(ledger.c.moved_to)
 _SET = sa.update(ledger).values(moved_to=sa.bindparam("to"))
 
 
-def refuse_moved(database: LedgerDatabase) -> None:
+def require_not_moved(database: LedgerDatabase) -> None:
     """Raise E425 if the ledger was moved."""
     to = _read_new_location(database)
     if to is not None:

@@ -100,7 +100,7 @@ def find_holds(database: LedgerDatabase) -> dict[str, str]:
         return {row.name: found[1] for row, found in _search_holds(connection.execute(_DECLARED))}
 
 
-def refuse_holds(write: Write, name: str | None = None) -> None:
+def require_no_holds(write: Write, name: str | None = None) -> None:
     """Raise E407 if a reset or rebuild of a declared table (of `name`, if given) is unfinished.
 
     The error names the table, and the command that finishes the reset or rebuild.

@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger_errors import ClaimRefused
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import ledger
-from waterclock.ledger.write.pauses import refuse_holds
+from waterclock.ledger.write.pauses import require_no_holds
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
 _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
@@ -34,7 +34,7 @@ def begin_rebuilding(
     Raises E644 if another rebuild is running, or stopped while it moved the new tables in.
     """
     with database.write() as write:
-        refuse_holds(write)
+        require_no_holds(write)
         known = write.rebuilding
         if known is not None and known.is_blocking(write.at):
             raise rebuild_in_progress_error(known)

@@ -179,7 +179,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
         _find_renamed_codes(flow, found.codes, _group_codes_by_table(write.execute(_STORED_CODES).all()), renames)
     )
     if renames:
-        _refuse_running(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
+        _require_no_running_batches(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
         require_no_rebuild(write, next(iter(renames)))
     for now, was in renames.items():
         _rename(write, was, now, is_there=now in known)
@@ -274,7 +274,7 @@ def _find_rename_errors(
             yield refusals.renamed_table_error(name, since, where)
 
 
-def _refuse_running(write: Write, names: Iterable[str]) -> None:
+def _require_no_running_batches(write: Write, names: Iterable[str]) -> None:
     wanted = set(names)
     row = next((row for row in write.execute(_RUNNING_CLAIMS, {"now_": write.at}) if row.table_name in wanted), None)
     if row is not None:

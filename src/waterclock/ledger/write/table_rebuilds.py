@@ -18,7 +18,7 @@ from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.committed_claims import CommittedClaim, record_drop
 from waterclock.ledger.write.completion import record
-from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, refuse_holds, split_hold_reason
+from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, require_no_holds, split_hold_reason
 from waterclock.ledger.write.rebuild_all_lock import require_no_rebuild
 from waterclock.ledger.write.suspect_batches import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
@@ -83,9 +83,9 @@ def begin_rebuild(
 ) -> tuple[int, int | None]:
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
-    Without the pause, the rows of a batch that commits after the slices were read would be removed from the table
-    again. `left` are abandoned claims that can only be resolved during the rebuild. The second number is the claim of
-    an earlier unfinished rebuild or reset, or None: it is taken over, and must never commit.
+    Without the pause, a batch could commit after the slices were read, and the rebuild would remove its rows. `left`
+    are abandoned claims that can only be resolved during the rebuild. The second number is the claim of an earlier
+    unfinished rebuild or reset, or None: it is taken over, and must never commit.
 
     Raises E407 if a batch is running, E644 while all tables are rebuilt.
     """
@@ -114,12 +114,12 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
     with database.write() as write:
         require_no_rebuild(write, table)
         refuse_open(write, table)
-        refuse_holds(write, table)
+        require_no_holds(write, table)
         row = find_row(write, table)
         record_drop(write, table, before, row.head_version, who=who, why=why)
 
 
-def refuse_busy(database: LedgerDatabase, table: str) -> None:
+def require_idle_table(database: LedgerDatabase, table: str) -> None:
     """Raise E407, with the runner's name, if a batch of the table is running."""
     with database.read() as connection:
         _refuse_open_claim(table, connection.execute(_OPEN, {"of": table}).first())

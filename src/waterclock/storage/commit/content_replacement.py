@@ -39,10 +39,10 @@ _MAX_ATTEMPTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The whole content of a table: files that are in its folder already, its columns, and metadata for its log.
+    """The whole content of a table: its files, its columns, and metadata for its log.
 
-    `adds` are Delta's `add` actions, one per file; `protocol` is the Delta protocol of the table that the files come
-    from.
+    The files are in its folder already. `adds` are Delta's `add` actions, one per file; `protocol` is the Delta
+    protocol of the table that the files come from.
     """
 
     adds: tuple[Action, ...]
@@ -61,11 +61,11 @@ class Content:
 
 
 def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
-    """Link the live files of the table at `made` into `folder`, and return them as its content.
+    """Create links in `folder` to the live files of the table at `made`. Return the content that `folder` then has.
 
-    `linked` has the slices that are linked already, each as its manifest in `made` and that in `folder`. Other live
-    files, such as those of a MERGE state, are linked below `state/`. Cost: a link per file, and a read of the footers
-    of these other files.
+    `linked` lists the slices that are linked already: for each its manifest in `made` and its manifest in `folder`.
+    Other live files, such as those of a MERGE state, are linked below `state/`. Cost: a link per file, and a read of
+    the footers of these other files.
     """
     linked_files = {
         old.path: (new, int(after.sealed_at.timestamp() * 1000))

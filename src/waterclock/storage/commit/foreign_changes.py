@@ -21,7 +21,10 @@ def refuse_foreign_since(folder: str, identity: Identity) -> None:
 
 
 def foreign_change(folder: str, name: str, *, project: str, after_version: int) -> WaterclockError | None:
-    """Return error E751 if another writer changed a table's data after a version, or None if it was undone."""
+    """Return error E751 if another writer changed a table's data after a version.
+
+    Return None if there is no such change, or if it was undone.
+    """
     strangers = foreign_commits(folder, after_version=after_version, project=project)
     if not strangers:
         return None

@@ -99,7 +99,10 @@ class MergeStart:
 
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeStart:
-    """Read the table before slices are merged into it, and add their new columns to it. Raises as `commit_slices`."""
+    """Read the table before slices are merged into it, and add their new columns to it.
+
+    Raises the same errors as `commit_slices`.
+    """
     for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             known = table.schema
@@ -131,10 +134,13 @@ def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifes
 def commit_state(
     folder: str, identity: Identity, path: str, *, base: int, instead_of: Sequence[LiveFile] | None = None
 ) -> int | None:
-    """Commit the files below `path` in place of live files of version `base`: of `instead_of`, or of all if it is None.
+    """Commit the files below `path` in place of the files `instead_of`, or of all live files if that is None.
 
-    Return the version, also if the claim was committed before. Return None and remove the files if another commit came
-    after `base`: they were made from outdated rows. Raises ClaimKilledError if the claim was killed first.
+    The replaced files must be live in version `base`.
+
+    Return the version, also if the claim was committed before. Return None and remove the new files if another commit
+    came after `base`, because they were computed from outdated rows. Raises ClaimKilledError if the claim was killed
+    first.
     """
     with open_table(folder) as table:
         indexed = sorted_by(table)
@@ -186,14 +192,17 @@ def kill_claim(folder: str, claim: int, *, project: str | None = None) -> None:
 
 
 def commit_nothing(folder: str, identity: Identity) -> int:
-    """Commit the claim's id and identity alone, for a batch that changes nothing. Otherwise as `commit_slices`."""
+    """Commit the claim's id and identity alone, for a batch that changes nothing.
+
+    Otherwise the same as `commit_slices`.
+    """
     return commit_slices(folder, identity, (), mode="append")
 
 
 def commit_older(folder: str, identity: Identity, manifest: Manifest) -> int:
     """Commit a REPLACE state older than the table's: only the claim's id and identity, which name its sealed slice.
 
-    The table's rows stay as they are; only new columns are added. Otherwise as `commit_slices`.
+    The table's rows stay as they are; only new columns are added. Otherwise the same as `commit_slices`.
     """
     done = prepare_merge(folder, identity, [manifest]).done
     return commit_nothing(folder, identity) if done is None else done

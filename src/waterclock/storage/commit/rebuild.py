@@ -114,7 +114,7 @@ def try_whole_state(
 def recreate(folder: str, schema: str, *, is_partitioned: bool, project: str, above: int) -> None:
     """Recreate a table whose log was lost. Its versions continue after `above`, the last known one.
 
-    So a record of an older version never refers to a new version with the same number. Cost: 10 ms per recorded
+    Otherwise a record of an older version could refer to a new version with the same number. Cost: 10 ms per recorded
     version.
     """
     forget_open_table(folder)

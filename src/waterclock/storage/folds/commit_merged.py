@@ -100,7 +100,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
             fault("merge")
             refuse_foreign_since(folder, identity)
             try:
-                with set_commit_identity(spark, identity, materialize="all" if winners.is_work else "none"):
+                with set_commit_identity(spark, identity, materialize="all" if winners.is_expensive else "none"):
                     spark.sql(statement).collect()
                 return
             except PySparkException as raised:
@@ -113,7 +113,7 @@ def _merge_winners(spark: SparkSession, folder: str, winners: Winners, identity:
 
 
 def _is_commit_conflict(raised: PySparkException) -> bool:
-    """Return whether the MERGE failed because of another commit, such as OPTIMIZE. It is tried again then."""
+    """Return whether the MERGE failed because of another commit, such as OPTIMIZE. The MERGE is then tried again."""
     message = f"{raised.getCondition() or ''} {raised}".upper()
     return any(word in message for word in ("CONCURRENT", "METADATA_CHANGED", "PROTOCOL_CHANGED"))
 
@@ -125,7 +125,7 @@ def _merge_statement(folder: str, view: str, winners: Winners) -> str:
     target, values = (", ".join(f"{side}{quote_name(name)}" for name in names) for side in ("", "s."))
     return (
         f"MERGE INTO delta.{quote_name(folder)} AS t USING {view} AS s ON {on} "
-        f"WHEN MATCHED AND s.{DELETED} AND {winners.beats} THEN DELETE "
-        f"WHEN MATCHED AND NOT s.{DELETED} AND {winners.beats} THEN UPDATE SET {sets} "
+        f"WHEN MATCHED AND s.{DELETED} AND {winners.wins_if} THEN DELETE "
+        f"WHEN MATCHED AND NOT s.{DELETED} AND {winners.wins_if} THEN UPDATE SET {sets} "
         f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({target}) VALUES ({values})"
     )

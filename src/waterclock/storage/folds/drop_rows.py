@@ -147,7 +147,7 @@ def _copy_files(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array]
 
 
 def _read_remaining(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file without those at the positions `gone`, batch by batch."""
+    """Yield the rows of a file batch by batch, without the rows at the positions `gone`."""
     at = 0
     with pq.ParquetFile(arrow_source(path), read_dictionary=repeating) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):

@@ -52,7 +52,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class FoldBase:
-    """The base onto which slices are folded: a state, and earlier slices with deletes that may beat later rows."""
+    """Defines the start of a fold: a state, and earlier slices with deletes that may remove rows of later slices."""
 
     state: DataFrame | None = None
     deletes: tuple[Manifest, ...] = ()
@@ -104,12 +104,15 @@ def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], mer
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Return the last row of each key by ORDER BY, with NULL lowest, or any one of several equal rows."""
+    """Return the last row of each key by ORDER BY. NULL sorts lowest. Any one of several equal rows is returned."""
     return last_row_by_key(rows, merge.keys, order_struct(merge.order_by) if merge.order_by else None)
 
 
 def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) -> DataFrame:
-    """Return the row of each key with the highest `order`: any one of several equal rows, or of all if it is None."""
+    """Return the row of each key with the highest `order`. One of several equal rows is chosen arbitrarily.
+
+    If `order` is None, all rows of a key are equal.
+    """
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.first(every) if order is None else F.max_by(every, order)
     return rows.groupBy(*_key_columns(keys)).agg(last.alias(_LAST)).select(f"{_LAST}.*")
@@ -134,8 +137,8 @@ def mark_deletes(rows: DataFrame, merge: Merge) -> DataFrame:
 def add_ordering_columns(schema: str, table: Table) -> str:
     """Return a schema with the declared columns that ORDER BY and DELETE WHEN name and that no slice has yet.
 
-    These columns are NULL in all rows. A name inside another word or a text also counts: an extra column only makes the
-    read a little slower.
+    These columns are NULL in all rows. The names are searched as text, so a match within another word or a string also
+    adds a column. This only makes the read a little slower.
     """
     if table.fold is None:
         return schema
@@ -178,7 +181,7 @@ def slices_with_later_deletes(
 def later_slices_with_deletes(
     manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
-    """Return later slices with a delete that sorts at or after the lowest order of this slice's rows."""
+    """Return later slices with a delete that sorts at or after the first row of this slice."""
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
     manifest = clear_foreign_bounds(manifest, merge)
@@ -245,7 +248,10 @@ def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataF
 
 
 def _build_lowest_deletes(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Return a delete for each key that sorts below all other rows, so that the result also has keys without rows."""
+    """Return one artificial delete for each key, so that the result also contains keys without rows.
+
+    It sorts below all other rows, so any row of the key wins over it.
+    """
     rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _add_order(rows, merge, f"'{place}'", _ALL_COLUMNS)
 

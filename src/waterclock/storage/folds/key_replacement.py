@@ -45,7 +45,7 @@ Make = Callable[["DataFrame | None"], "DataFrame"]
 
 
 def swap_rows(
-    spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeStart
+    spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, merge_start: MergeStart
 ) -> int | None:
     """Replace all rows of `keys` in the table by the rows that `make` returns for them. Return the version.
 
@@ -56,26 +56,26 @@ def swap_rows(
     than a third of the rows would be replaced, the whole table is recomputed. Raises ClaimKilledError if the claim was
     killed first.
     """
-    if is_small(look) or not may_rewrite_files(look):
-        state = _read_remaining_rows(spark, folder, keys, look, look.live).unionByName(make(keys))
-        return try_whole_state(folder, identity, state, base=look.base, sort_by=look.sort_by)
-    touched = _find_files_of_keys(spark, folder, keys, look)
-    old = [file for file in look.live if file.path in touched]
+    if is_small(merge_start) or not may_rewrite_files(merge_start):
+        state = _read_remaining_rows(spark, folder, keys, merge_start, merge_start.live).unionByName(make(keys))
+        return try_whole_state(folder, identity, state, base=merge_start.base, sort_by=merge_start.sort_by)
+    touched = _find_files_of_keys(spark, folder, keys, merge_start)
+    old = [file for file in merge_start.live if file.path in touched]
     if len(old) < len(touched):
         return None  # Spark's name for a file is not in the log
-    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _count_rows(folder, look):
-        return try_whole_state(folder, identity, make(None), base=look.base, sort_by=look.sort_by)
-    path = f"state/c={identity.claim}/v={look.base}"
+    if sum(each.rows for each in touched.values()) >= _WHOLE_FROM * _count_rows(folder, merge_start):
+        return try_whole_state(folder, identity, make(None), base=merge_start.base, sort_by=merge_start.sort_by)
+    path = f"state/c={identity.claim}/v={merge_start.base}"
     fault("merge")
     places = {file: each.places for file, each in touched.items() if each.places is not None}
     # a copy of several files in one would not be in order as a whole
-    if not look.sort_by and len(places) == len(touched) and may_copy(spark, folder, old):
+    if not merge_start.sort_by and len(places) == len(touched) and may_copy(spark, folder, old):
         make(keys).write.mode("overwrite").parquet(str(entry_path(folder, path)))
         copy_without_rows(entry_path(folder), places, path)
     else:
-        state = _read_remaining_rows(spark, folder, keys, look, old).unionByName(make(keys))
-        sort_rows(state, look.sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
-    return commit_state(folder, identity, path, base=look.base, instead_of=old)
+        state = _read_remaining_rows(spark, folder, keys, merge_start, old).unionByName(make(keys))
+        sort_rows(state, merge_start.sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
+    return commit_state(folder, identity, path, base=merge_start.base, instead_of=old)
 
 
 def _read_remaining_rows(
@@ -92,7 +92,10 @@ def _count_rows(folder: str, merge_start: MergeStart) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _RowsToReplace:
-    """The number of rows to replace in a file, and their positions, or None if they are too many for this process."""
+    """The rows to replace in a file: their number and their positions.
+
+    The positions are None if there are too many for this process.
+    """
 
     rows: int
     places: pa.Array | None

@@ -49,8 +49,8 @@ def merge_slice(
     """Merge a new label's sealed slice into its table, in one commit under the claim's id. Return its version.
 
     The label of `manifest` must be newer than every label of the table. `earlier` are the paths of the slices before
-    it, whose deletes may sort after late rows. Cost: 10 ms into an empty table if keys are unique, else as
-    `commit_winners`.
+    it, whose deletes may sort after late rows. Cost: 10 ms into an empty table if keys are unique, else the same as
+    for `commit_winners`.
 
     Raises ClaimKilledError if the claim was killed first, E620 for two different rows with the same key and order, and
     E616 or E617 if the slice does not fit the table.
@@ -62,16 +62,16 @@ def merge_slice(
     if not manifest.rows:
         return commit_nothing(folder, identity)
     is_unique = _is_unique(spark, folder, manifest, merge)
-    rivals = slices_with_later_deletes(
+    with_later_deletes = slices_with_later_deletes(
         folder, [path for path in earlier if path != manifest.slice_path], [manifest], merge, merge_start.schema
     )
-    if not merge_start.live and is_unique and not manifest.has_deletes and not rivals:
+    if not merge_start.live and is_unique and not manifest.has_deletes and not with_later_deletes:
         return commit_slices(folder, identity, [manifest], mode="append")
     rows = own_rows(spark, folder, manifest, merge, merge_start.schema)
     winning_rows = rows if is_unique else last_rows(rows, merge)
-    if rivals:
+    if with_later_deletes:
         winning_rows = drop_deleted_rows(
-            winning_rows, highest_deletes(spark, folder, rivals, merge, merge_start.schema), merge
+            winning_rows, highest_deletes(spark, folder, with_later_deletes, merge, merge_start.schema), merge
         )
     winners = Winners(
         winning_rows, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys)
@@ -95,14 +95,14 @@ def restate_slices(
     the newest state's rows decide about the only slice (`is_decided_by_head`), only the label's slices and those with
     deletes that may sort after its rows are read. Otherwise the winners are recomputed for all keys of the old and the
     new slices. They are computed from the newest stored state before these labels and the slices after it, or from
-    START if no state is stored. The table never goes back to an older label. Cost: a read of those slices, and as
-    `commit_winners`.
+    START if no state is stored. The table never goes back to an older label. Cost: a read of those slices, and the
+    cost of `commit_winners`.
 
     `is_whole`: a replaced slice is damaged and not among `steps`, so its keys are unknown. The whole table is then
     recomputed from that stored state and those slices, and all rows are written.
 
-    Raises as `merge_slice`. Also raises E605 if a replaced slice has the same rows, is live, and is damaged, and E640
-    if a slice that is needed is gone.
+    Raises the same errors as `merge_slice`. Also raises E605 if a replaced slice has the same rows, is live, and is
+    damaged, and E640 if a slice that is needed is gone.
     """
     folder = lake.folder(manifests[0].table)
     merge_start = prepare_merge(folder, identity, manifests)
@@ -140,7 +140,7 @@ def restate_slices(
     keys = keys_in(spark, folder, [each for each in (*replaced, *changed) if each.rows], merge, merge_start.schema)
     past = start.fold_base(folder, later, merge, merge_start.schema)
     winning_rows = winners_of(spark, folder, keys, later, merge, merge_start.schema, past)
-    winners = Winners(winning_rows, merge.keys, _row_differs_sql(merge_start.schema), is_work=True)
+    winners = Winners(winning_rows, merge.keys, _row_differs_sql(merge_start.schema), is_expensive=True)
     return commit_winners(spark, folder, winners, manifests, identity, merge_start)
 
 

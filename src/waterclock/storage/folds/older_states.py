@@ -49,10 +49,10 @@ _COMPLETE_STATE = "_made"  # a file with the name of the folder that contains th
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: ContentLocation) -> DataFrame:
-    """Return the rows of the content that `resolve` found, in the table's current columns. No steps mean no rows.
+    """Return the rows of the content that `resolve` found, in the table's current columns.
 
-    Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
-    fold of the slices since the newest stored state before it, once.
+    A content without steps has no rows. Cost: no job, the same as for `frame_at` and `frame_of_slices`. Only a MERGE or
+    TEMPORAL state that must be recomputed costs a fold of the slices since the newest stored state before it, once.
 
     Raises E640 if neither a version nor the slices exist any more, and E705 if the table has no batch yet and declares
     no types.

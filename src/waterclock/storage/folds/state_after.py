@@ -38,12 +38,13 @@ def resulting_state(
 ) -> DataFrame:
     """Return the newest state that a table will have once slices of new, late or restated labels are committed.
 
-    `steps` are the current slices of all labels, including replaced ones. `is_whole` means that one of these is damaged
-    and not among `steps`. `asked` are the SQL expressions that will be evaluated on the state: columns of a MERGE table
-    that none of them names may be missing.
+    `steps` are the current slices of all labels, including replaced ones. `is_whole` means that one of these is
+    damaged and not among `steps`. `asked` are the SQL expressions that will be evaluated on the state: columns of a
+    MERGE table that none of them names may be missing.
 
     Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later
-    slices, in the named columns. TEMPORAL: as `resulting_versions`. Raises E640 if a slice that is needed is gone.
+    slices, in the named columns. TEMPORAL: the same as for `resulting_versions`. Raises E640 if a slice that is needed
+    is gone.
     """
     if table.merge is None:
         return resulting_versions(spark, lake, table, manifests, steps, is_whole=is_whole)
@@ -66,7 +67,8 @@ def merged_state(
 def _prune_schema(schema: str, merge: Merge, asked: Iterable[str]) -> str:
     """Return a schema with only the columns that expressions may name, and those that the MERGE itself needs.
 
-    A name inside another word or a string also counts: an extra column only makes the read a little slower.
+    The names are searched as text, so a match within another word or a string also keeps a column. This only makes the
+    read a little slower.
     """
     texts = [_COUNTS_ROWS.sub("", text).lower() for text in (*asked, merge.delete_when or "")]
     if any("*" in text for text in texts):

@@ -39,10 +39,10 @@ def empty_schema(folder: str, table: Table) -> StructType:
 
 
 def written_schema(folder: str, table: Table) -> StructType:
-    """Return the columns of the rows that batches write to a table none of whose slices can be read.
+    """Return the columns of the rows that batches write to a table, if none of its slices can be read.
 
-    They are the table's own columns. The raw rows of a TEMPORAL table are known only from its declaration. Needs and
-    raises the same as `empty_schema`.
+    They are the table's own columns. The raw rows of a TEMPORAL table are known only from its declaration. Needs a
+    Spark session, and raises the same errors as `empty_schema`.
     """
     return empty_schema(folder, table) if table.temporal is None else _parse_declared_columns(table)
 

@@ -43,13 +43,13 @@ _HASH, _NEW, _OLD = "_waterclock_hash", "_waterclock_new", "_waterclock_old"
 class _NewSlices:
     """New slices, and `slices`: all slices of the table in label order, including the new ones.
 
-    `rivals`: the slices that the new ones replace, or for a new snapshot the snapshot before it. `most`: an upper bound
-    for the number of keys to recompute, which is the number of rows in the slices that are searched for them.
+    `predecessors`: the slices that the new ones replace, or for a new snapshot the snapshot before it. `most`: an upper
+    bound for the number of keys to recompute, which is the number of rows in the slices that are searched for them.
     """
 
     new: tuple[Manifest, ...]
     slices: tuple[Manifest, ...]
-    rivals: tuple[Manifest, ...]
+    predecessors: tuple[Manifest, ...]
     most: int
 
 
@@ -66,10 +66,10 @@ def place_slices(
     """Commit sealed slices of new, late or restated labels to a TEMPORAL table, in one commit. Return its version.
 
     `steps` are the current slices of all labels, including replaced ones. All versions of the keys in the old and the
-    new slices are recomputed from the raw rows of these keys, and replaced (`swap_rows`). If files of the table may not
-    be replaced, Spark merges the differences.
+    new slices are recomputed from the raw rows of these keys, and replaced (`swap_rows`). If files of the table may
+    not be replaced, Spark merges the differences.
 
-    Cost: a scan of the slices, a shuffle and sort of these keys' rows, and as `swap_rows`. The whole table is
+    Cost: a scan of the slices, a shuffle and sort of these keys' rows, and the cost of `swap_rows`. The whole table is
     recomputed in these cases:
 
     - The new slices are at least a quarter of all raw rows.
@@ -77,8 +77,8 @@ def place_slices(
     - A new snapshot comes before others: keys that only these have may then begin later.
     - `is_whole` is set: a replaced slice is damaged and not among `steps`.
 
-    Raises ClaimKilledError if the claim was killed first, E616 or E617 if a slice does not fit the table, and E640 if a
-    slice that is needed is gone.
+    Raises ClaimKilledError if the claim was killed first, E616 or E617 if a slice does not fit the table, and E640 if
+    a slice that is needed is gone.
     """
     folder = lake.folder(table.name)
     shown = [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
@@ -130,7 +130,7 @@ def resulting_versions(
 
     is_whole = is_whole or (
         table.is_snapshot
-        and (not new_slices.rivals or _is_before_other_snapshot(new_slices) or _has_other_columns(new_slices))
+        and (not new_slices.predecessors or _is_before_other_snapshot(new_slices) or _has_other_columns(new_slices))
     )
     if is_whole or new_slices.most >= _WHOLE_FROM * sum(each.rows for each in new_slices.slices):
         return make(None)
@@ -157,25 +157,27 @@ def _find_new_slices(
     placed = tuple(new.values())
     old = [each for each in known if each.label in new]
     others = manifests_of(folder, [step for step in steps if step.label not in new])
-    rivals = tuple(old) or (_previous_snapshot(others, placed[0]) if table.is_snapshot else ())
+    predecessors = tuple(old) or (_previous_snapshot(others, placed[0]) if table.is_snapshot else ())
     # snapshots are compared with each other, so the earlier one's rows add nothing to the bound
-    most = sum(each.rows for each in (placed if table.is_snapshot else (*placed, *rivals)))
+    most = sum(each.rows for each in (placed if table.is_snapshot else (*placed, *predecessors)))
     is_first_of_several = table.is_snapshot and bool(others)
-    if not most and not rivals and not is_whole and not is_first_of_several:
+    if not most and not predecessors and not is_whole and not is_first_of_several:
         return None
-    return _NewSlices(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), rivals, most)
+    return _NewSlices(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), predecessors, most)
 
 
 def _has_other_columns(new_slices: _NewSlices) -> bool:
-    """Return whether a new snapshot and its rivals differ in columns: NULL and a missing column would look equal."""
+    """Return whether a new snapshot and its predecessors have other columns: a missing one would look like NULL."""
     columns = fields_of(new_slices.new[0].schema).keys()
-    return any(fields_of(rival.schema).keys() != columns for rival in new_slices.rivals)
+    return any(fields_of(predecessor.schema).keys() != columns for predecessor in new_slices.predecessors)
 
 
 def _is_before_other_snapshot(new_slices: _NewSlices) -> bool:
     """Return whether a new snapshot replaces none and comes before another, whose new keys may then begin later."""
     label = new_slices.new[-1].label
-    return label < new_slices.slices[-1].label and all(rival.label != label for rival in new_slices.rivals)
+    return label < new_slices.slices[-1].label and all(
+        predecessor.label != label for predecessor in new_slices.predecessors
+    )
 
 
 def _previous_snapshot(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
@@ -204,8 +206,11 @@ def _find_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewS
 
 
 def _read_keys(spark: SparkSession, folder: str, table: Table, new_slices: _NewSlices) -> DataFrame:
-    """Return the keys of the new slices and of those they replace. Some may occur twice; a shuffle would cost more."""
-    slices = [*new_slices.new, *new_slices.rivals]
+    """Return the keys of the new slices and of the slices that they replace.
+
+    A key may occur twice, because removing duplicates would cost a shuffle.
+    """
+    slices = [*new_slices.new, *new_slices.predecessors]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
     return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), new_slices.most)
 
@@ -219,8 +224,11 @@ def _find_changed_keys(spark: SparkSession, folder: str, table: Table, new_slice
 
     The rows of a key are compared by their digest, since a key of TEMPORAL ON may have more than one row.
     """
-    names, schema = list(map(quote_name, temporal_of(table).keys)), raw_schema([*new_slices.rivals, *new_slices.new])
-    rows = [frame_of_slices(spark, folder, members, schema) for members in (new_slices.new, new_slices.rivals)]
+    names, schema = (
+        list(map(quote_name, temporal_of(table).keys)),
+        raw_schema([*new_slices.predecessors, *new_slices.new]),
+    )
+    rows = [frame_of_slices(spark, folder, members, schema) for members in (new_slices.new, new_slices.predecessors)]
     sides = [
         each.select(*names, row_hash(each.schema).alias(_HASH), F.lit(is_new).alias(_NEW))
         for each, is_new in zip(rows, (True, False), strict=True)
@@ -254,7 +262,7 @@ def _replace_keys(
     differences = _find_differences(
         make(keys), frame_of_version(spark, folder, merge_start.base).join(keys, key_names, "left_semi"), key_names
     )
-    winners = Winners(differences, (*key_names, EFFECTIVE), "true", is_work=True)
+    winners = Winners(differences, (*key_names, EFFECTIVE), "true", is_expensive=True)
     return commit_winners(spark, folder, winners, manifests, identity, merge_start)
 
 

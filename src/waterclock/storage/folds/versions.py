@@ -274,10 +274,10 @@ def _build_window_rows(spark: SparkSession, manifests: Sequence[Manifest], table
 def _extend_lives(rows: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Extend the lives of keys (the spans in which they exist) as far as the snapshots allow.
 
-    A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.
-    A life begins at the end of the last snapshot without its key: the key appeared at some time after that, and facts
-    may refer to it from then on. The first lives begin with the first window. If no row deletes a key, an added row
-    ends its life at the end of the first snapshot without it.
+    A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are
+    ignored. A life begins at the end of the last snapshot without its key: the key appeared at some time after that,
+    and facts may refer to it from then on. If the first snapshot contains a key, its life begins with the first
+    window. If no row deletes a key, an added row ends its life at the end of the first snapshot without it.
     """
     from pyspark.sql import Window
 

@@ -117,18 +117,18 @@ def winners_at_head(spark: SparkSession, restatement: Restatement, *, is_unique:
             _find_lost_keys(rows, old_rows, restatement),
         )
     paths = [step.slice_path for step in restatement.before]
-    rivals = (
+    with_later_deletes = (
         *slices_with_later_deletes(folder, paths, [restatement.new], merge, restatement.schema),
         *later_slices_with_deletes(restatement.new, restatement.after, merge, restatement.schema),
     )
-    if rivals:
+    if with_later_deletes:
         winning_rows = drop_deleted_rows(
-            winning_rows, highest_deletes(spark, folder, rivals, merge, restatement.schema), merge
+            winning_rows, highest_deletes(spark, folder, with_later_deletes, merge, restatement.schema), merge
         )
     if lost_keys is not None and not lost_keys.isEmpty():
         winning_rows = winning_rows.unionByName(_recompute_winners(spark, restatement, lost_keys))
     return Winners(
-        winning_rows, merge.keys, _winner_condition(restatement), is_work=True, may_be_null=restatement.may_be_null
+        winning_rows, merge.keys, _winner_condition(restatement), is_expensive=True, may_be_null=restatement.may_be_null
     )
 
 

@@ -52,27 +52,27 @@ _ROWS_A_FILE = 1_000_000
 class Winners:
     """The rows that replace a table's own, one per key. Rows marked as `_waterclock_deleted` delete the key.
 
-    `beats` is the condition under which a winner (`s`) replaces the table's row of its key (`t`). Columns that the
-    winners do not have keep the table's values. `is_work`: computing the rows is expensive and should happen only once.
-    `may_be_null`: a key of the winners may be NULL.
+    `wins_if` is the condition under which a winner (`s`) replaces the table's row of its key (`t`). Columns that the
+    winners do not have keep the table's values. `is_expensive`: computing the rows is expensive and should happen only
+    once. `may_be_null`: a key of the winners may be NULL.
     """
 
     rows: DataFrame
     keys: tuple[str, ...]
-    beats: str
-    is_work: bool = False
+    wins_if: str
+    is_expensive: bool = False
     may_be_null: bool = True
 
 
-def is_small(look: MergeStart) -> bool:
+def is_small(merge_start: MergeStart) -> bool:
     """Return whether to rewrite the table as a whole rather than file by file."""
-    size = sum(file.size for file in look.live)
-    return not look.live or (size <= MOST_BYTES_REWRITTEN and len(look.live) <= _MAX_FILES)
+    size = sum(file.size for file in merge_start.live)
+    return not merge_start.live or (size <= MOST_BYTES_REWRITTEN and len(merge_start.live) <= _MAX_FILES)
 
 
-def may_rewrite_files(look: MergeStart) -> bool:
+def may_rewrite_files(merge_start: MergeStart) -> bool:
     """Return whether some files of the table may be replaced: its properties permit it, and it has at most 500."""
-    return look.may_rewrite and len(look.live) <= FILES_READ_DIRECTLY
+    return merge_start.may_rewrite and len(merge_start.live) <= FILES_READ_DIRECTLY
 
 
 def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> bool:
@@ -95,7 +95,7 @@ def add_row_positions(rows: DataFrame) -> DataFrame:
 
 
 def rewrite_state(
-    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeStart
+    spark: SparkSession, folder: str, winners: Winners, identity: Identity, merge_start: MergeStart
 ) -> int | None:
     """Write the state after `winners`, and commit it in place of the old one.
 
@@ -103,15 +103,15 @@ def rewrite_state(
     `state/`, where VACUUM finds those that no kept version needs. Cost: one Spark job. Raises ClaimKilledError if the
     claim was killed first.
     """
-    old = frame_of_files(spark, folder, look.live, look.schema)
-    path = f"state/c={identity.claim}/v={look.base}"
+    old = frame_of_files(spark, folder, merge_start.live, merge_start.schema)
+    path = f"state/c={identity.claim}/v={merge_start.base}"
     fault("merge")
-    _write_parquet(new_state(old, winners, look.schema), folder, path, look)
-    return commit_state(folder, identity, path, base=look.base)
+    _write_parquet(new_state(old, winners, merge_start.schema), folder, path, merge_start)
+    return commit_state(folder, identity, path, base=merge_start.base)
 
 
 def rewrite_files(
-    spark: SparkSession, folder: str, winners: Winners, identity: Identity, look: MergeStart
+    spark: SparkSession, folder: str, winners: Winners, identity: Identity, merge_start: MergeStart
 ) -> int | None:
     """Rewrite the files in which `winners` change a row, add the new rows, and commit them in place of the old files.
 
@@ -120,35 +120,35 @@ def rewrite_files(
     winners are written, and the files that change are copied, or written by Spark if their rows are sorted. The table's
     rows are not shuffled if there are at most a million winners. Raises ClaimKilledError if the claim was killed first.
     """
-    path = f"state/c={identity.claim}/v={look.base}"
+    path = f"state/c={identity.claim}/v={merge_start.base}"
     rows = winners.rows.persist()
     count = rows.count()
     few = replace(winners, rows=rows.hint("broadcast") if count <= MOST_ROWS_BROADCAST else rows)
-    matches = _match_winners(spark, folder, few, look).persist()
+    matches = _match_winners(spark, folder, few, merge_start).persist()
     try:
         places = _find_replaced_positions(matches, is_counted=count <= MOST_PLACES)
         paths = {relative_path(uri, folder): gone for uri, gone in places.by_uri.items()}
-        old = [file for file in look.live if file.path in paths]
+        old = [file for file in merge_start.live if file.path in paths]
         if len(old) < len(paths):
             return None  # Spark's name for a file is not in the log
         fault("merge")
         # a copy of several files in one would not be in order as a whole
-        if not look.sort_by and count <= MOST_PLACES and may_copy(spark, folder, old):
-            new = _select_new_rows(few, matches, look.schema, all_won=places.all_won)
-            _write_parquet(new.coalesce(1 + count // _ROWS_A_FILE), folder, path, look)
+        if not merge_start.sort_by and count <= MOST_PLACES and may_copy(spark, folder, old):
+            new = _select_new_rows(few, matches, merge_start.schema, all_won=places.all_won)
+            _write_parquet(new.coalesce(1 + count // _ROWS_A_FILE), folder, path, merge_start)
             copy_without_rows(entry_path(folder), paths, path)
         else:
             whole = replace(winners, rows=rows)  # with all columns: Spark itself detects whether they are few
-            rows_of_files = _build_changed_rows(spark, folder, whole, matches, old, look.schema)
-            _write_parquet(rows_of_files, folder, path, look)
+            rows_of_files = _build_changed_rows(spark, folder, whole, matches, old, merge_start.schema)
+            _write_parquet(rows_of_files, folder, path, merge_start)
     finally:
         matches.unpersist()
         rows.unpersist()
-    return commit_state(folder, identity, path, base=look.base, instead_of=old)
+    return commit_state(folder, identity, path, base=merge_start.base, instead_of=old)
 
 
-def _write_parquet(rows: DataFrame, folder: str, path: str, look: MergeStart) -> None:
-    sort_rows(rows, look.sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
+def _write_parquet(rows: DataFrame, folder: str, path: str, merge_start: MergeStart) -> None:
+    sort_rows(rows, merge_start.sort_by).write.mode("overwrite").parquet(str(entry_path(folder, path)))
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, merge_start: MergeStart) -> DataFrame:
@@ -161,7 +161,7 @@ def _match_winners(spark: SparkSession, folder: str, winners: Winners, merge_sta
     kept = [
         f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, merge_start.schema)
     ]
-    return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")
+    return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.wins_if}) IS TRUE AS {_WINS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _build_changed_rows(
     """Return the new rows of the files that change, and the winners whose keys the table does not have."""
     old = frame_of_files(spark, folder, files, schema)
     joined = old.alias("t").join(winners.rows.alias("s"), F.expr(_same_key_condition(winners)), "left_outer")
-    wins = f"(s.{DELETED} IS NOT NULL AND ({winners.beats}))"
+    wins = f"(s.{DELETED} IS NOT NULL AND ({winners.wins_if}))"
     kept = joined.where(f"NOT (({wins} AND s.{DELETED}) IS TRUE)").selectExpr(
         *_build_column_expressions(winners, schema, wins)
     )
@@ -239,7 +239,7 @@ def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
     """Return the state after applying `winners` to the old state."""
     here = old.withColumn(_HERE, F.expr("true")).alias("t")
     joined = winners.rows.alias("s").join(here, F.expr(_same_key_condition(winners)), "full_outer")
-    wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.beats})"
+    wins = f"s.{DELETED} IS NOT NULL AND (t.{_HERE} IS NULL OR {winners.wins_if})"
     return joined.where(f"NOT ({wins} AND s.{DELETED})").selectExpr(*_build_column_expressions(winners, schema, wins))
 
 

@@ -19,7 +19,7 @@ NO_VERSION = -1
 class DataCommit:
     """One commit of a batch's data: its Delta version, the instant `at` of its record, and its slices' paths by label.
 
-    `stands_from` is set for snapshots: the start of the period that its one slice stands for. `begins_anew`: the table
+    `stands_from` is set for snapshots: the start of the period that its one slice stands for. `is_reset`: the table
     was reset, so earlier commits no longer count, as their windows were different. The engine creates these objects
     from the ledger, which keeps records longer than the Delta log keeps commits.
     """
@@ -28,7 +28,7 @@ class DataCommit:
     at: datetime
     slices: Mapping[datetime, str]
     stands_from: datetime | None = None
-    begins_anew: bool = False
+    is_reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,13 @@ def _select_known_commits(records: Iterable[DataCommit], known_at: datetime | No
             continue
         is_whole = is_whole and not later
         slices = {label: path for label, path in record.slices.items() if label not in later}
-        known += [replace(record, slices=slices)] if slices or record.begins_anew else []
+        known += [replace(record, slices=slices)] if slices or record.is_reset else []
     return known, is_whole
 
 
 def _drop_before_reset(known: list[DataCommit]) -> list[DataCommit]:
     """Return the records from the newest reset of the table on."""
-    first = max((place for place, record in enumerate(known) if record.begins_anew), default=0)
+    first = max((place for place, record in enumerate(known) if record.is_reset), default=0)
     while first and known[first - 1].version == known[first].version:
         first -= 1  # one commit, recorded label by label
     return known[first:]

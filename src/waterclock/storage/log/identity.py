@@ -20,7 +20,9 @@ RESET = "reset"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The origin of a commit: labels as text, `inputs` as the ledger recorded them, `slices` as paths; all JSON.
+    """Describes the origin of a commit, in values that JSON can store.
+
+    Labels are texts, `inputs` are as the ledger recorded them, and `slices` are paths.
 
     `slices` are those of `labels`, in their order. `newest_label` is the table's newest label after the commit.
     `stands_from` is the start of the period that a snapshot stands for (ISO). `known_version` is the version after
@@ -51,7 +53,7 @@ class Identity:
 
     @property
     def outcome(self) -> str:
-        """'killed' for a commit that kills its claim, 'data' for any other."""
+        """Return the outcome of the claim: 'killed' for a commit that kills its claim, 'data' for any other commit."""
         return "killed" if self.kind == _KILL else "data"
 
     def to_json(self) -> str:

@@ -122,7 +122,10 @@ class OpenTable:
         return [files[path] for path in sorted(self._paths_outside_stage)]
 
     def has_claim(self, claim: int) -> bool:
-        """Return whether a commit carries the claim's id. Cost: proportional to the log's claims, the first time."""
+        """Return whether a commit carries the claim's id.
+
+        Cost of the first call: proportional to the claims in the log.
+        """
         if self._claims is None:
             self._claims = _transactions_in(self.folder, self.version)
         if self._claims is None:
@@ -135,7 +138,10 @@ class OpenTable:
         return self._delta
 
     def follow(self) -> None:
-        """Update this object to the table's newest version. Cost: proportional to the commits since."""
+        """Load the commits since the last call, so that this object shows the newest version.
+
+        Cost: proportional to their number.
+        """
         head = commit_identity(self.folder, self.version)
         is_cleaned = head is None and find_checkpoint_version(self.folder) >= self.version
         if head != self._head and not is_cleaned:

@@ -10,7 +10,8 @@ from waterclock.storage.log.live_files import files_with_deletion_vectors, live_
 def is_undone(folder: str, *, before: int, after: int) -> bool:
     """Return whether version `after` of a table has exactly the files that version `before` had.
 
-    Return False if one of them cannot be opened any more. Cost: the log is read twice, 10 ms for a small one.
+    Return False if one of the two versions cannot be opened any more. Cost: the log is read twice, 10 ms for a small
+    one.
     """
     try:
         old_files = _files(folder, before)

@@ -24,12 +24,12 @@ def seal_linked_slice(  # noqa: PLR0913 - each argument is a part of the new man
     code: str,
     name: str,
     source: Mapping[str, Any],
-    with_aside: bool = True,
+    with_quarantine: bool = True,
 ) -> Manifest:
     """Seal a slice with the same content as another: hard links to its files, or copies if links are impossible.
 
-    `with_aside`: the new slice also contains the quarantined rows. Cost: no Spark job; a link per file. Raises E604 if
-    a slice of the claim is sealed already.
+    `with_quarantine`: the new slice also contains the quarantined rows. Cost: no Spark job; a link per file. Raises
+    E604 if a slice of the claim is sealed already.
     """
     path = lake.slice_path(label, claim)
     if is_sealed(folder, path):
@@ -38,7 +38,7 @@ def seal_linked_slice(  # noqa: PLR0913 - each argument is a part of the new man
     remove_folder(leaf)
     make_folder(leaf)
     files = _link_files(sealed.files, sealed_folder, folder, path)
-    aside = _link_files(sealed.aside if with_aside else (), sealed_folder, folder, f"{path}/{QUARANTINE}")
+    aside = _link_files(sealed.aside if with_quarantine else (), sealed_folder, folder, f"{path}/{QUARANTINE}")
     linked = replace(
         sealed,
         table=name,
@@ -47,7 +47,7 @@ def seal_linked_slice(  # noqa: PLR0913 - each argument is a part of the new man
         slice_path=path,
         files=files,
         aside=aside,
-        aside_digest=sealed.aside_digest if with_aside else "",
+        aside_digest=sealed.aside_digest if with_quarantine else "",
         code=code,
         source=source,
         sealed_at=datetime.now(UTC),

@@ -18,22 +18,29 @@ from waterclock.spark_sql import INTERNAL_PREFIX, quote_name, sql_text
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import (
-    ASIDE,
     BROKEN,
-    DROPPED,
-    FATE,
     HASH,
     INPUT,
-    INPUTS_ASIDE,
     MASK,
     QUARANTINE,
+    QUARANTINE_DETAILS,
+    QUARANTINED_INPUTS,
     ROW,
-    SET_ASIDE,
-    STAYS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_OUTCOME,
+    ROW_QUARANTINED,
     FilterCounts,
     RowFilter,
 )
-from waterclock.storage.slices.rule_marks import ROW_TEXT, count_rule_masks, fate_text, first_text, marks_text, row_json
+from waterclock.storage.slices.rule_marks import (
+    ROW_TEXT,
+    count_rule_masks,
+    first_text,
+    marks_text,
+    outcome_text,
+    row_json,
+)
 from waterclock.storage.slices.statistics import read_files
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -60,12 +67,14 @@ class InputFilter:
     @property
     def may_quarantine(self) -> bool:
         """Whether a rule may quarantine rows of this input. These rows must then be written."""
-        return bool(self.row_filter.bits(SET_ASIDE))
+        return bool(self.row_filter.bits(ROW_QUARANTINED))
 
     @property
     def pass_condition(self) -> str:
         """SQL that is TRUE for rows that the query may read; empty if it reads all."""
-        return " AND ".join(f"({row_rule.holds})" for row_rule in self.row_filter.row_rules if row_rule.fate != STAYS)
+        return " AND ".join(
+            f"({row_rule.holds})" for row_rule in self.row_filter.row_rules if row_rule.outcome != ROW_KEPT
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ def count_input_rows(
     ]
     for number, row_rule in enumerate(row_rules):
         columns.append(F.expr(f"count_if({BROKEN} & {1 << number}L != 0)").alias(f"b{number}"))
-        if row_rule.fate != STAYS:
+        if row_rule.outcome != ROW_KEPT:
             columns.append(F.expr(f"count_if({first_text(of_input.row_filter)} = {1 << number}L)").alias(f"f{number}"))
     marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}")
     found = {row[READ_BY]: row.asDict() for row in marked.groupBy(READ_BY).agg(*columns).collect()}
@@ -105,19 +114,21 @@ def count_input_rows(
 
 def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
     row_rules = of_input.row_filter.row_rules
-    first = {row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.fate != STAYS}
+    first = {
+        row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.outcome != ROW_KEPT
+    }
     gone = {
-        fate: sum(first[row_rule.name] for row_rule in row_rules if row_rule.fate == fate)
-        for fate in (SET_ASIDE, DROPPED)
+        outcome: sum(first[row_rule.name] for row_rule in row_rules if row_rule.outcome == outcome)
+        for outcome in (ROW_QUARANTINED, ROW_DROPPED)
     }
     broken = {row_rule.name: found[f"b{number}"] for number, row_rule in enumerate(row_rules)}
-    filter_counts = FilterCounts(found[_ROWS], gone[SET_ASIDE], gone[DROPPED], broken, first)
+    filter_counts = FilterCounts(found[_ROWS], gone[ROW_QUARANTINED], gone[ROW_DROPPED], broken, first)
     return InputCounts(filter_counts, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
 
 
 def input_scratch_folder(claim: int) -> str:
     """Return the folder for a claim's quarantined input rows, relative to the table's. `maintain` removes it."""
-    return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
+    return f"{STAGE}/{QUARANTINED_INPUTS}/c={claim}"
 
 
 def quarantine_input_rows(
@@ -131,23 +142,25 @@ def quarantine_input_rows(
     place = f"{scratch}/{of_input.input}"
     remove_folder(entry_path(folder, place))
     shown = {name: name for name in rows.columns if name != READ_BY}
-    row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {row_json(shown)} END AS {ROW_TEXT}"
+    row = f"CASE WHEN {ROW_OUTCOME} = {ROW_QUARANTINED} THEN {row_json(shown)} END AS {ROW_TEXT}"
     broken = f"shiftleft({BROKEN}, {of_input.first_bit})"
     aside = (
-        f"named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {broken}, '{HASH}', CASE WHEN {FATE} = {SET_ASIDE} "
-        f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(of_input.input)}) AS {ASIDE}"
+        f"named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {broken}, '{HASH}', CASE WHEN {ROW_OUTCOME} = {ROW_QUARANTINED} "
+        f"THEN xxhash64({ROW_TEXT}, {broken}) END, '{INPUT}', {sql_text(of_input.input)}) AS {QUARANTINE_DETAILS}"
     )
     marked = rows.selectExpr("*", f"{marks_text(of_input.row_filter)} AS {BROKEN}").where(f"{BROKEN} != 0")
-    fated = marked.selectExpr("*", f"{fate_text(of_input.row_filter)} AS {FATE}")
-    broken_rows = fated.selectExpr(quote_name(READ_BY), BROKEN, FATE, row)
-    broken_rows = broken_rows.selectExpr(f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", FATE, aside)
-    broken_rows.write.partitionBy(_FOLDER_COLUMN, FATE).parquet(str(entry_path(folder, place)))
+    with_outcome = marked.selectExpr("*", f"{outcome_text(of_input.row_filter)} AS {ROW_OUTCOME}")
+    broken_rows = with_outcome.selectExpr(quote_name(READ_BY), BROKEN, ROW_OUTCOME, row)
+    broken_rows = broken_rows.selectExpr(
+        f"{READ_BY} AS {TIMELABEL}", f"{READ_BY} AS {_FOLDER_COLUMN}", ROW_OUTCOME, aside
+    )
+    broken_rows.write.partitionBy(_FOLDER_COLUMN, ROW_OUTCOME).parquet(str(entry_path(folder, place)))
     found = {}
     for label in labels:
         own = f"{place}/{_FOLDER_COLUMN}={label_of(label)}"
         masks: Counter[int] = Counter()
-        for fate in (STAYS, SET_ASIDE, DROPPED):
-            masks += count_rule_masks(folder, read_files(entry_path(folder), f"{own}/{FATE}={fate}"))
+        for outcome in (ROW_KEPT, ROW_QUARANTINED, ROW_DROPPED):
+            masks += count_rule_masks(folder, read_files(entry_path(folder), f"{own}/{ROW_OUTCOME}={outcome}"))
         found[label] = Counter({mask >> of_input.first_bit: rows for mask, rows in masks.items()})
     return found
 
@@ -164,9 +177,11 @@ class QuarantinedInputs:
         """Move a label's files into the quarantine folder of its slice, which is not sealed yet. Cost: no Spark job."""
         found: tuple[DataFile, ...] = ()
         for number, name in enumerate(self.inputs):
-            own = entry_path(folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{FATE}={SET_ASIDE}")
+            own = entry_path(
+                folder, f"{self.scratch}/{name}/{_FOLDER_COLUMN}={label_of(label)}/{ROW_OUTCOME}={ROW_QUARANTINED}"
+            )
             if is_folder(own):
-                place = f"{slice_path}/{QUARANTINE}/{INPUTS_ASIDE}_{number}"
+                place = f"{slice_path}/{QUARANTINE}/{QUARANTINED_INPUTS}_{number}"
                 make_folder(entry_path(folder, place).parent)
                 move_folder(own, entry_path(folder, place))
                 found += read_files(entry_path(folder), place)

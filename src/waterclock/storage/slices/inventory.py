@@ -22,10 +22,10 @@ from waterclock.files.filesystem import (
 from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
-from waterclock.storage.slices.row_filter import INPUTS_ASIDE
+from waterclock.storage.slices.row_filter import QUARANTINED_INPUTS
 from waterclock.timelabel.label import instant_of, label_of_hive_path
 
-_SLICE_FOLDER = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{INPUTS_ASIDE}/)?c=\d+)(?:$|(/.*))")
+_SLICE_FOLDER = re.compile(rf"((?:y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/|{QUARANTINED_INPUTS}/)?c=\d+)(?:$|(/.*))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ def list_slice_folders(folder: str) -> Iterator[SliceFolder]:
 
 
 def find_newest_sealed_slice(folder: str) -> SliceFolder | None:
-    """Return the newest label's sealed slice, of the last claim if there are several. It may not be committed.
+    """Return the sealed slice of the newest label, or None. It may not be committed.
 
-    Cost: a listing per folder.
+    If several claims sealed a slice of that label, return the slice of the last claim. Cost: a listing per folder.
     """
     return next(sealed_newest_first(folder), None)
 
 
 def sealed_newest_first(folder: str) -> Iterator[SliceFolder]:
-    """Yield the sealed slice of each label, of the last claim if there are several, newest labels first.
+    """Yield the sealed slice of each label, newest labels first.
 
-    Cost: a listing per folder.
+    If several claims sealed one, yield the slice of the last claim. Cost: a listing per folder.
     """
     for path in _label_folders_newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and file_exists(path / each / MANIFEST)]

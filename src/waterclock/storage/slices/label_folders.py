@@ -21,7 +21,7 @@ FOLDER = "_waterclock_label"
 
 
 def add_folder(rows: DataFrame) -> DataFrame:
-    """Add the column by which the write makes a folder for each label, and bring the rows of each label together.
+    """Add the column by which rows are written to a folder for each label, and group the rows of each label.
 
     Otherwise every task would write a file for each of its labels. With a rebalance, few rows make one file per label,
     and many rows are split (24 labels, two tasks: 48 files in 15.3 s, 24 in 10.8 s for a million rows).
@@ -43,7 +43,7 @@ def move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -
     """Move the folders of a group to its slices. A label without rows gets an empty folder."""
     expected = {f"{FOLDER}={label_of(label)}": path for label, path in paths.items()}
     written = sorted(folders_in(scratch))
-    refuse_unknown_labels(scratch, paths, folder, is_group=True)
+    require_known_labels(scratch, paths, folder, is_group=True)
     for name, path in expected.items():
         leaf = entry_path(folder, path)
         remove_folder(leaf)
@@ -55,7 +55,7 @@ def move_into_place(scratch: Path, folder: str, paths: Mapping[datetime, str]) -
     remove_folder(scratch)
 
 
-def refuse_unknown_labels(scratch: Path, paths: Mapping[datetime, str], folder: str, *, is_group: bool) -> None:
+def require_known_labels(scratch: Path, paths: Mapping[datetime, str], folder: str, *, is_group: bool) -> None:
     """Raise E606, and remove the folders, if a row of a group has a label that is not one of `paths`."""
     expected = {f"{FOLDER}={label_of(label)}" for label in paths}
     unknown = sorted(name for name in folders_in(scratch) if name not in expected) if is_group else []

@@ -61,7 +61,7 @@ def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
 def clear_foreign_bounds(manifest: Manifest, merge: Merge) -> Manifest:
     """Return a slice's manifest, with unknown bounds if they were computed for another ORDER BY or DELETE WHEN.
 
-    Each row of such a slice may be a delete, and may be ordered above or below any other row.
+    Without bounds, each row of the slice may be a delete, and may sort before or after any other row.
     """
     if is_measured_for(manifest, merge):
         return manifest

@@ -14,7 +14,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.digest import JSON_OPTIONS
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_files
-from waterclock.storage.slices.row_filter import ASIDE, FILE, FILE_ROW, INPUT, MASK, ROW, UNREAD
+from waterclock.storage.slices.row_filter import FILE, FILE_ROW, INPUT, MASK, QUARANTINE_DETAILS, ROW, UNREAD
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIELDS = {ROW: StringType(), MASK: LongType(), FILE: StringType(), FILE_ROW: LongType(), INPUT: StringType()}
 _ASIDE_TYPE = StructType([StructField(name, kind) for name, kind in _FIELDS.items()])
-_READ_SCHEMA = StructType([StructField(TIMELABEL, StringType()), StructField(ASIDE, _ASIDE_TYPE)])
+_READ_SCHEMA = StructType([StructField(TIMELABEL, StringType()), StructField(QUARANTINE_DETAILS, _ASIDE_TYPE)])
 
 
 def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
@@ -32,7 +32,7 @@ def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Mani
     """
     files = [file for manifest in manifests for file in manifest.aside]
     return frame_of_files(spark, folder, files, _READ_SCHEMA.json()).select(
-        TIMELABEL, *(f"{ASIDE}.{name}" for name in _FIELDS)
+        TIMELABEL, *(f"{QUARANTINE_DETAILS}.{name}" for name in _FIELDS)
     )
 
 

@@ -16,8 +16,8 @@ UNREAD = f"{INTERNAL_PREFIX}unread"
 """The hidden column with the text of a line that could not be read. It is NULL in all other rows."""
 UNREAD_AS = "_raw"
 """The name of that text among the columns of a quarantined row."""
-FATE = f"{INTERNAL_PREFIX}fate"
-ASIDE = f"{INTERNAL_PREFIX}aside"
+ROW_OUTCOME = f"{INTERNAL_PREFIX}fate"
+QUARANTINE_DETAILS = f"{INTERNAL_PREFIX}aside"
 MISSING = f"{INTERNAL_PREFIX}missing"
 """The column that lists, per row, the columns that its source does not have. It is part of the slice, not hidden."""
 DELETED_ROW, ROW_LABEL = f"{INTERNAL_PREFIX}is_deleted", f"{INTERNAL_PREFIX}row_label"
@@ -30,9 +30,9 @@ INPUT = "input"
 """The table that an input row was read from, if it was quarantined before the query. Rows of the query have none."""
 QUARANTINE = "_quarantine"
 """The folder of a slice that contains its quarantined rows."""
-INPUTS_ASIDE = "inputs_aside"
+QUARANTINED_INPUTS = "inputs_aside"
 """The folder of a stage for quarantined input rows until they are sealed, and the prefix of their final folders."""
-STAYS, SET_ASIDE, DROPPED = 0, 1, 2
+ROW_KEPT, ROW_QUARANTINED, ROW_DROPPED = 0, 1, 2
 
 
 def is_hidden(column: str) -> bool:
@@ -44,13 +44,13 @@ def is_hidden(column: str) -> bool:
 class RowRule:
     """One rule on each row. `holds` is SQL that is TRUE for a row that satisfies it; empty for the rule on the key.
 
-    `fate` is the consequence for a row that breaks this rule and no rule before it. `is_alone`: for a row that breaks
-    this rule, no other rule is checked.
+    `outcome` is the consequence for a row that breaks this rule and no rule before it. `is_alone`: for a row that
+    breaks this rule, no other rule is checked.
     """
 
     name: str
     holds: str
-    fate: int = STAYS
+    outcome: int = ROW_KEPT
     is_alone: bool = False
 
 
@@ -70,11 +70,11 @@ class RowFilter:
     @property
     def drops(self) -> bool:
         """Whether a rule of the table may drop rows, without keeping them in quarantine."""
-        return any(row_rule.fate == DROPPED for row_rule in self.row_rules)
+        return any(row_rule.outcome == ROW_DROPPED for row_rule in self.row_rules)
 
-    def bits(self, *fates: int) -> int:
-        """Return the bits of all rules with one of these fates."""
-        return sum(1 << at for at, row_rule in enumerate(self.row_rules) if row_rule.fate in fates)
+    def bits(self, *outcomes: int) -> int:
+        """Return the bits of all rules with one of these outcomes."""
+        return sum(1 << at for at, row_rule in enumerate(self.row_rules) if row_rule.outcome in outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +101,26 @@ class FilterCounts:
     """
 
     rows: int
-    aside: int
+    quarantined: int
     dropped: int
     broken: Mapping[str, int]
     first: Mapping[str, int]
 
 
 def count_broken_rules(row_filter: RowFilter, masks: Mapping[int, int], stayed: int) -> FilterCounts:
-    """Count broken rules, from the number of rows by set of broken rules (`masks`) and the number that `stayed`."""
-    out = row_filter.bits(SET_ASIDE, DROPPED)
+    """Count broken rules.
+
+    `masks` has the number of rows by set of broken rules, `stayed` the number of rows that the filter kept.
+    """
+    out = row_filter.bits(ROW_QUARANTINED, ROW_DROPPED)
     broken = {row_rule.name: 0 for row_rule in row_filter.row_rules}
-    first = {row_rule.name: 0 for row_rule in row_filter.row_rules if row_rule.fate != STAYS}
-    gone = {SET_ASIDE: 0, DROPPED: 0}
+    first = {row_rule.name: 0 for row_rule in row_filter.row_rules if row_rule.outcome != ROW_KEPT}
+    gone = {ROW_QUARANTINED: 0, ROW_DROPPED: 0}
     for mask, rows in masks.items():
         for at, row_rule in enumerate(row_filter.row_rules):
             broken[row_rule.name] += rows if mask & 1 << at else 0
         if mask & out:
             at = ((mask & out) & -(mask & out)).bit_length() - 1
             first[row_filter.row_rules[at].name] += rows
-            gone[row_filter.row_rules[at].fate] += rows
-    return FilterCounts(stayed + sum(gone.values()), gone[SET_ASIDE], gone[DROPPED], broken, first)
+            gone[row_filter.row_rules[at].outcome] += rows
+    return FilterCounts(stayed + sum(gone.values()), gone[ROW_QUARANTINED], gone[ROW_DROPPED], broken, first)

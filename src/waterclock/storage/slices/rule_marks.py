@@ -17,17 +17,17 @@ from waterclock.storage.schema_types import sql_type
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text
 from waterclock.storage.slices.manifest import DataFile
 from waterclock.storage.slices.row_filter import (
-    ASIDE,
     BROKEN,
-    DROPPED,
-    FATE,
     FILE,
     FILE_ROW,
     HASH,
     MASK,
+    QUARANTINE_DETAILS,
     ROW,
-    SET_ASIDE,
-    STAYS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_OUTCOME,
+    ROW_QUARANTINED,
     UNREAD,
     UNREAD_AS,
     RowFilter,
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 _IS_PAST = f"{INTERNAL_PREFIX}is_past"
 _FOUND = f"{INTERNAL_PREFIX}found"
-_MASK_LEAF = f"{ASIDE}.{MASK}"
-_HASH_LEAF = f"{ASIDE}.{HASH}"
+_MASK_LEAF = f"{QUARANTINE_DETAILS}.{MASK}"
+_HASH_LEAF = f"{QUARANTINE_DETAILS}.{HASH}"
 _LOW_BITS = 0xFFFFFFFF
 
 
 def add_rule_marks(frame: DataFrame, through: RowFilterSettings) -> DataFrame:
-    """Add to each row its fate (`FATE`), and to rows that break rules the details (`ASIDE`).
+    """Add to each row its outcome (`ROW_OUTCOME`), and to rows that break rules the details (`QUARANTINE_DETAILS`).
 
     A quarantined row keeps its original columns as JSON. Cost: one expression per rule, and one exchange for a rule on
     the key, which includes the keys of earlier labels that it is compared with.
@@ -67,16 +67,19 @@ def add_rule_marks(frame: DataFrame, through: RowFilterSettings) -> DataFrame:
         marked = marked.selectExpr(*names, *([_IS_PAST] if through.past is not None else []), f"{found} AS {_FOUND}")
         marked = marked if through.past is None else marked.where(f"NOT {_IS_PAST}")
         marked = marked.selectExpr(*map(quote_name, needed), f"{BROKEN} | {_FOUND} AS {BROKEN}")
-    fated = marked.selectExpr(*map(quote_name, needed), BROKEN, f"{fate_text(row_filter)} AS {FATE}")
+    with_outcome = marked.selectExpr(*map(quote_name, needed), BROKEN, f"{outcome_text(row_filter)} AS {ROW_OUTCOME}")
     as_it_came = quote_name(through.row) if through.row else row_json(through.raw)
-    row = f"CASE WHEN {FATE} = {SET_ASIDE} THEN {as_it_came} END"
-    unfit = fated.selectExpr(*map(quote_name, [*shown, *origins.values()]), BROKEN, FATE, f"{row} AS {ROW_TEXT}")
+    row = f"CASE WHEN {ROW_OUTCOME} = {ROW_QUARANTINED} THEN {as_it_came} END"
+    unfit = with_outcome.selectExpr(
+        *map(quote_name, [*shown, *origins.values()]), BROKEN, ROW_OUTCOME, f"{row} AS {ROW_TEXT}"
+    )
     where = "".join(f", '{field}', {quote_name(name)}" for field, name in origins.items())
     aside = (
         f"CASE WHEN {BROKEN} != 0 THEN named_struct('{ROW}', {ROW_TEXT}, '{MASK}', {BROKEN}, "
-        f"'{HASH}', CASE WHEN {FATE} = {SET_ASIDE} THEN xxhash64({ROW_TEXT}, {BROKEN}) END{where}) END AS {ASIDE}"
+        f"'{HASH}', CASE WHEN {ROW_OUTCOME} = {ROW_QUARANTINED} THEN xxhash64({ROW_TEXT}, {BROKEN}) END{where}) END "
+        f"AS {QUARANTINE_DETAILS}"
     )
-    return unfit.selectExpr(*(_column_sql(name, row_filter) for name in shown), FATE, aside)
+    return unfit.selectExpr(*(_column_sql(name, row_filter) for name in shown), ROW_OUTCOME, aside)
 
 
 ROW_TEXT = f"{INTERNAL_PREFIX}row"
@@ -111,21 +114,25 @@ def _column_sql(name: str, row_filter: RowFilter) -> str:
     """Return SQL for a column. In a dropped row its value is NULL."""
     if not row_filter.drops or name == TIMELABEL:
         return quote_name(name)
-    return f"CASE WHEN {FATE} != {DROPPED} THEN {quote_name(name)} END AS {quote_name(name)}"
+    return f"CASE WHEN {ROW_OUTCOME} != {ROW_DROPPED} THEN {quote_name(name)} END AS {quote_name(name)}"
 
 
 def first_text(row_filter: RowFilter) -> str:
     """Return SQL for the bit of the first rule by which a marked row is quarantined or dropped; 0 if the row stays."""
-    out = row_filter.bits(SET_ASIDE, DROPPED)
+    out = row_filter.bits(ROW_QUARANTINED, ROW_DROPPED)
     return f"(({BROKEN} & {out}L) & -({BROKEN} & {out}L))"
 
 
-def fate_text(row_filter: RowFilter) -> str:
-    """Return SQL for the fate of a marked row."""
-    out, dropping = row_filter.bits(SET_ASIDE, DROPPED), row_filter.bits(DROPPED)
+def outcome_text(row_filter: RowFilter) -> str:
+    """Return SQL for the outcome of a marked row."""
+    out, dropping = row_filter.bits(ROW_QUARANTINED, ROW_DROPPED), row_filter.bits(ROW_DROPPED)
     first = first_text(row_filter)
-    gone = f"CASE WHEN {first} & {dropping}L != 0 THEN {DROPPED} ELSE {SET_ASIDE} END" if dropping else str(SET_ASIDE)
-    return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
+    gone = (
+        f"CASE WHEN {first} & {dropping}L != 0 THEN {ROW_DROPPED} ELSE {ROW_QUARANTINED} END"
+        if dropping
+        else str(ROW_QUARANTINED)
+    )
+    return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {ROW_KEPT} ELSE {gone} END"
 
 
 def _add_earlier_keys(marked: DataFrame, through: RowFilterSettings, names: Sequence[str]) -> DataFrame:
@@ -143,13 +150,13 @@ def _add_earlier_keys(marked: DataFrame, through: RowFilterSettings, names: Sequ
 
 
 def _key_mark_sql(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: bool) -> str:
-    """Return SQL for the mark of a row with a NULL key, or with the key of another staying row of its label.
+    """Return SQL for the mark of a row with a NULL key, or with the key of another row of its label that is kept.
 
     Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets the mark
     of a separate rule instead.
     """
     last = len(row_filter.row_rules) - 1
-    bit, out = 1 << last, row_filter.bits(SET_ASIDE, DROPPED) & ~(1 << last)
+    bit, out = 1 << last, row_filter.bits(ROW_QUARANTINED, ROW_DROPPED) & ~(1 << last)
     null_key = " OR ".join(f"{quote_name(key)} IS NULL" for key in row_filter.keys)
     alone_bits = sum(1 << at for at, row_rule in enumerate(row_filter.row_rules) if row_rule.is_alone)
     null_key = f"({BROKEN} & {alone_bits}L = 0 AND ({null_key}))" if alone_bits else null_key
@@ -173,7 +180,7 @@ def count_rule_masks(folder: str, files: Sequence[DataFile]) -> Counter[int]:
     found: Counter[int] = Counter()
     for file in files:
         with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
-            column = parquet.read(columns=[_MASK_LEAF]).column(ASIDE)
+            column = parquet.read(columns=[_MASK_LEAF]).column(QUARANTINE_DETAILS)
         masks = pc.drop_null(pc.struct_field(column, MASK))
         for each in pc.value_counts(masks).to_pylist():
             found[each["values"]] += each["counts"]
@@ -185,7 +192,7 @@ def quarantine_digest(folder: str, files: Sequence[DataFile]) -> str:
     rows = high = low = 0
     for file in files:
         with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
-            column = parquet.read(columns=[_HASH_LEAF]).column(ASIDE)
+            column = parquet.read(columns=[_HASH_LEAF]).column(QUARANTINE_DETAILS)
         hashes = pc.struct_field(column, HASH)
         rows += len(hashes)
         high += pc.sum(pc.shift_right(hashes, 32)).as_py()

@@ -41,17 +41,17 @@ from waterclock.storage.slices.label_folders import (
     add_folder,
     move_if_there,
     move_into_place,
-    refuse_unknown_labels,
+    require_known_labels,
 )
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import (
-    DROPPED,
-    FATE,
     QUARANTINE,
-    SET_ASIDE,
-    STAYS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_OUTCOME,
+    ROW_QUARANTINED,
     FilterCounts,
     RowFilterSettings,
     count_broken_rules,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 # one grouped scan of the sealed files is used. It is as fast for few rows and faster for many: 24 labels of a million
 # rows 17 s and 13 s, 48 labels 25 s and 14 s; 4 labels of a hundred rows 0.6 s and 0.7 s.
 MOST_LABELS_IN_PASS = 16
-_FATES = len((STAYS, SET_ASIDE, DROPPED))
+_FATES = len((ROW_KEPT, ROW_QUARANTINED, ROW_DROPPED))
 _MAX_OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 _HASH_COLUMN = "_waterclock_hash"
 _INTERNAL_MEASURES = ("_deletes", "_order_high", "_order_low", "_delete_high", ROWS, HIGH, LOW)
@@ -80,7 +80,7 @@ Measures = Sequence[tuple[str, "Column"]]
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRows:
-    """One label's rows that do not stay: their files in quarantine, their digest, and the counts of the row filter.
+    """The quarantined rows of one label: their files, their digest, and the counts of the row filter.
 
     `rules`: the names of the rules for the bits of quarantined rows.
     """
@@ -113,21 +113,21 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     fold: Merge | Temporal | None = None,
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
-    of_nothing: bool = False,
+    may_be_empty: bool = False,
     through: RowFilterSettings | None = None,
-    inputs_aside: QuarantinedInputs | None = None,
+    quarantined_inputs: QuarantinedInputs | None = None,
     sort_by: Sequence[str] = (),
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
-    Measures of one label whose rows are filtered cost a scan of the columns that they name. `of_nothing`: the frame is
-    probably empty. Spark then mostly detects it in its plan, and no job runs for an empty one.
+    Measures of one label whose rows are filtered cost a scan of the columns that they name. `may_be_empty`: the frame
+    is probably empty. Spark then mostly detects it in its plan, and no job runs for an empty one.
 
     A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
     files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
-    that stay. The quarantined input rows in `inputs_aside` are sealed with the slices. The rows of each file are in the
-    order of `sort_by`, columns of the frame; others are ignored.
+    that stay. The quarantined input rows in `quarantined_inputs` are sealed with the slices. The rows of each file are
+    in the order of `sort_by`, columns of the frame; others are ignored.
 
     Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
@@ -142,7 +142,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     )
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, QuarantinedRows] = {}
-    is_nothing = of_nothing and _is_empty(ordered, draft.table)
+    is_nothing = may_be_empty and _is_empty(ordered, draft.table)
     if is_nothing:
         found = _write_empty(frame, draft, paths, measures)
         aside = {label: QuarantinedRows() for label in labels} if through else {}
@@ -162,10 +162,10 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
         found[label] = {**found[label], **_measure_label(frame, draft, label, paths[label], files[label], taken)}
     if through is not None:
         aside = {label: _collect_quarantine(draft, paths[label], files[label], aside[label]) for label in labels}
-    if inputs_aside is not None:
+    if quarantined_inputs is not None:
         aside = {
             label: _add_quarantined_inputs(
-                folder, label, paths[label], aside.get(label, QuarantinedRows()), inputs_aside
+                folder, label, paths[label], aside.get(label, QuarantinedRows()), quarantined_inputs
             )
             for label in labels
         }
@@ -186,7 +186,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
 
 @dataclass(frozen=True, slots=True)
 class _SliceDraft:
-    """The values that the manifests of one claim have in common."""
+    """The values that the manifests of all slices of one claim have in common."""
 
     folder: str
     table: str
@@ -276,11 +276,11 @@ def _write_filtered(
     *,
     is_measured: bool,
 ) -> tuple[dict[datetime, Mapping[str, Any]], dict[datetime, QuarantinedRows]]:
-    """Write all labels in one job, with rows separated by their fate. Return the digests and the removed rows.
+    """Write all labels in one job, and kept, quarantined and dropped rows separately.
 
-    Dropped rows are written without their values, then counted and removed, so their number is exact even if tasks ran
-    twice. Measures count only rows that stay, and need a later scan. In a group of labels that has measures, or more
-    than 16 labels, the digests need this scan, too.
+    Return the digests and the removed rows. Dropped rows are written without their values, then counted and removed, so
+    their number is exact even if tasks ran twice. Measures count only rows that stay, and need a later scan. In a group
+    of labels that has measures, or more than 16 labels, the digests need this scan, too.
     """
     scratch_path = f"{STAGE}/c={draft.claim}"
     scratch = entry_path(draft.folder, scratch_path)
@@ -297,21 +297,21 @@ def _write_filtered(
         rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
         if is_group:
             rows = add_folder(rows)
-        rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, FATE] if is_group else [])
-        rows.write.partitionBy(*([FOLDER] if is_group else []), FATE).parquet(str(scratch))
+        rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, ROW_OUTCOME] if is_group else [])
+        rows.write.partitionBy(*([FOLDER] if is_group else []), ROW_OUTCOME).parquet(str(scratch))
     fault("group_written")
-    refuse_unknown_labels(scratch, paths, draft.folder, is_group=is_group)
+    require_known_labels(scratch, paths, draft.folder, is_group=is_group)
     aside = {}
     for label, path in paths.items():
         source_path = f"{scratch_path}/{FOLDER}={label_of(label)}" if is_group else scratch_path
-        gone = read_files(entry_path(draft.folder), f"{source_path}/{FATE}={DROPPED}")
+        gone = read_files(entry_path(draft.folder), f"{source_path}/{ROW_OUTCOME}={ROW_DROPPED}")
         aside[label] = QuarantinedRows(masks=count_rule_masks(draft.folder, gone))
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not move_if_there(entry_path(draft.folder, source_path, f"{FATE}={STAYS}"), leaf):
+        if not move_if_there(entry_path(draft.folder, source_path, f"{ROW_OUTCOME}={ROW_KEPT}"), leaf):
             make_folder(leaf)
-        move_if_there(entry_path(draft.folder, source_path, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        move_if_there(entry_path(draft.folder, source_path, f"{ROW_OUTCOME}={ROW_QUARANTINED}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
@@ -328,7 +328,7 @@ def _collect_quarantine(
     row_filter, folder = draft.through.row_filter, draft.folder
     aside = read_files(entry_path(folder), f"{path}/{QUARANTINE}")
     masks = count_rule_masks(folder, aside) + Counter(gone.masks)
-    if row_filter.bits(STAYS):
+    if row_filter.bits(ROW_KEPT):
         masks += count_rule_masks(folder, files)
     filter_counts = count_broken_rules(row_filter, masks, sum(file.rows for file in files))
     return QuarantinedRows(
@@ -340,11 +340,13 @@ def _collect_quarantine(
 
 
 def _add_quarantined_inputs(
-    folder: str, label: datetime, path: str, own: QuarantinedRows, inputs_aside: QuarantinedInputs
+    folder: str, label: datetime, path: str, own: QuarantinedRows, quarantined_inputs: QuarantinedInputs
 ) -> QuarantinedRows:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
-    files = (*own.files, *inputs_aside.move_files(folder, label, path))
-    return replace(own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
+    files = (*own.files, *quarantined_inputs.move_files(folder, label, path))
+    return replace(
+        own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *quarantined_inputs.rules)
+    )
 
 
 def _write_group(
@@ -400,10 +402,10 @@ def _convert_cast_errors(table: str) -> Iterator[None]:
 def _observe_digests(frame: DataFrame, seen: Observation, labels: Sequence[datetime]) -> DataFrame:
     shown = StructType([field for field in frame.schema.fields if not is_hidden(field.name)])
     if len(labels) == 1:  # a separate hash column would cost one more copy of each row, just to remove it again
-        own = f"if({FATE} = {STAYS}, {row_hash_text(shown)}, NULL)"
+        own = f"if({ROW_OUTCOME} = {ROW_KEPT}, {row_hash_text(shown)}, NULL)"
         return frame.observe(seen, *map(F.expr, digest_texts(own, suffix="0")))
     hashed = frame.withColumn(_HASH_COLUMN, row_hash(shown))
-    stays = f" AND {FATE} = {STAYS}" if FATE in frame.columns else ""
+    stays = f" AND {ROW_OUTCOME} = {ROW_KEPT}" if ROW_OUTCOME in frame.columns else ""
     texts: list[str] = []
     for index, label in enumerate(labels):
         own = f"if({TIMELABEL} = '{label_of(label)}'{stays}, {_HASH_COLUMN}, NULL)"
@@ -418,7 +420,10 @@ def _scan_group(
     files: Mapping[datetime, tuple[DataFile, ...]],
     measures: Measures,
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Compute digests and measures of a group by one scan of its files. A label without rows gets those of no rows."""
+    """Compute digests and measures of a group by one scan of its files.
+
+    A label without rows gets the digest and the measures of an empty slice.
+    """
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
     nothing = _measures_without_rows(frame, measures) if len(rows) < len(paths) else {}
@@ -442,7 +447,7 @@ def _measure_label(
 
 
 def _measures_without_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
-    """Return the digest and the measures of no rows. Spark computes the counts and sums of an empty frame."""
+    """Return the digest and the measures of an empty slice. Spark computes the counts and sums of an empty frame."""
     nothing: dict[str, Any] = {ROWS: 0, HIGH: 0, LOW: 0}
     if measures:
         found = frame.limit(0).agg(*(column.alias(name) for name, column in measures)).first()

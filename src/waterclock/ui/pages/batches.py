@@ -15,7 +15,7 @@ from waterclock.operations.display_states import LOUDNESS, QUIET, State, state_o
 from waterclock.operations.formatting import count_words, local_label, number_words
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.proposals import Verb
-from waterclock.operations.restating import refuse_more_than
+from waterclock.operations.restating import require_at_most
 from waterclock.operations.withdrawing import find_withdrawable_labels
 from waterclock.planner.label_states import LabelState, SpanStates, contains_label, count_states, label_states
 from waterclock.planner.plan import Status
@@ -115,7 +115,7 @@ def _read_selected_labels(
         return {}
     starts = at.planner.starts(at.snapshot, at.now)
     due = ((at.flow.tables[name].cadence, max(low, starts[name]), high) for name, (low, high) in edges.items())
-    refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
+    require_at_most(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
     settled = StoredStates() if at.ledger is None else at.ledger.past.settled_labels(names, low, high)
     warned: dict[str, set[datetime]] = {name: set() for name in names}

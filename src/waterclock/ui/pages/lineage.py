@@ -29,7 +29,7 @@ def lineage(at: OpenedProject, parameters: PageQuery) -> Content:
     if "table" not in parameters.values:
         tables, labels = parameters.tables(at)
         names = _expand_tables(at, parameters, {table.name for table in tables})
-        return describe_drawing(Scene.of(at, parameters, names, labels), parameters)
+        return describe_drawing(Scene.build(at, parameters, names, labels), parameters)
     name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
     if parameters.values.get("column"):
         return column_lineage(at, parameters, name)
@@ -43,7 +43,7 @@ def _neighborhood_content(at: OpenedProject, parameters: PageQuery, name: str) -
     down = reverse_arrows(up)
     names = tables_within(up, [name], depth) | tables_within(down, [name], depth)
     is_all = names == tables_within(up, [name]) | tables_within(down, [name])
-    scene = Scene.of(at, parameters, _expand_tables(at, parameters, names), here=name)
+    scene = Scene.build(at, parameters, _expand_tables(at, parameters, names), here=name)
     above, below = len(tables_within(up, [name])) - 1, len(tables_within(down, [name])) - 1
     made = f"is made from {count_words(above, 'table')}" if above else "is made from no other table"
     went = f"went into {count_words(below, 'table')}" if below else "went into none"
@@ -61,7 +61,7 @@ def _neighborhood_content(at: OpenedProject, parameters: PageQuery, name: str) -
 def _paths_content(at: OpenedProject, parameters: PageQuery, name: str) -> Content:
     other, _ = one_table(at.flow, parameters.values["to"])
     found = tables_on_paths(map_inputs(at.flow), name, other)
-    scene = Scene.of(at, parameters, found or {name, other}, here=name, has_stubs=False)
+    scene = Scene.build(at, parameters, found or {name, other}, here=name, has_stubs=False)
     count = len(found) - len({name, other})
     subject = "No table is" if not count else "One table is" if count == 1 else f"{number_words(count)} tables are"
     first, last = sorted((name, other), key=at.flow.order.index)

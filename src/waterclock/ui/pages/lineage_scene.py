@@ -37,7 +37,7 @@ class Scene:
     has_stubs: bool = True
 
     @classmethod
-    def of(
+    def build(
         cls,
         at: OpenedProject,
         parameters: PageQuery,

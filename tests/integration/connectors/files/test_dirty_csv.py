@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ROW = Column(IN_ROWS["row"], HERE, "BIGINT", tells="row")
+ROW = Column(IN_ROWS["row"], HERE, "BIGINT", metadata_field="row")
 
 
 @pytest.fixture

@@ -738,7 +738,7 @@ class TestExcel:
 
 
 def tells(columns: Columns, what: str) -> Columns:
-    column = Column(f"_waterclock_source_{what}", HERE, "STRING", tells=what)
+    column = Column(f"_waterclock_source_{what}", HERE, "STRING", metadata_field=what)
     return replace(columns, named=(*columns.named, column))
 
 

@@ -202,7 +202,7 @@ def test_a_password_that_changes_is_the_new_one_at_the_next_look(topic: str, tmp
         "password": Secret("bus"),
     }
     said = Connection("bus", "kafka", options, About(), HERE)
-    connections = Connections(tmp_path, tmp_path / "archive", {"bus": said}, Secrets.of(SecretPlaces(secrets)))
+    connections = Connections(tmp_path, tmp_path / "archive", {"bus": said}, Secrets.from_places(SecretPlaces(secrets)))
 
     def look() -> Positions | None:
         collector = connections.collector("bus")

@@ -33,7 +33,7 @@ def server() -> Iterator[mariadb.Server]:
 
 def opened(folder: Path, **options: Value | Secret) -> Connections:
     said = Connection("ops", "mysql", options, About(), HERE)
-    return Connections(folder, folder / "archive", {"ops": said}, Secrets.of(SecretPlaces(folder / "secrets")))
+    return Connections(folder, folder / "archive", {"ops": said}, Secrets.from_places(SecretPlaces(folder / "secrets")))
 
 
 def keep(folder: Path, value: str) -> None:

@@ -48,7 +48,7 @@ def server() -> Iterator[postgres.Server]:
 
 def opened(folder: Path, **options: Value | Secret) -> Connections:
     said = Connection("ops", "postgres", options, About(), HERE)
-    return Connections(folder, folder / "archive", {"ops": said}, Secrets.of(SecretPlaces(folder / "secrets")))
+    return Connections(folder, folder / "archive", {"ops": said}, Secrets.from_places(SecretPlaces(folder / "secrets")))
 
 
 def keep(folder: Path, name: str, value: str) -> None:

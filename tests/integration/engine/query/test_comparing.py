@@ -105,7 +105,7 @@ class Environments(Tiny):
         """Compare tables, and check that the answer can be printed."""
         project = self.load()
         asked = ComparisonRequest(tables, **request)
-        found = compare_tables(project, asked, Sessions.of(self.spark))
+        found = compare_tables(project, asked, Sessions.from_session(self.spark))
         answer = json.loads(json.dumps({"version": 1, **comparison_answer(found).to_json()}))
         check_answer("diff", answer | {"version": comparison_answer(found).version})
         return found

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from waterclock.dpl.query import spark_functions
-from waterclock.engine.spark.plan_check import check_plan, refuse_command
+from waterclock.engine.spark.plan_check import check_plan, require_no_command
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def session(spark: SparkSession) -> SparkSession:
 def refusal(session: SparkSession, text: str) -> str | None:
     """Return the name of what is refused; None where the query passes."""
     try:
-        refuse_command(session, text)
+        require_no_command(session, text)
         check_plan(session.sql(text))
     except WaterclockError as error:
         return str(re.findall(r"uses (.*) in Spark's plan, which", str(error))[0])

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waterclock.storage.slices.row_filter import (
-    ASIDE,
-    DROPPED,
-    FATE,
     MASK,
-    SET_ASIDE,
-    STAYS,
+    QUARANTINE_DETAILS,
+    ROW_DROPPED,
+    ROW_KEPT,
+    ROW_OUTCOME,
+    ROW_QUARANTINED,
     RowFilter,
     RowFilterSettings,
     RowRule,
@@ -34,10 +34,10 @@ LOW, PAST, KEY = 1, 2, 4
 LABELS = ("20200101000000", "20200102000000")
 
 
-def row_filter(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFilter:
-    past = (RowRule("KEY (id) PAST 7 DAYS", "", fate),) if looks_back else ()
+def row_filter(outcome: int, order: tuple[str, ...], *, looks_back: bool) -> RowFilter:
+    past = (RowRule("KEY (id) PAST 7 DAYS", "", outcome),) if looks_back else ()
     return RowFilter(
-        (RowRule("low", "amount > 0", SET_ASIDE), *past, RowRule("KEY (id)", "", fate)),
+        (RowRule("low", "amount > 0", ROW_QUARANTINED), *past, RowRule("KEY (id)", "", outcome)),
         ("id",),
         True,
         order,
@@ -50,15 +50,19 @@ def through(of: RowFilter, past: DataFrame | None = None) -> RowFilterSettings:
 
 def marked(frame: DataFrame, of: RowFilterSettings) -> dict[int, tuple[int, int]]:
     """Return by number what became of each row, and what it broke."""
-    found = add_rule_marks(frame, of).select("number", FATE, f"{ASIDE}.{MASK}", f"{ASIDE}.row").collect()
+    found = (
+        add_rule_marks(frame, of)
+        .select("number", ROW_OUTCOME, f"{QUARANTINE_DETAILS}.{MASK}", f"{QUARANTINE_DETAILS}.row")
+        .collect()
+    )
     # what is dropped has no values left: its number is found in nothing, so it is counted below zero
     return {
         json.loads(row["row"])["number"]
-        if row[FATE] == SET_ASIDE
+        if row[ROW_OUTCOME] == ROW_QUARANTINED
         else -at
-        if row[FATE] == DROPPED
+        if row[ROW_OUTCOME] == ROW_DROPPED
         else row["number"]: (
-            row[FATE],
+            row[ROW_OUTCOME],
             row[MASK] or 0,
         )
         for at, row in enumerate(found, 1)
@@ -110,17 +114,17 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
         rows = rows_of(random, LABELS[:1] if has_past else LABELS, random.randint(0, 25))
         past: set[int | None] | None = {random.choice([1, 2, 3, 4, 5]) for _ in range(2)} if has_past else None
         order = ("`at` DESC NULLS LAST",) if ordering > 0 else ("`at` ASC NULLS LAST",) if ordering else ()
-        of = row_filter(SET_ASIDE, order, looks_back=has_past)
+        of = row_filter(ROW_QUARANTINED, order, looks_back=has_past)
         keys = spark.createDataFrame([(key, 9) for key in past or ()], "id INT, at INT") if past else None
         frame = spark.createDataFrame(rows, COLUMNS)
         found = marked(frame, through(of, keys))
         meant = wanted(rows, past, ordering)
         assert found.keys() == meant.keys()
-        for number, (fate, mask) in found.items():
+        for number, (outcome, mask) in found.items():
             assert mask in meant[number][0], (number, mask, meant[number], rows)
-            assert fate == (SET_ASIDE if mask else STAYS)
+            assert outcome == (ROW_QUARANTINED if mask else ROW_KEPT)
         # of each label and key at most one stays, and exactly one where the past had none and some row breaks nothing
-        stayed = Counter((row[0], row[2]) for row in rows if found[row[1]][0] == STAYS)
+        stayed = Counter((row[0], row[2]) for row in rows if found[row[1]][0] == ROW_KEPT)
         assert not stayed or max(stayed.values()) == 1
         if ordering:
             plain = {(row[0], row[2]) for row in rows if row[2] is not None and (row[4] or 0) > 0}
@@ -133,12 +137,12 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
 def test_what_is_dropped_is_counted_and_what_stays_keeps_its_values(spark: SparkSession) -> None:
     rows: list[Row] = [(LABELS[0], 1, 7, 1, 1), (LABELS[0], 2, 7, 2, 1), (LABELS[0], 3, 8, 1, 1)]
     past = spark.createDataFrame([(8,)], "id INT")
-    of = through(row_filter(DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
+    of = through(row_filter(ROW_DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)
     found = add_rule_marks(spark.createDataFrame(rows, COLUMNS), of).collect()
-    assert Counter((row[FATE], row[ASIDE][MASK] if row[ASIDE] else 0) for row in found) == Counter(
-        [(STAYS, 0), (DROPPED, PAST), (DROPPED, KEY)]
-    )
-    assert [tuple(row)[:5] for row in found if row[FATE] == STAYS] == [rows[1]]
+    assert Counter(
+        (row[ROW_OUTCOME], row[QUARANTINE_DETAILS][MASK] if row[QUARANTINE_DETAILS] else 0) for row in found
+    ) == Counter([(ROW_KEPT, 0), (ROW_DROPPED, PAST), (ROW_DROPPED, KEY)])
+    assert [tuple(row)[:5] for row in found if row[ROW_OUTCOME] == ROW_KEPT] == [rows[1]]
 
 
 def exchanges(frame: DataFrame) -> int:
@@ -159,9 +163,9 @@ def test_rows_and_their_past_meet_in_one_exchange(spark: SparkSession) -> None:
     )  # fmt: skip
     past = spark.range(5).selectExpr("CAST(id AS INT) AS id", "'x' AS more")
     order = ("`at` DESC NULLS LAST",)
-    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=False)))) == 1
-    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=True), past))) == 1
-    assert exchanges(add_rule_marks(frame, through(row_filter(DROPPED, (), looks_back=True), past))) == 1
-    plan = plan_of(add_rule_marks(frame, through(row_filter(DROPPED, order, looks_back=True), past)))
+    assert exchanges(add_rule_marks(frame, through(row_filter(ROW_DROPPED, order, looks_back=False)))) == 1
+    assert exchanges(add_rule_marks(frame, through(row_filter(ROW_DROPPED, order, looks_back=True), past))) == 1
+    assert exchanges(add_rule_marks(frame, through(row_filter(ROW_DROPPED, (), looks_back=True), past))) == 1
+    plan = plan_of(add_rule_marks(frame, through(row_filter(ROW_DROPPED, order, looks_back=True), past)))
     assert "Join" not in plan
     assert "more" not in plan  # of the past only its keys are brought

@@ -18,7 +18,14 @@ from waterclock.storage.commit.row_order import record_row_order
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.row_filter import DROPPED, QUARANTINE, SET_ASIDE, RowFilter, RowFilterSettings, RowRule
+from waterclock.storage.slices.row_filter import (
+    QUARANTINE,
+    ROW_DROPPED,
+    ROW_QUARANTINED,
+    RowFilter,
+    RowFilterSettings,
+    RowRule,
+)
 from waterclock.storage.slices.writer import WrittenSlices, write_slices
 from waterclock.timelabel.label import label_of
 
@@ -68,7 +75,7 @@ def is_in_order(rows: list[tuple[Any, ...]]) -> bool:
 
 
 def rules(frame: DataFrame) -> RowFilterSettings:
-    row_rules = (RowRule("r0", "user % 5 > 0", SET_ASIDE), RowRule("r1", "user % 7 > 0", DROPPED))
+    row_rules = (RowRule("r0", "user % 5 > 0", ROW_QUARANTINED), RowRule("r1", "user % 7 > 0", ROW_DROPPED))
     return RowFilterSettings(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
 
 

@@ -24,7 +24,7 @@ from waterclock.storage.slices import writer
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices, no_rows, table_schema
-from waterclock.storage.slices.row_filter import SET_ASIDE, RowFilter, RowFilterSettings, RowRule
+from waterclock.storage.slices.row_filter import ROW_QUARANTINED, RowFilter, RowFilterSettings, RowRule
 from waterclock.storage.slices.rule_marks import add_rule_marks
 from waterclock.storage.slices.writer import WrittenSlices, write_slices
 from waterclock.storage.spark_settings import SESSION_CONFS
@@ -104,7 +104,7 @@ def test_one_label_costs_one_spark_job(spark: SparkSession, lake: Lake) -> None:
 
 
 def through_rules(frame: DataFrame, *rules: str) -> RowFilterSettings:
-    row_rules = tuple(RowRule(f"r{at}", rule, SET_ASIDE) for at, rule in enumerate(rules))
+    row_rules = tuple(RowRule(f"r{at}", rule, ROW_QUARANTINED) for at, rule in enumerate(rules))
     return RowFilterSettings(RowFilter(row_rules), {name: name for name in frame.columns}, frame.schema.json())
 
 
@@ -199,19 +199,19 @@ def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives
     frame = no_rows(spark, schema).where("id > 1").groupBy("id", "timelabel").count()
     written = write(lake, frame, 7, *labels, fold=merge)
     before = jobs(spark)
-    sealed = write(lake, frame, 8, *labels, fold=merge, of_nothing=True)
+    sealed = write(lake, frame, 8, *labels, fold=merge, may_be_empty=True)
     assert jobs(spark) == before
     for one, other in zip(written.manifests, sealed.manifests, strict=True):
         assert replace(other, claim=one.claim, slice_path=one.slice_path, sealed_at=one.sealed_at) == one
         assert read_manifest(lake.folder(TABLE), other.slice_path) == other
     measures = [("none", F.sum("id")), ("count", F.count("*"))]
-    asked = write(lake, frame, 9, *labels, measures=measures, of_nothing=True)
+    asked = write(lake, frame, 9, *labels, measures=measures, may_be_empty=True)
     assert list(asked.measures.values()) == [{"none": None, "count": 0}] * len(labels)
 
 
 def test_rows_made_of_nothing_are_written(spark: SparkSession, lake: Lake) -> None:
     counted = no_rows(spark, StructType().add("id", LongType())).agg(F.count("*").alias("n"))
-    (manifest,) = write(lake, counted, of_nothing=True).manifests
+    (manifest,) = write(lake, counted, may_be_empty=True).manifests
     assert (manifest.rows, len(manifest.files)) == (1, 1)
 
 

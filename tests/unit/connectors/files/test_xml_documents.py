@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from waterclock.connectors.files.xml_documents import columns_in, first_fault, refuse_entities
+from waterclock.connectors.files.xml_documents import columns_in, first_fault, require_no_entities
 from waterclock.errors import WaterclockError
 
 LAUGHS = "".join(f'<!ENTITY l{at} "{f"&l{at - 1};" * 10}">' for at in range(1, 10))
@@ -28,7 +28,7 @@ BILLION = f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY l0 "lol">{LAUGHS}]><r>&l9
 def test_what_could_harm_is_refused_at_once(text: str, encoding: str) -> None:
     begun = time.perf_counter()
     with pytest.raises(WaterclockError) as caught:
-        refuse_entities(io.BytesIO(text.encode(encoding)), "in/a.xml", encoding)
+        require_no_entities(io.BytesIO(text.encode(encoding)), "in/a.xml", encoding)
     assert (caught.value.code, caught.value.where) == ("E880", "in/a.xml")
     assert time.perf_counter() - begun < 5
 
@@ -37,7 +37,7 @@ def test_what_could_harm_is_refused_at_once(text: str, encoding: str) -> None:
     "text", ["<r/>", '<?xml version="1.0"?><!-- c --><r a="&lt;">&amp;&#233;</r>', "<!DOCTYPE r><r/>", "no xml", ""]
 )
 def test_plain_documents_and_what_is_none_go_on(text: str) -> None:
-    refuse_entities(io.BytesIO(text.encode()), "in/a.xml", "UTF-8")
+    require_no_entities(io.BytesIO(text.encode()), "in/a.xml", "UTF-8")
 
 
 def test_columns_are_attributes_and_elements_of_rows() -> None:
@@ -65,7 +65,7 @@ def test_entities_that_come_late_are_no_xml() -> None:
 @pytest.mark.parametrize("encoding", ["UTF-7", "Shift_JIS", "GB18030", "UTF-16", "windows-1252", "EUC-KR"])
 def test_an_encoding_that_the_parser_does_not_know_is_decoded_first(encoding: str) -> None:
     text = f'<?xml version="1.0" encoding="{encoding}"?><r><i a="1"><b>&lt;</b></i>\n</r>'
-    refuse_entities(io.BytesIO(text.encode(encoding)), "in/a.xml", encoding)
+    require_no_entities(io.BytesIO(text.encode(encoding)), "in/a.xml", encoding)
     assert columns_in(io.BytesIO(text.encode(encoding)), "i", encoding) == {"_a": "STRING", "b": "STRING"}
     assert first_fault(io.BytesIO(text.encode(encoding)), encoding) is None
     assert first_fault(io.BytesIO(text.replace("</r>", "</b>").encode(encoding)), encoding) is not None
@@ -75,6 +75,6 @@ def test_an_encoding_that_the_parser_does_not_know_is_decoded_first(encoding: st
 def test_a_document_that_declares_an_encoding_that_cannot_be_checked_is_refused(encoding: str) -> None:
     text = f'<?xml version="1.0" encoding="{encoding}"?><r><i/></r>'.encode()
     with pytest.raises(WaterclockError, match="its encoding cannot be read"):
-        refuse_entities(io.BytesIO(text), "in/a.xml", "UTF-8")
+        require_no_entities(io.BytesIO(text), "in/a.xml", "UTF-8")
     columns_in(io.BytesIO(text), "i", "UTF-8")
     assert first_fault(io.BytesIO(text), "UTF-8") is not None

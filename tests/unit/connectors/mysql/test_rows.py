@@ -28,7 +28,7 @@ from waterclock.connectors.mysql.extract import (
     parts_of,
 )
 from waterclock.connectors.mysql.types import columns_of
-from waterclock.connectors.sql.columns import refuse_undeclared_types
+from waterclock.connectors.sql.columns import require_declared_types
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
@@ -100,7 +100,7 @@ class Reading:
     def extract(self, opened: Any, *columns: tuple[str, str | None], by: str = "", windows: Any = ()) -> MysqlExtract:
         there = columns_of(opened, self.unit)
         matched = match(declared(*columns), [column.source_column for column in there], where=str(self.unit))
-        refuse_undeclared_types(matched, there, self.unit)
+        require_declared_types(matched, there, self.unit)
         by_name = {column.name: column for column in there}
         wanted = tuple(MysqlRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
         by_window = MysqlCollector(self.database)._window_filter(by, windows, there, self.unit) if by else None

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, refuse_inexact
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, require_exact_values
 from waterclock.errors import WaterclockError
 
 DECIMAL = pa.decimal128(20, 4)
@@ -99,19 +99,19 @@ BENT = [
 
 @pytest.mark.parametrize(("values", "kind", "into"), EXACT)
 def test_values_that_are_stored_exactly_are_taken(values: list[Any], kind: pa.DataType, into: StoredColumn) -> None:
-    refuse_inexact(pa.array(values, kind), into, "ops.totals@20130101000000")
+    require_exact_values(pa.array(values, kind), into, "ops.totals@20130101000000")
 
 
 @pytest.mark.parametrize(("values", "kind", "into"), BENT)
 def test_values_that_would_be_bent_are_refused(values: list[Any], kind: pa.DataType, into: StoredColumn) -> None:
     with pytest.raises(WaterclockError, match="v cannot store") as refused:
-        refuse_inexact(pa.array(values, kind), into, "ops.totals@20130101000000")
+        require_exact_values(pa.array(values, kind), into, "ops.totals@20130101000000")
     assert refused.value.code == "E812"
 
 
 def test_a_refusal_names_the_place_the_value_and_the_fix() -> None:
     with pytest.raises(WaterclockError) as refused:
-        refuse_inexact(
+        require_exact_values(
             pa.array([Decimal("1.0050")], DECIMAL),
             StoredColumn("amount", "numeric(10,2)", holds=ValueKind.DECIMAL, places=2),
             "ops.totals@20130101000000",

@@ -112,7 +112,7 @@ def test_a_table_that_reads_itself_ends_where_it_comes_round(tmp_path: Path) -> 
         "GROUP BY carrier;",
     )
     assert sorted(inputs(flow, "m.total", "n")) == ["m.total.n", "raw.flights.dep_delay"]
-    up = ColumnLineage(flow).up(ColumnOf("m.total", "n"))
+    up = ColumnLineage(flow).trace_upstream(ColumnOf("m.total", "n"))
     assert {str(branch.column): branch.is_seen for branch in up.beyond} == {
         "m.total.n": True,
         "raw.flights.dep_delay": False,
@@ -126,9 +126,9 @@ def test_columns_go_down_to_what_is_published(tmp_path: Path) -> None:
         "TRANSFORM m.e PARTITIONED AS SELECT max(mean) AS worst FROM m.d;"
         "PUBLISH m.d TO out.d OPTIONS (format 'csv');",
     )
-    down = ColumnLineage(flow).down(ColumnOf("raw.flights", "dep_delay"))
+    down = ColumnLineage(flow).trace_downstream(ColumnOf("raw.flights", "dep_delay"))
     assert tree(down) == {"raw.flights.dep_delay": {"m.d.mean": {"m.e.worst": {}, "out.d.mean": {}}}}
-    assert tree(ColumnLineage(flow).down(ColumnOf("raw.flights", "dep_delay"), depth=1)) == {
+    assert tree(ColumnLineage(flow).trace_downstream(ColumnOf("raw.flights", "dep_delay"), depth=1)) == {
         "raw.flights.dep_delay": {"m.d.mean": {}}
     }
 
@@ -140,8 +140,10 @@ def test_a_python_transform_is_opaque_and_says_so(tmp_path: Path) -> None:
     made = ColumnLineage(flow).trace_column(ColumnOf("m.worst", "late"))
     assert [str(each) for each in made.inputs] == ["raw.flights.*"]
     assert made.note == "made by worst in flows/worst.py, which cannot be looked into"
-    assert tree(ColumnLineage(flow).up(ColumnOf("m.e", "l"))) == {"m.e.l": {"m.worst.late": {"raw.flights.*": {}}}}
-    down = tree(ColumnLineage(flow).down(ColumnOf("raw.flights", "dep_delay")))
+    assert tree(ColumnLineage(flow).trace_upstream(ColumnOf("m.e", "l"))) == {
+        "m.e.l": {"m.worst.late": {"raw.flights.*": {}}}
+    }
+    down = tree(ColumnLineage(flow).trace_downstream(ColumnOf("raw.flights", "dep_delay")))
     assert down == {"raw.flights.dep_delay": {"m.worst.*": {"m.e.l": {}}}}
 
 
@@ -164,11 +166,11 @@ def test_a_python_transform_is_followed_as_plans_have_shown_it(tmp_path: Path) -
     assert made.note == "by worst in flows/worst.py, where mapInPandas cannot be looked into"
     assert made.unknown == {ColumnOf(*origin)}
     assert lineage.trace_column(ColumnOf("m.worst", "airport")).expression == "raw.flights.origin"
-    up = lineage.up(ColumnOf("m.e", "l")).beyond[0]
+    up = lineage.trace_upstream(ColumnOf("m.e", "l")).beyond[0]
     assert {str(each.column): each.is_unknown for each in up.beyond} == {
         "raw.flights.dep_delay": False, "raw.flights.origin": True,
     }  # fmt: skip
-    down = {str(each.column): each.is_unknown for each in lineage.down(ColumnOf(*origin)).beyond}
+    down = {str(each.column): each.is_unknown for each in lineage.trace_downstream(ColumnOf(*origin)).beyond}
     assert down == {"m.worst.airport": False, "m.worst.late": True}
     with pytest.raises(WaterclockError, match="E517"):
         lineage.trace_column(ColumnOf("m.worst", "other"))
@@ -249,7 +251,7 @@ def test_a_column_of_several_queries_by_name_is_made_of_what_each_makes_it_of(tm
     assert lineage.columns("m.d") == ("carrier", "n", "tailnum")
     assert inputs(flow, "m.d", "n") == ["raw.flights.Air_Time", "raw.flights.dep_delay", "raw.planes.seats"]
     assert inputs(flow, "m.d", "tailnum") == ["raw.planes.tailnum"]
-    assert [str(each.column) for each in lineage.down(ColumnOf("raw.planes", "seats")).beyond] == ["m.d.n"]
+    assert [str(each.column) for each in lineage.trace_downstream(ColumnOf("raw.planes", "seats")).beyond] == ["m.d.n"]
 
 
 MODEL = """
@@ -272,7 +274,7 @@ def test_the_columns_of_a_flat_read_are_those_of_the_tables_that_it_brings_toget
     assert inputs(flow, "m.a", "n") == ["d.city.Name"]
     assert inputs(flow, "m.a", "s") == ["d.plane.seats"]
     assert inputs(flow, "m.a", "plane") == ["f.flight.plane"]
-    assert [str(each.column) for each in lineage.down(ColumnOf("d.city", "Name"), depth=1).beyond] == [
+    assert [str(each.column) for each in lineage.trace_downstream(ColumnOf("d.city", "Name"), depth=1).beyond] == [
         "m.a.Name_home_of",
         "m.a.n",
     ]

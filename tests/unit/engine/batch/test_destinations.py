@@ -15,7 +15,7 @@ from tests.systems import PublishedFolder, unit_of
 from tests.unit.engine.fakes import group
 from waterclock.batches.records import Slice
 from waterclock.connectors.delivering import Deliverer, Delivery
-from waterclock.engine.batch.destinations import refuse_lost_delivery
+from waterclock.engine.batch.destinations import require_last_delivery
 from waterclock.engine.batch.restored_rows import find_delivered_slices
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Unit
@@ -75,7 +75,7 @@ def work_of(delivering: Delivering) -> Any:
 
 
 def refuse(delivering: Delivering) -> None:
-    refuse_lost_delivery(work_of(delivering), PUBLISH, group(NAME, 3))
+    require_last_delivery(work_of(delivering), PUBLISH, group(NAME, 3))
 
 
 def test_a_destination_that_has_all_that_was_delivered_is_continued(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Flat, Read, Rule, Table
 from waterclock.flow.enums import Action, ReadKind, Scope
 from waterclock.flow.rule_actions import RuleAction, RuleActions
 from waterclock.storage.slices.input_filter import InputCounts
-from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, FilterCounts
+from waterclock.storage.slices.row_filter import ROW_KEPT, ROW_QUARANTINED, FilterCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,10 +41,10 @@ def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
         "a.read": (1, True),
         "a.other": (2, False),
     }
-    assert [(row_rule.name, row_rule.fate) for row_rule in input_filters["a.read"].row_filter.row_rules] == [
-        ("good", SET_ASIDE)
+    assert [(row_rule.name, row_rule.outcome) for row_rule in input_filters["a.read"].row_filter.row_rules] == [
+        ("good", ROW_QUARANTINED)
     ]
-    assert [row_rule.fate for row_rule in input_filters["a.other"].row_filter.row_rules] == [STAYS]
+    assert [row_rule.outcome for row_rule in input_filters["a.other"].row_filter.row_rules] == [ROW_KEPT]
     assert (input_filters["a.read"].pass_condition, input_filters["a.other"].pass_condition) == ("(n > 0)", "")
     assert [each.name for each in every_rule(made)] == ["good", "small", "some", "most"]
     assert can_quarantine_rows(made)

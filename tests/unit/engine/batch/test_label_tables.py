@@ -18,7 +18,7 @@ from waterclock.batches.records import Slice
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.engine.batch.destinations import refuse_lost_delivery
+from waterclock.engine.batch.destinations import require_last_delivery
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind, Mode
@@ -63,4 +63,4 @@ def test_a_publish_goes_on_after_its_labels_were_dropped(work: Any, before: int,
     found = find_dropped_labels(work, PUBLISH, day(before))
     assert list(found) == [label_of(day(number)) for number in dropped]
     drop_label_tables(work, PUBLISH, found)
-    refuse_lost_delivery(work, PUBLISH, group(NAME, 4))  # it would report a destination that was changed by hand
+    require_last_delivery(work, PUBLISH, group(NAME, 4))  # it would report a destination that was changed by hand

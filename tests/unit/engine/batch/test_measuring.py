@@ -43,4 +43,4 @@ def test_a_partial_label_is_judged_and_later_ones_are_not_compared_with_it() -> 
     skipped = ["more: no batch before it for last_good(count(*))"]
     for label, source in ((0, {"missing": [{"table": "raw.b"}]}), (1, {})):
         manifest: Any = SimpleNamespace(label=day(label), rows=3, source=source)
-        assert judging.of(nothing, manifest, value)[1][PASSED_OVER] == skipped
+        assert judging.evaluate(nothing, manifest, value)[1][PASSED_OVER] == skipped

@@ -16,7 +16,7 @@ from waterclock.flow.enums import Action, Mode, Scope
 from waterclock.flow.key_options import KeyOptions, KeyOrder
 from waterclock.flow.references import Reference
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
-from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, FilterCounts
+from waterclock.storage.slices.row_filter import ROW_DROPPED, ROW_KEPT, ROW_QUARANTINED, FilterCounts
 from waterclock.timelabel.duration import Duration
 
 ID = Column("id", SOMEWHERE, "BIGINT", is_key=True)
@@ -44,21 +44,21 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
     )
     found = row_filter_of(of(*columns, action=Action.QUARANTINE))
     assert found is not None
-    assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules] == [
-        ("n INT", "NOT `_waterclock_bad_0`", DROPPED),
-        ("positive", "n > 0", SET_ASIDE),
-        ("KEY (id)", "", STAYS),
+    assert [(row_rule.name, row_rule.holds, row_rule.outcome) for row_rule in found.row_rules] == [
+        ("n INT", "NOT `_waterclock_bad_0`", ROW_DROPPED),
+        ("positive", "n > 0", ROW_QUARANTINED),
+        ("KEY (id)", "", ROW_KEPT),
     ]
     assert (found.keys, found.is_unique) == (("id",), True)
 
 
 def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
     stays = KeyOptions((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
-    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), stays=stays)))
+    found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), key_options=stays)))
     assert found is not None
-    assert [(row_rule.name, row_rule.holds, row_rule.fate) for row_rule in found.row_rules[1:]] == [
-        ("KEY (id) PAST 2 HOURS", "", DROPPED),
-        ("KEY (id)", "", DROPPED),
+    assert [(row_rule.name, row_rule.holds, row_rule.outcome) for row_rule in found.row_rules[1:]] == [
+        ("KEY (id) PAST 2 HOURS", "", ROW_DROPPED),
+        ("KEY (id)", "", ROW_DROPPED),
     ]
     assert found.order == ("`at` DESC NULLS LAST", "`line` ASC NULLS LAST")
 
@@ -72,7 +72,7 @@ def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:
 def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
     found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.WARN, Decimal(3)), RuleAction(Action.HOLD)))))
     assert found is not None
-    assert [row_rule.fate for row_rule in found.row_rules] == [STAYS, STAYS]
+    assert [row_rule.outcome for row_rule in found.row_rules] == [ROW_KEPT, ROW_KEPT]
 
 
 def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not() -> None:
@@ -113,8 +113,8 @@ def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
     made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(RuleAction(Action.WARN),))))
     found = row_filter_of(replace(made, columns=replace(made.columns, unread=UnparsedLines("parsed()", aside))))
     assert found is not None
-    assert [(row_rule.name, row_rule.holds, row_rule.fate, row_rule.is_alone) for row_rule in found.row_rules] == [
-        ("parsed()", "_waterclock_unread IS NULL", SET_ASIDE, True),  # such a line is asked nothing else
-        ("n REFERENCES b.parent", "NOT _waterclock_orphan_0", STAYS, False),
-        ("positive", "n > 0", STAYS, False),
+    assert [(row_rule.name, row_rule.holds, row_rule.outcome, row_rule.is_alone) for row_rule in found.row_rules] == [
+        ("parsed()", "_waterclock_unread IS NULL", ROW_QUARANTINED, True),  # such a line is asked nothing else
+        ("n REFERENCES b.parent", "NOT _waterclock_orphan_0", ROW_KEPT, False),
+        ("positive", "n > 0", ROW_KEPT, False),
     ]

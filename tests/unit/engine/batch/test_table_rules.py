@@ -90,7 +90,7 @@ def blamed(monkeypatch: pytest.MonkeyPatch, rule: str, old: Slices, new: Slices)
     monkeypatch.setattr(table_rules, "_evaluate_table_rules", evaluate)
     of = replace(table("a.days", partitioned=True), rules=(Rule(rule, "r", Scope.TABLE, Action.FAIL, SOMEWHERE),))
     findings = table_rules.TableRuleFindings(work, None, of, sealed, {})  # type: ignore[arg-type]
-    return [label for label in sorted(new) if findings.of(day(label))], len(states)
+    return [label for label in sorted(new) if findings.for_label(day(label))], len(states)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def of(*columns: Column) -> Table:
     return replace(table("a.b"), columns=Columns(columns))
 
 
-FILE = Column("File", SOMEWHERE, tells="file")
+FILE = Column("File", SOMEWHERE, metadata_field="file")
 
 
 def made(told: Table, *columns: str) -> Any:
@@ -41,6 +41,6 @@ def test_rows_that_were_kept_tell_it_by_their_own_column() -> None:
 
 
 def test_where_nothing_tells_it_is_null() -> None:
-    assert made(of(Column("n", SOMEWHERE, tells="row")), "id") == ("`id`", "CAST(NULL AS BIGINT) AS `n`")
+    assert made(of(Column("n", SOMEWHERE, metadata_field="row")), "id") == ("`id`", "CAST(NULL AS BIGINT) AS `n`")
     rows = Rows("id")
     assert add_origins(of(Column("id", SOMEWHERE)), rows) is rows  # type: ignore[arg-type,comparison-overlap]

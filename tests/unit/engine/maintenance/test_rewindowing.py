@@ -87,7 +87,7 @@ def log_range(number: int, *, is_empty: bool = False) -> dict[str, Any]:
 def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
     tmp_path: Path, table: Table, columns: Sequence[pa.Schema], *, lost: bool
 ) -> None:
-    why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path), table, taken(tmp_path, *columns))
+    why = rewindowing.find_obstacle_to_new_windows(live_at(tmp_path), table, taken(tmp_path, *columns))
     assert (why is not None and "have no column city" in why) is lost
 
 
@@ -95,7 +95,7 @@ def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
 def test_records_of_a_label_that_is_not_done_are_not_lost(tmp_path: Path, number: int, *, is_lost: bool) -> None:
     """After the newest done label they are read again."""
     current = taken(tmp_path, SCHEMA, SCHEMA, apart=2)
-    why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path, open_owner=hour(number)), MERGED, current)
+    why = rewindowing.find_obstacle_to_new_windows(live_at(tmp_path, open_owner=hour(number)), MERGED, current)
     assert (why is not None and "retry" in why) is is_lost
 
 
@@ -109,7 +109,7 @@ def test_answers_for_each_row_of_a_table_are_not_put_into_one_window(
     """An id that two windows had would be in one window twice, and those of a window that failed were missing."""
     source = Source(Unit("api", "users", None, {}, PLACE), Batching.EACH, each=Each("raw.orders", ("user_id",)))
     table = replace(collect("raw.users", mode=mode), source=source, cadence=cadence(every))
-    why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path), table, taken(tmp_path, SCHEMA, SCHEMA))
+    why = rewindowing.find_obstacle_to_new_windows(live_at(tmp_path), table, taken(tmp_path, SCHEMA, SCHEMA))
     assert (why is not None and "several times" in why) is is_refused
 
 
@@ -140,7 +140,9 @@ def test_a_slice_of_a_fold_keeps_the_columns_that_it_had(
     monkeypatch.setattr(rewindowing, "create_from_slices", lambda *_: None)
     monkeypatch.setattr(rewindowing, "_inputs", lambda *_: {})
     work: Any = SimpleNamespace(ledger=SimpleNamespace(maintenance=SimpleNamespace(take_claim_number=lambda: 9)))
-    rewindowing.rewindow_table(live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24))
+    rewindowing.seal_in_new_windows(
+        live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24)
+    )
     wide = ["timelabel", "id", "name", "city"]
     assert written == [wide, wide[:3] if own else wide, wide]
 
@@ -167,7 +169,7 @@ def test_the_slices_of_a_window_are_found_without_comparing_all_of_them() -> Non
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     windows = [Window(begin + at * HOUR, begin + (at + 2) * HOUR) for at in range(0, count, 2)]
     _Instant.compared = 0
-    pieces = rewindowing._rewindow(windows, current, spans)
+    pieces = rewindowing._assign_slices(windows, current, spans)
     assert _Instant.compared < 25 * count
     own = [[at for at, (low, high) in enumerate(spans) if low < w.end and high > w.start] for w in windows]
     assert [[current.index(each) for each in piece.of] for piece in pieces] == own
@@ -202,7 +204,7 @@ def test_the_ranges_of_skipped_labels_after_the_newest_slice_are_not_read_again(
     monkeypatch.setattr(rewindowing, "create_from_slices", lambda *_: None)
     monkeypatch.setattr(rewindowing, "_inputs", lambda *_: {})
     work: Any = SimpleNamespace(ledger=SimpleNamespace(maintenance=SimpleNamespace(take_claim_number=lambda: 9)))
-    rewindowing.rewindow_table(live_at(tmp_path, owned), work, MERGED, current)
+    rewindowing.seal_in_new_windows(live_at(tmp_path, owned), work, MERGED, current)
     assert notes == [log_range(1), log_range(2), *([log_range(last, is_empty=True)] if last else [])]
 
 
@@ -214,5 +216,5 @@ def test_a_new_slice_knows_the_files_from_which_its_rows_were_read(tmp_path: Pat
         each.result.label: replace(read_manifest(str(tmp_path), each.result.slice_path), source={"read": [*own, late]})
         for each, own in zip(current, ([{"name": "a.csv"}], []), strict=True)
     }
-    piece = rewindowing.RewindowedSlice(Window(hour(0), hour(2)), tuple(current))
+    piece = rewindowing.NewWindowPlan(Window(hour(0), hour(2)), tuple(current))
     assert rewindowing._source_notes(piece, known)["read"] == [{"name": "a.csv"}, late]

@@ -18,7 +18,7 @@ from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.maintenance import maintain, user_drop
-from waterclock.engine.maintenance.rebuild_lock import refuse_during_rebuild
+from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.maintenance.user_drop import WindowsToDrop, drop, find_droppable_windows
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
@@ -77,7 +77,7 @@ def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_s
         work = SimpleNamespace(ledger=ledger, settings=SimpleNamespace(who="ann"), real_now=lambda: clock[0])
         ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
         clock[0] += timedelta(seconds=61)
-        refuse_during_rebuild(cast("RunContext", work))
+        require_no_running_rebuild(cast("RunContext", work))
         with pytest.raises(WaterclockError, match="lost its lock"):
             ledger.maintenance.begin_moving("t")
 

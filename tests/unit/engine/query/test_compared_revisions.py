@@ -45,9 +45,9 @@ def test_what_was_known_is_the_newest_revision_until_then() -> None:
 
 
 def test_revisions_from_before_other_windows_are_not_compared() -> None:
-    of = TableRevisions(HISTORY, recuts={2: NOON + timedelta(hours=2)})
+    of = TableRevisions(HISTORY, emptying_versions={2: NOON + timedelta(hours=2)})
     assert versions(of.before_current()) == {FIRST: 2}
-    of = TableRevisions(HISTORY, recuts={3: NOON + timedelta(hours=3)})
+    of = TableRevisions(HISTORY, emptying_versions={3: NOON + timedelta(hours=3)})
     assert versions(of.before_current()) == {}
     assert versions(of.known_at(NOON + timedelta(hours=2))) == {FIRST: 2, SECOND: 1}
     assert versions(of.known_at(NOON + timedelta(hours=3))) == {FIRST: 3}

@@ -60,7 +60,7 @@ def test_a_time_without_an_offset_is_bound_in_utc_whatever_the_zone_of_the_machi
 ) -> None:
     asked: dict[str, Any] = {}
     spark: Any = SimpleNamespace(sql=lambda _, args: asked.update(args))
-    for name in ("refuse_command", "check_plan"):
+    for name in ("require_no_command", "check_plan"):
         monkeypatch.setattr(queries, name, lambda *_: None)
     queries.build_query_frame(spark, "SELECT :since", {"since": value})
     assert repr(asked) == repr({"since": bound})

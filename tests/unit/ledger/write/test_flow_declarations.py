@@ -102,7 +102,7 @@ def test_a_table_that_needs_a_rebuild_stops_no_other(at_desk: Desk) -> None:
 
 def test_a_table_without_batches_may_change(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
-    at_desk.ledger.declared.refuse_pending(flow(table("a.x", every="HOUR"), fingerprint="flow 2"))
+    at_desk.ledger.declared.require_valid_renames(flow(table("a.x", every="HOUR"), fingerprint="flow 2"))
     at_desk.apply(table("a.x", every="HOUR"), fingerprint="flow 2")
     assert at_desk.ledger.reads.table("a.x").cadence == "HOUR"
 

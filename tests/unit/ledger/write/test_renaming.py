@@ -174,7 +174,7 @@ def test_before_the_run_all_is_read_and_written_under_the_new_name(at_desk: Desk
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
     after = flow(*AFTER, fingerprint="flow 2")
     at_desk.ledger.declared.apply_pending_renames(after)
-    at_desk.ledger.declared.refuse_pending(after)
+    at_desk.ledger.declared.require_valid_renames(after)
     assert at_desk.ledger.declared.pending_renames() == {NEW: OLD}
     told = at_desk.ledger.reads.snapshot(after)
     assert told.of(NEW) == before.of(OLD)
@@ -203,7 +203,7 @@ def refused(at: Desk, of: Flow) -> WaterclockError:
     assert at.ledger.declared.applied_flow() == applied
     if error.value.code == "E318":
         with pytest.raises(WaterclockError) as foreseen:
-            at.ledger.declared.refuse_pending(of)
+            at.ledger.declared.require_valid_renames(of)
         assert str(foreseen.value) == str(error.value)
     return error.value
 

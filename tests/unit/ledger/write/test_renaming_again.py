@@ -130,7 +130,7 @@ def test_what_is_said_of_a_rename_that_is_done_costs_no_look_at_batches(at_desk:
     lived(at_desk)
     after, declared = flow(*AFTER, fingerprint="flow 2"), at_desk.ledger.declared
     for is_done, most in ((False, 5), (True, 3)):
-        for ask in (declared.apply_pending_renames, declared.refuse_pending):
+        for ask in (declared.apply_pending_renames, declared.require_valid_renames):
             asked = statements_of(at_desk, partial(ask, after))
             said = [text for text in asked if text.startswith("SELECT")]
             assert len(said) <= most, said

@@ -13,7 +13,7 @@ import pytest
 from tests.slices import SCHEMA, hour, schema_json, sealed
 from waterclock.storage.slices.manifest import MANIFEST, Manifest, read_manifest, seal
 from waterclock.storage.slices.reseal import RecordedSlice, reseal
-from waterclock.storage.slices.row_filter import ASIDE, HASH, QUARANTINE
+from waterclock.storage.slices.row_filter import HASH, QUARANTINE, QUARANTINE_DETAILS
 from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 
@@ -27,7 +27,7 @@ def manifest(tmp_path: Path) -> Manifest:
     place = tmp_path / empty.slice_path / QUARANTINE
     place.mkdir()
     for number in (1, 2):
-        rows = pa.table({ASIDE: pa.array([{HASH: 5 * number}], pa.struct([(HASH, pa.int64())]))})
+        rows = pa.table({QUARANTINE_DETAILS: pa.array([{HASH: 5 * number}], pa.struct([(HASH, pa.int64())]))})
         pq.write_table(rows, place / f"part-{number}.parquet")
     aside = read_files(tmp_path, f"{empty.slice_path}/{QUARANTINE}")
     digest = quarantine_digest(str(tmp_path), aside)
