@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from waterclock.engine.erasing.erasing import ErasurePlan, ErasureResult
+from waterclock.engine.erasing.erasing import PAUSE, ErasurePlan, ErasureResult
 
 if TYPE_CHECKING:
     from waterclock.json_models.erasing import ErasureAnswer
@@ -51,7 +51,11 @@ def build_certificate(plan: ErasurePlan, result: ErasureResult | None = None) ->
         ],
         originals=[{"table": of.table, "files": of.touched, "rows": of.rows} for of in plan.originals if of.touched],
         search=None if result is None else _describe_search(result.search),
-        steps=[] if erasure is None else [{"step": step, "result": of} for step, of in erasure.steps.items()],
+        steps=[
+            {"step": step, "result": of}
+            for step, of in ({} if erasure is None else erasure.steps).items()
+            if not step.startswith(PAUSE)
+        ],
         left=[
             {"place": each.place, "why": each.why, "fix": each.fix}
             for each in (plan.left if result is None else result.left)

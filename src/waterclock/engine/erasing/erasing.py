@@ -28,6 +28,8 @@ from waterclock.storage.erasure_files import write_erasure
 from waterclock.storage.search.byte_search import SearchResult
 
 STORAGE_STEP = "folders"
+PAUSE = "pause of "
+"""The beginning of the name of a step that is no result: whether a table is paused while its past is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,16 @@ def _purge(work: RunContext, request: ErasureRequest, number: int, table: Table)
     found = search_table(work, request, table)
     steps = _erasure(work, number).steps
     is_pending = (slices_step(table.name) in steps or _found_step(table) in steps) and _purge_step(table) not in steps
-    if not found.older and not is_pending:
+    was_killed = bool(steps.get(_pause_step(table), {}).get("open"))
+    if not (found.older or is_pending or was_killed):
         return
     if _found_step(table) not in steps:
         work.ledger.erasures.record_step(number, _found_step(table), _counts(found))
-    _add_to_step(work, number, _purge_step(table), purge_table(work, table, found))
+    # recorded before the table is paused: after a kill, the erasure ends the pause even if no rows are left there
+    work.ledger.erasures.record_step(number, _pause_step(table), {"open": 1})
+    removed = purge_table(work, table, found)
+    _add_to_step(work, number, _purge_step(table), removed)
+    work.ledger.erasures.record_step(number, _pause_step(table), {"open": 0})
 
 
 def _find_unfinished(work: RunContext, request: ErasureRequest, *, continues: bool) -> Erasure | None:
@@ -170,6 +177,10 @@ def _erasure(work: RunContext, number: int) -> Erasure:
 
 def _found_step(table: Table) -> str:
     return f"search of {table.name}"
+
+
+def _pause_step(table: Table) -> str:
+    return f"{PAUSE}{table.name}"
 
 
 def _purge_step(table: Table) -> str:

@@ -174,21 +174,21 @@ class Killed(BaseException):
 
 
 @contextmanager
-def killed(point: str, monkeypatch: pytest.MonkeyPatch, nth: int = 1) -> Iterator[None]:
-    """End the block at the nth passing of a fault point, as kill -9 does."""
-    passed = itertools.count(1)
+def killed(point: str, monkeypatch: pytest.MonkeyPatch, nth: int = 1) -> Iterator[list[str]]:
+    """End the block at the nth passing of a fault point, as kill -9 does. Yields a list of the points that struck."""
+    passed, struck, release = itertools.count(1), list[str](), slices._release
 
     def strike(name: str) -> None:
         if name == point and next(passed) == nth:
+            struck.append(name)
             raise Killed
 
     with monkeypatch.context() as patch, inject_faults(strike):
-        patch.setattr(slices, "_release", lambda *_: None)
+        patch.setattr(slices, "_release", lambda *given: None if struck else release(*given))
         try:
-            yield
+            yield struck
         except Killed:
             return
-    pytest.fail(f"{point} was not passed")
 
 
 def maintain(tiny: Tiny, now: int = 3) -> None:
@@ -218,8 +218,9 @@ def test_a_killed_erasure_loses_nothing_and_continues(
 ) -> None:
     """After the kill, runs and maintenance of other commands come first."""
     tiny, expected = prepared[0].copied(tmp_path / "a"), prepared[1]
-    with killed(point, monkeypatch):
+    with killed(point, monkeypatch) as struck:
         erased(tiny, ERASED)
+    assert struck == [point]
     run(tiny)
     maintain(tiny)
     others = [row for row in tiny.rows("SELECT id, buyer FROM raw.orders") if row[1] != ERASED]

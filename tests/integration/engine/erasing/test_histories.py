@@ -15,19 +15,17 @@ import pytest
 
 from tests.integration.engine.erasing.test_erasing import (
     POINTS,
-    Killed,
     content,
     erased,
     found,
+    killed,
     maintain,
     places_with,
     run,
 )
 from tests.keys import DECLARED, VARIABLES
 from tests.tiny import Tiny, day
-from waterclock.engine.erasing import slices
 from waterclock.engine.erasing.request import build_request
-from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,21 +96,9 @@ class History:
 
     def erase(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Erase a person, or continue; most of the times until the process is killed at some step."""
-        who = self.drawn.choice(sorted(self.gone))
-        point, passes = self.drawn.choice([*POINTS, ""]), itertools.count()
-        nth = self.drawn.randrange(3)
-
-        def strike(name: str) -> None:
-            if name == point and next(passes) == nth:
-                raise Killed
-
-        with monkeypatch.context() as patch, inject_faults(strike):
-            if point:
-                patch.setattr(slices, "_release", lambda *_: None)
-            try:
-                erased(self.tiny, who, continues=self._is_unfinished(who))
-            except Killed:
-                return
+        who, point = self.drawn.choice(sorted(self.gone)), self.drawn.choice([*POINTS, ""])
+        with killed(point, monkeypatch, self.drawn.randrange(1, 4)):
+            erased(self.tiny, who, continues=self._is_unfinished(who))
 
     def compare(self) -> None:
         """Hold that no row of the others was lost. New ones may be missing: a killed erasure pauses a table."""
