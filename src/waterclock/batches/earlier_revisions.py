@@ -48,5 +48,5 @@ class EarlierRevision:
 
 
 def input_identities(inputs: Sequence[Input]) -> list[tuple[object, ...]]:
-    """Return what decides whether two batches read the same rows: each read's interval, and its content."""
+    """Return the interval and the content of each read. If they are equal, two batches read the same rows."""
     return [(it.table, it.read, it.low, it.high, it.content) for it in inputs]

@@ -12,9 +12,10 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -39,7 +40,7 @@ class CachedProject:
 def key_of(root: Path, env: str, text: str, capabilities: Mapping[str, Capabilities]) -> bytes:
     """Return the cache key of a project; `text` is its project file, `env` the requested environment."""
     able = (_describe_capabilities(name, capabilities[name]) for name in sorted(capabilities))
-    return _digest([str(root), env, text, *_code(), *able])
+    return _digest([str(root), env, text, *_code(_SOURCES), *able])
 
 
 def digest_of(sources: Mapping[str, str]) -> bytes:
@@ -91,17 +92,16 @@ def _path(root: Path, env: str) -> Path:
     return cache_folder() / "flows" / name
 
 
-def _code() -> Iterator[str]:
-    """Yield texts that identify the running code: Python's version, and files of Waterclock, sqlglot, pydantic."""
-    yield sys.version
+@cache
+def _code(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return texts that identify the code of this process: Python's version, files of `folders`, sqlglot, pydantic."""
     ours = Path(__file__).parents[1]
-    files = [*ours.glob("*.py"), *(file for folder in _SOURCES for file in (ours / folder).rglob("*.py"))]
+    files = [*ours.glob("*.py"), *(file for folder in folders for file in (ours / folder).rglob("*.py"))]
     for parser in map(find_spec, ("sqlglot", "pydantic")):
         if parser is not None and parser.origin is not None:
             files += Path(parser.origin).parent.glob("*.py")
-    for file in sorted(files):
-        stat = file.stat()
-        yield f"{file} {stat.st_mtime_ns} {stat.st_size}"
+    found = ((file, file.stat()) for file in sorted(files))
+    return sys.version, *(f"{file} {stat.st_mtime_ns} {stat.st_size}" for file, stat in found)
 
 
 def _describe_capabilities(name: str, can: Capabilities) -> str:

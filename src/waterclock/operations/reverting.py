@@ -1,4 +1,4 @@
-"""Plans a revert: which labels become which revisions again, what follows, and what follows without a computation."""
+"""Plans a revert: finds the revision for each label, and the batches that follow, computed or adopted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.operations.taken_back import FollowingBatches, predict_following
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.plan import Batch, Ripple
 from waterclock.planner.query_ticks import read_tick
-from waterclock.planner.reverting import PREVIOUS, choose_revision, refuse_table, usable_revisions
+from waterclock.planner.reverting import PREVIOUS, choose_revision, find_table_refusal, usable_revisions
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 
@@ -57,7 +57,7 @@ class RevertPlan:
 
 
 def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
-    """Find the labels and revisions of a revert, and what follows. Changes nothing.
+    """Find the labels and revisions of a revert, and the batches that follow. Changes nothing.
 
     Raises E412 before the first run, E510 to E515 for the selection, E516 if the table has no such revision, E518 for
     dropped labels, E605 for a damaged slice, E759 if a label cannot become the revision again.
@@ -70,7 +70,7 @@ def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
         fix = f"`waterclock audit {name}` shows its labels: revert {name}@LABEL or {name}@FIRST..LAST"
         raise WaterclockError("E513", f"a revert of {name} needs its labels", where=name, fix=fix)
     low, high = known_label_bounds(at, table, labels)
-    if refusal := refuse_table(table):
+    if refusal := find_table_refusal(table):
         raise revert_error(table, low, refusal)
     require_not_dropped(table, low, at.snapshot.of(name).dropped_before)
     known_at = None if request.known_at is None else read_known_at(at, request.known_at)

@@ -1,4 +1,4 @@
-"""Predicts which batches follow a revert, and which of them take earlier revisions back without a computation."""
+"""Predicts which batches follow a revert, and which of these adopt earlier revisions without computing rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Labels = Mapping[str, tuple[datetime, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FollowingBatches:
-    """The batches that follow a revert by table, oldest first: `computed` ones, and those `taken_back`.
+    """The batches that follow a revert by table, oldest first.
 
-    A batch that reads rows which are computed counts as computed, although its input may turn out to be unchanged.
+    `computed` make their rows, and `taken_back` adopt an earlier revision. A batch that reads computed rows
+    counts as computed, although its input may turn out to be unchanged.
     """
 
     computed: Labels = field(default_factory=dict)
@@ -36,7 +37,7 @@ class FollowingBatches:
 def predict_following(flow: Flow, ledger: Ledger, ripple: Ripple, contents: ContentChanges) -> FollowingBatches:
     """Follow the changes of `contents` through the batches of a ripple, upstream first. Extends `contents`.
 
-    No slice is read: whether an earlier one is still there is checked when the batch runs. Cost: four ledger queries
+    No slice is read: the batch checks when it runs whether the earlier slice still exists. Cost: four ledger queries
     for each table, and some 60 µs for each revision.
     """
     computed: dict[str, tuple[datetime, ...]] = {}

@@ -1,7 +1,7 @@
-"""Decides whether a batch that is made again may take an earlier revision back instead. Pure.
+"""Decides whether a batch that is to be made again may adopt an earlier revision instead. Pure.
 
-It may if the code, the window and the inputs, by content, are those of the revision. Tables whose rows or rules depend
-on anything else are excluded.
+It may if the revision has the same code, the same window, and inputs with the same content. Tables whose rows or rules
+depend on anything else are excluded.
 """
 
 from __future__ import annotations

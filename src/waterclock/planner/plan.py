@@ -108,7 +108,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class RevertTarget:
-    """The revision that a label becomes again (`to`), and the current one (`since`), each by its claim."""
+    """The revision that a label is reverted to (`to`), and its current revision (`since`), each by its claim."""
 
     to: int
     since: int

@@ -39,7 +39,7 @@ def choose_revision(
 ) -> EarlierRevision | None:
     """Return the revision of claim `to`, the one before the current one (PREVIOUS), or the one current at an instant.
 
-    `made` are the revisions of a label, oldest first. None if there is no such one.
+    `made` are the revisions of a label, oldest first. None if there is no such revision.
     """
     if to == PREVIOUS:
         before = [each for each, after in pairwise(made) if after.is_current]
@@ -49,7 +49,7 @@ def choose_revision(
     return next((each for each in made if each.claim == to), None)
 
 
-def refuse_table(table: Table) -> Refusal | None:
+def find_table_refusal(table: Table) -> Refusal | None:
     """Return why no label of a table can be reverted, or None."""
     if table.kind is Kind.PUBLISH:
         read = table.reads[0].table
@@ -70,7 +70,7 @@ def refuse_table(table: Table) -> Refusal | None:
     return None
 
 
-def refuse_revision(
+def find_revision_refusal(
     table: Table, target: EarlierRevision, current: EarlierRevision, reads: Sequence[Input]
 ) -> Refusal | None:
     """Return why a label cannot become a revision again, or None. `reads` are the inputs that it would read now."""

@@ -114,6 +114,13 @@ def test_backfill_shows_plan_and_cost_before_it_asks(busy_shop: Shop, runs: Runs
     assert runs.asked == []
 
 
+def test_backfill_starts_at_the_newest_label_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
+    for more in ((), ("--newest-first",)):
+        busy_shop.ask("backfill", "web.per_order", "2024-11-17..2024-11-18", "--yes", *more)
+    assert [asked.newest_first for asked in runs.asked] == [False, True]
+    assert busy_shop.ask("backfill", "web.per_order", "--changed", "--newest-first").exit_code == 2
+
+
 def test_backfill_makes_labels_that_nobody_needs(busy_shop: Shop, runs: Runs) -> None:
     found = busy_shop.ask("backfill", "sales.best_customers", "2024-11-17..2024-11-18", "--yes")
     assert found.exit_code == 0

@@ -17,7 +17,7 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.resolve import compile  # noqa: A004 - the module of that name
 from waterclock.errors import ProjectErrors
 
-MANY = "".join(f"TRANSFORM marts.t{n} AS SELECT id, amount FROM raw.orders;\n" for n in range(120))
+MANY = "".join(f"TRANSFORM marts.t{n} AS SELECT id, amount FROM raw.orders;\n" for n in range(30))
 PROD = (
     SETTINGS
     + '[env.prod]\nconnections.out = { path = "out", token = { secret = "out/token" } }\n'
@@ -26,11 +26,15 @@ PROD = (
 
 
 class Place:
-    """A project in a folder of its own, with a cache beside it, and how often its flow was compiled."""
+    """A project in a folder of its own, with a cache beside it, and how often its flow was compiled.
+
+    It has 33 tables, which are kept here; else only a hundred are.
+    """
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
         self.root, self.cache, self.compiled = root / "project", root / "cache", 0
         patch.setenv("XDG_CACHE_HOME", str(self.cache))
+        patch.setattr(project_cache, "_WORTH_IT", 30)
         patch.setattr(compile, "compile_flow", self._counted(compile.compile_flow))
         self.write("waterclock.toml", PROD)
         self.write("flows/known.dpl", KNOWN)
@@ -104,7 +108,7 @@ def test_whatever_of_ours_compiling_loads_is_among_the_code_that_the_cache_goes_
     code = (
         "import sys; from waterclock.dpl import project_cache, project; from waterclock.dpl.resolve import compile; "
         "loaded = [m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'waterclock']; "
-        "known = ' '.join(project_cache._code()); "
+        "known = ' '.join(project_cache._code(project_cache._SOURCES)); "
         "print(len(loaded) > 50, [file for file in loaded if file + ' ' not in known])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -181,6 +185,15 @@ def test_small_projects_and_those_with_python_are_read_each_time(place: Place) -
     place.write("flows/many.dpl", "".join(MANY.splitlines(keepends=True)[:20]))
     place.load()
     assert place.kept == []
+
+
+@pytest.mark.parametrize("tables", [99, 100])
+def test_a_hundred_tables_are_worth_a_file(place: Place, monkeypatch: pytest.MonkeyPatch, tables: int) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.cache))
+    kept = project_cache.CachedProject((), b"", "project")
+    project_cache.write_cached_project(place.root, "dev", b"key", kept, tables)
+    assert project_cache.read_cached_project(place.root, "dev", b"key") == (kept if tables == 100 else None)
 
 
 def test_what_is_wrong_is_said_each_time(place: Place) -> None:

@@ -28,20 +28,22 @@ DAYS = (
 )  # fmt: skip
 
 
-def windows_around(zone: str, *days: str) -> list[Window]:
+@cache
+def windows_around(zone: str, *days: str) -> tuple[Window, ...]:
     """Return days by the clock of the zone, and hours, around each of some days."""
     found: list[Window] = []
     for text in days or DAYS:
         middle = datetime.fromisoformat(text).replace(tzinfo=UTC)
         for period, own in (("HOUR", "UTC"), ("DAY", zone)):
             found += cadence(period, zone=own).windows(middle - timedelta(days=1), middle + timedelta(days=2))
-    return found
+    return tuple(found)
 
 
 def days_since_monday_of(day: date) -> int:
     return (day.toordinal() - 1) % 7
 
 
+@cache
 def week_of(day: date) -> int:
     """Number a week by its Thursday, counted from the first Thursday of that year."""
     thursday = day + timedelta(days=3 - days_since_monday_of(day))
@@ -72,8 +74,9 @@ def test_parts_of_a_time_are_those_of_the_clock_in_the_zone(part: str, zone: str
     by_value: dict[int, Condition] = {}
     for window in windows_around(zone):
         wanted = by_hand(part, zone, window.start)
-        found = by_value.setdefault(wanted, condition(f"{part}(WINDOW_START()) = {wanted}", zone))
-        assert found.is_true_for(window)
+        if wanted not in by_value:
+            by_value[wanted] = condition(f"{part}(WINDOW_START()) = {wanted}", zone)
+        assert by_value[wanted].is_true_for(window)
     for value, found in islice(by_value.items(), 5):
         for window in islice(windows_around(zone), 0, None, 7):
             assert found.is_true_for(window) == (by_hand(part, zone, window.start) == value), (window.label, value)

@@ -14,8 +14,8 @@ from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.reverting import (
     choose_revision,
     differing_input,
-    refuse_revision,
-    refuse_table,
+    find_revision_refusal,
+    find_table_refusal,
     usable_revisions,
 )
 
@@ -78,7 +78,7 @@ def test_a_revision_is_refused_if_its_rows_do_not_follow_from_the_inputs(
 ) -> None:
     items = {"items": [{"name": "b.csv"}]} if target.source else {}
     current = revision(20, source=items, is_current=True)
-    refusal = refuse_revision(CLEAN, target, current, reads)
+    refusal = find_revision_refusal(CLEAN, target, current, reads)
     if why is None:
         assert refusal is None
     else:
@@ -98,5 +98,5 @@ def test_a_revision_is_refused_if_its_rows_do_not_follow_from_the_inputs(
     ],
 )
 def test_tables_whose_labels_have_no_earlier_rows_of_their_own_are_refused(of: object, why: str | None) -> None:
-    refusal = refuse_table(of)  # type: ignore[arg-type]
+    refusal = find_table_refusal(of)  # type: ignore[arg-type]
     assert (refusal is None) if why is None else (refusal is not None and why in refusal.why)

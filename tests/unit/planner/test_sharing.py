@@ -25,6 +25,7 @@ COLLECT raw.lines PARTITIONED (id INT, k STRING REFERENCES raw.kinds, at TIMESTA
 TRANSFORM marts.each PARTITIONED AS SELECT k, count(*) AS n FROM raw.came GROUP BY k;
 TRANSFORM marts.flat PARTITIONED AS SELECT id, n FROM FLAT(raw.lines);
 TRANSFORM marts.late PARTITIONED AS SELECT k, count(*) AS n FROM raw.kept GROUP BY k;
+TRANSFORM marts.unshuffled PARTITIONED SHUFFLE NONE AS SELECT k FROM raw.came;
 TRANSFORM marts.running APPEND AS SELECT k FROM raw.told;
 PUBLISH marts.each TO files.each;
 """
@@ -48,6 +49,7 @@ LATER = day(1) + timedelta(days=100)
         ("marts.each", 1, 4),
         ("marts.late", 1, 100),
         ("marts.flat", 4, 100),
+        ("marts.unshuffled", 100, 100),
         ("marts.counted", 4, 4),
     ],
 )

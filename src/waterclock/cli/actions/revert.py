@@ -76,7 +76,10 @@ def revert_labels(  # noqa: PLR0913 - the options of the command
 
 
 def commit_reverts(work: RunContext, plan: RevertPlan, why: str, now: datetime) -> None:
-    """Commit the earlier slices, and request the older states that depend on them. Raises what a claim failed with."""
+    """Commit the earlier slices, and request the older states that depend on them.
+
+    Raises the error of a claim that fails.
+    """
     apply_flow(work, now)
     with Heartbeat(work, "revert"):  # a commit may take longer than a lease
         for chunk in chunk_labels(plan.table, plan.changes):

@@ -23,7 +23,7 @@ _MOST_SHOWN = 20
 
 
 def print_revert_plan(to: Console, at: OpenedProject, plan: RevertPlan) -> None:
-    """Print the labels to revert, the batches that follow, and what a user should know before confirming."""
+    """Print the labels to revert, the batches that follow, and the notes to read before confirming."""
     name = plan.table.name
     if not plan.changes:
         to.print(f"nothing to revert: {count_words(len(plan.unchanged), 'label')} of {name} have this revision already")
@@ -63,7 +63,7 @@ def _cells(plan: RevertPlan, each: RevertedLabel) -> Sequence[Text]:
 
 
 def _print_following(to: Console, at: OpenedProject, plan: RevertPlan) -> None:
-    """Print the batches that follow: those that take an earlier revision back, and those that are computed."""
+    """Print the batches that follow: those that adopt an earlier revision, and those whose rows are computed."""
     found = plan.predicted
     if not found.count:
         return

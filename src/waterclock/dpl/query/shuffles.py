@@ -16,9 +16,9 @@ from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 
 
 def find_shuffles(found: QueryNames, views: Mapping[str, QueryNames]) -> Iterator[tuple[Any, str]]:
-    """Yield the nodes of a query that certainly need a shuffle, each with its words.
+    """Yield the nodes of a query that certainly need a shuffle, each with its SQL keyword.
 
-    `views` are the queries of the views that it may read; what these need themselves is not part of it.
+    `views` are the queries of the views that it may read. Nodes within these queries are not returned.
     """
     reader = _Reader(found, views)
     for node in found.tree.walk() if found.tree is not None else ():
@@ -28,7 +28,7 @@ def find_shuffles(found: QueryNames, views: Mapping[str, QueryNames]) -> Iterato
 
 
 class _Reader:
-    """Decides whether several tasks have the rows of a query's sources, each any of the values."""
+    """Decides whether the rows of a query's sources are certainly spread over several tasks, in no known order."""
 
     def __init__(self, names: QueryNames, views: Mapping[str, QueryNames]) -> None:
         self.tables: dict[int, NamedTable] = {table.start: table for table in names.tables}
@@ -65,7 +65,7 @@ class _Reader:
 
 
 def _gathering_part(node: Any) -> tuple[Any, str] | None:
-    """Return the part of a SELECT or a set operation that needs rows together, with its words; None if none does."""
+    """Return the part of a SELECT or a set operation that needs rows of several tasks, with its keyword, or None."""
     if isinstance(node, exp.SetOperation):
         word = type(node).__name__.upper()
         return (node, word) if not isinstance(node, exp.Union) or node.args.get("distinct") else _ordering_part(node)
@@ -89,5 +89,5 @@ def _ordering_part(node: Any) -> tuple[Any, str] | None:
 
 
 def _is_aggregate(select: exp.Select) -> bool:
-    """Return whether a SELECT without GROUP BY makes one row of all."""
+    """Return whether a SELECT without GROUP BY aggregates all rows to one."""
     return any(each.find_ancestor(exp.Select) is select for each in select.find_all(exp.AggFunc))

@@ -36,7 +36,7 @@ _OF_ONE_BATCH = frozenset({LOOKED, CHANGED, SCHEMA, RECOMPUTED, RELEASED, ADOPTE
 
 @dataclass(frozen=True, slots=True)
 class AdoptedSlice:
-    """A sealed slice to adopt, the revision that it is, and the measures that record its adoption."""
+    """A sealed slice to adopt, its revision, and the measures that record its adoption."""
 
     manifest: Manifest
     revision: EarlierRevision
@@ -49,7 +49,7 @@ class AdoptedSlice:
 
 
 def slice_fault(folder: str, revision: EarlierRevision, *, is_deep: bool = False) -> str | None:
-    """Return what is wrong with a revision's slice: it is gone, or a file is damaged. None if nothing is.
+    """Return why a revision's slice cannot be read: it was removed, or a file is damaged. None if it can be read.
 
     Cost: a read of each file's footer, and of all rows if `is_deep`.
     """
@@ -59,7 +59,7 @@ def slice_fault(folder: str, revision: EarlierRevision, *, is_deep: bool = False
 
 
 def adopt(folder: str, revision: EarlierRevision, note: Mapping[str, Any]) -> AdoptedSlice:
-    """Return the slice of a revision, to be adopted. Raises E605 if it is not sealed any more."""
+    """Return the slice of a revision to adopt. Raises E605 if it is not sealed any more."""
     return AdoptedSlice(read_manifest(folder, revision.slice_path), revision, note)
 
 
@@ -128,7 +128,7 @@ def find_equal_slices(
 
 
 def split_by_adoption(work: RunContext, group: Group) -> list[Group]:
-    """Split a group into labels that take earlier slices back and labels that are computed. Labels stay in order."""
+    """Split a group into labels that adopt earlier slices and labels whose rows are computed. Labels stay in order."""
     table = work.flow.tables[group.table]
     found = find_equal_slices(work, table, group.batches)
     if not found:

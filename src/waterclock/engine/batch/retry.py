@@ -26,16 +26,16 @@ def run_group_with_retries(work: RunContext, group: Group, now: datetime) -> tup
 
     Transient errors are retried with growing waits. Permanent errors are not, nor is a batch whose JVM has ended. A
     group of several labels that fails is split into halves, and these again, until each bad label is alone and blocks
-    no others. Labels that a rule holds are known, and are separated at once. So are labels that take
-    earlier slices back. At the end, a claim of the group is open
-    only if its outcome is unknown. Raises E701 to E704 if Spark does not start, before anything is claimed.
+    no others. Labels that a rule holds are known, and are separated at once. So are labels that adopt earlier slices.
+    At the end, a claim of the group is open only if its outcome is unknown. Raises E701 to E704 if Spark does not
+    start, before anything is claimed.
     """
     work.sessions.root()
     return tuple(report for part in _split_adopted(work, group) for report in _make_in_parts(work, part, now))
 
 
 def _split_adopted(work: RunContext, group: Group) -> list[Group]:
-    """Separate the labels that take earlier slices back. If that fails, the attempt reports the same error."""
+    """Separate the labels that adopt earlier slices. If that fails, the attempt reports the same error."""
     try:
         return split_by_adoption(work, group)
     except Exception:  # noqa: BLE001 - an attempt binds the same inputs, and its report has the error

@@ -18,7 +18,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import REVERT, Batch, Group, RevertTarget, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import GROUP_CAP, PlanRequest
-from waterclock.planner.reverting import Refusal, refuse_revision, usable_revisions
+from waterclock.planner.reverting import Refusal, find_revision_refusal, usable_revisions
 from waterclock.selection import Labels
 from waterclock.storage.slices.manifest import is_sealed
 from waterclock.timelabel.label import label_of
@@ -135,7 +135,7 @@ def check_revision(
     `made` are all revisions of the label, `reads` the inputs that it would read now. Cost: see `slice_fault`.
     """
     target = pair.target
-    refusal = refuse_revision(table, target, pair.current, reads)
+    refusal = find_revision_refusal(table, target, pair.current, reads)
     if refusal is not None:
         raise revert_error(table, target.label, refusal)
     fault = slice_fault(folder, target, is_deep=is_deep)

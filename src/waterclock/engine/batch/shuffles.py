@@ -20,8 +20,8 @@ _MOST_NAMED = 3
 def require_no_shuffle(table: Table, where: str, rows: DataFrame, path: str) -> Iterator[None]:
     """Raise E775 before rows are written if their plan has an exchange, or afterwards if the final plan has one.
 
-    The final plan, after adaptive execution, is not available over Spark Connect. Cost: one planning, and a look at
-    Spark's record of past queries.
+    The final plan, after adaptive execution, is not available over Spark Connect. Cost: planning the rows once, and a
+    read of Spark's record of past queries.
     """
     spark = rows.sparkSession
     _refuse_exchanges(table, where, first_plan(rows))

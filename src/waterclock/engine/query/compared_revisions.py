@@ -93,7 +93,7 @@ class ComparedSide:
 
 
 def are_one_slice(before: ComparedSide, after: ComparedSide, label: datetime) -> bool:
-    """Return whether both sides of a label are the same files."""
+    """Return whether both sides of a label have the same files."""
     slices = before.revisions[label].slice_path, after.revisions[label].slice_path
     return before.folder == after.folder and slices[0] == slices[1]
 

@@ -100,8 +100,8 @@ def test_lines_that_each_open_a_field_take_linear_time(monkeypatch: pytest.Monke
     monkeypatch.setattr(csv_records, "MOST_OF_A_RECORD", most)
     begun = process_time()
     for end in ("", 'a"b\n'):
-        assert sum(1 for _ in split_records([line] * 100_000 + [end], RFC)) >= 50_000
-    assert process_time() - begun < 5
+        assert sum(1 for _ in split_records([line] * 20_000 + [end], RFC)) >= 10_000
+    assert process_time() - begun < 1
 
 
 @QUICK
