@@ -100,7 +100,7 @@ class _Search:
         return reasons
 
     def _find_origins(self, tables: set[str]) -> dict[str, str]:
-        """Return the tables from whose columns a column of the subject is computed, with all that these are made from."""
+        """Return the tables from which a column of the subject is computed, and those that these are made from."""
         flow, reasons = self.lineage.flow, dict[str, str]()
         for name in tables:
             for column, made in self._trace(name):

@@ -68,7 +68,8 @@ def test_claims_know_the_last_erasure_and_steps_are_kept(at_desk: Desk) -> None:
     assert at_desk.claim("source", 2).erasures == number == 1
     [erasure] = at_desk.ledger.erasures.list()
     assert erasure.hashes == {"a", "b"}
-    assert erasure.steps == {"slices": {"rows": 1}}
+    assert erasure.steps == {"columns of a.b": {"columns": ["id"]}, "slices": {"rows": 1}}
+        assert erasure.columns == {"a.b": ("id",)}
     assert erasure.finished_at is None
     at_desk.ledger.erasures.finish(number, who="ann")
     assert at_desk.ledger.erasures.list()[0].finished_at is not None
