@@ -69,7 +69,7 @@ def test_claims_know_the_last_erasure_and_steps_are_kept(at_desk: Desk) -> None:
     [erasure] = at_desk.ledger.erasures.list()
     assert erasure.hashes == {"a", "b"}
     assert erasure.steps == {"columns of a.b": {"columns": ["id"]}, "slices": {"rows": 1}}
-        assert erasure.columns == {"a.b": ("id",)}
+    assert erasure.columns == {"a.b": ("id",)}
     assert erasure.finished_at is None
     at_desk.ledger.erasures.finish(number, who="ann")
     assert at_desk.ledger.erasures.list()[0].finished_at is not None
