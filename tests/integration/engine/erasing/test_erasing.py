@@ -184,18 +184,6 @@ def test_a_flow_without_the_subject_brings_nobody_back(prepared: tuple[Tiny, dic
     assert ERASED not in {row[0] for row in tiny.rows("SELECT client FROM marts.newest")}
 
 
-def test_quarantined_rows_are_found_by_value_and_not_by_text(tmp_path: Path, spark: SparkSession) -> None:
-    tiny = Tiny(tmp_path, spark)
-    tiny.declare(SMALL.replace("amount BIGINT)\n  FROM", "amount BIGINT ELSE QUARANTINE)\n  FROM"))
-    rows = [(1, f"0{ERASED}", "2020-01-01 10:00:00", "x"), (2, str(OTHER), "2020-01-01 10:00:00", "y")]
-    tiny.source("orders", "id INT, buyer TEXT, at TEXT, amount TEXT", rows)
-    run(tiny, 2)
-    assert {row[0] for row in tiny.rows("SELECT buyer FROM raw.orders_quarantine")} == {ERASED, OTHER}
-    erased(tiny, ERASED)
-    assert [row[0] for row in tiny.rows("SELECT buyer FROM raw.orders_quarantine")] == [OTHER]
-    assert found(tiny, ERASED) == []
-
-
 def test_a_reason_with_the_value_is_refused(prepared: tuple[Tiny, dict[str, Any]]) -> None:
     with prepared[0].opened() as work:
         plan = plan_erasure(work, build_request(work, "customer", [str(ERASED)]), continues=False)
