@@ -94,8 +94,7 @@ class Item:
     Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. An item with a
     future stamp is not collected yet. `is_archived`: it was moved to the archive. If a crash prevents that after the
     commit, the item is archived later. `positions` is the range of a log. `changed` is a file's modification time when
-    it was listed. `earlier_sizes` are the sizes that an archived item had before persons were erased from it;
-    `find` and `scan_changes` use them.
+    it was listed. `read_earlier_sizes` finds the sizes that an archived item had before persons were erased from it.
     """
 
     name: str
@@ -105,7 +104,12 @@ class Item:
     is_archived: bool = False
     positions: Positions | None = None
     changed: datetime | None = field(default=None, compare=False)
-    earlier_sizes: frozenset[int] = field(default=frozenset(), compare=False)
+    read_earlier_sizes: Callable[[], frozenset[int]] = field(default=frozenset, compare=False, repr=False)
+
+    @property
+    def earlier_sizes(self) -> frozenset[int]:
+        """The sizes that an archived item had before persons were erased from it. The first item reads them of all."""
+        return self.read_earlier_sizes()
 
 
 @dataclass(frozen=True, slots=True)

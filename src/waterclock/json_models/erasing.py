@@ -68,6 +68,7 @@ class ErasureAnswer(Answer):
     number: int | None
     """The number of the erasure; null with --dry-run."""
     subject: str
+    """The declared subject, such as `customer`."""
     persons: int
     """The number of persons."""
     key: str
@@ -83,10 +84,14 @@ class ErasureAnswer(Answer):
     finished_at: Instant | None
     """The instant since which nothing is left; null while places are left."""
     tables: list[ErasureTable]
+    """The tables with rows of the persons."""
     originals: list[ErasureOriginals]
+    """The originals with rows of the persons, by table."""
     search: ErasureSearch | None
     """null with --dry-run."""
     steps: list[ErasureStep] = Field(default_factory=list)
+    """The finished steps."""
     left: list[ErasureLeft]
+    """The places that are not erased; empty if nothing is left."""
     not_reached: list[str]
     """Places outside of the project, which no command can erase."""

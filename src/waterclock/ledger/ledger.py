@@ -9,13 +9,13 @@ from typing import Literal, Self, TypeVar, overload
 from waterclock.ledger.read import access as known_access
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import code_lineage as known_lineage
-from waterclock.ledger.read import erasures as known_erasures
 from waterclock.ledger.read import offline as past_offline
 from waterclock.ledger.read import (
     run_events,
     signatures,
 )
 from waterclock.ledger.sections.decisions import Decisions
+from waterclock.ledger.sections.erasures import ErasureSection
 from waterclock.ledger.sections.maintenance import MaintenanceSection
 from waterclock.ledger.sections.past import PastSection
 from waterclock.ledger.sections.reads import Reads
@@ -29,8 +29,6 @@ from waterclock.ledger.write import (
     claims,
     code_lineage,
     completion,
-    erased_texts,
-    erasures,
     flow_declarations,
     offline,
     openlineage,
@@ -129,18 +127,6 @@ class AccessSection(Section):
     record = DatabaseMethod(access.record_accesses)
     list_accesses = DatabaseMethod(known_access.list_accesses)
     forget = DatabaseMethod(access.forget_accesses)
-
-
-class ErasureSection(Section):
-    """Records erasures of persons, and their steps."""
-
-    begin = DatabaseMethod(erasures.begin_erasure)
-    restore = DatabaseMethod(erasures.restore_erasures)
-    record_step = DatabaseMethod(erasures.record_step)
-    record_table = DatabaseMethod(erasures.record_erased_table)
-    redact_texts = DatabaseMethod(erased_texts.redact_texts)
-    finish = DatabaseMethod(erasures.finish_erasure)
-    list = DatabaseMethod(known_erasures.list_erasures)
 
 
 class Ledger:

@@ -87,6 +87,9 @@ def test_a_ledger_of_the_first_version_gets_both_tables(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
         database.execute("DROP TABLE access_tokens")
         database.execute("DROP TABLE accesses")
+        for table in ("erasures", "erased_persons", "erasure_steps"):
+            database.execute(f"DROP TABLE {table}")
+        database.execute("ALTER TABLE ledger DROP COLUMN erasures")
         database.execute("UPDATE alembic_version SET version_num = '0019'")
     with Ledger.open(url) as ledger:
         assert ledger.access.list_tokens() == ()

@@ -49,7 +49,8 @@ def find_changed_windows(
 
 
 def _is_new(item: Item, known: Mapping[str, int]) -> bool:
-    return known.get(item.name) not in {item.size, *item.earlier_sizes}
+    size = known.get(item.name)
+    return size is None or (size != item.size and size not in item.earlier_sizes)
 
 
 def _find_file_windows(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from waterclock.files.filesystem import entry_path, make_folder, names_in, put_if_absent
@@ -19,6 +20,7 @@ _NAME = re.compile(r"([0-9a-f]{32})-([0-9]+)-([0-9]+)")
 
 SizesByFile = Mapping[str, Mapping[int, frozenset[int]]]
 """Maps the digest of a path to the old sizes of each new size."""
+SizesReader = Callable[[], SizesByFile]
 
 
 def record_size(archive: Path, relative: str, before: int, now: int) -> None:
@@ -38,9 +40,14 @@ def read_sizes(archive: Path) -> SizesByFile:
     return sizes
 
 
-def earlier_sizes(sizes: SizesByFile, relative: str, now: int) -> frozenset[int]:
+def sizes_reader(archive: Path) -> SizesReader:
+    """Return a function that reads the recorded sizes at its first call only."""
+    return cache(partial(read_sizes, archive))
+
+
+def earlier_sizes(sizes: SizesReader, relative: str, now: int) -> frozenset[int]:
     """Return the sizes that an archived file of `now` bytes had before erasures."""
-    of_file = sizes.get(_digest_of(relative), {}) if sizes else {}
+    of_file = sizes().get(_digest_of(relative), {})
     found: set[int] = set()
     waiting = [now]
     while waiting:

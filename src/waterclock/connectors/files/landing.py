@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from heapq import merge
 from itertools import compress, groupby, repeat
 from pathlib import Path
 
 from waterclock.connectors.files.completeness import DAMAGED, problem_of
-from waterclock.connectors.files.erased_sizes import SizesByFile, earlier_sizes, read_sizes
+from waterclock.connectors.files.erased_sizes import SizesReader, earlier_sizes, sizes_reader
 from waterclock.connectors.files.file_name_matching import Candidate, FileNaming, find, find_named, format_of, has_stamp
 from waterclock.connectors.files.files_by_stamp import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
@@ -26,7 +27,7 @@ from waterclock.files.filesystem import is_same_content, map_each
 from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
-_NO_SIZES: SizesByFile = {}
+_NO_SIZES: SizesReader = dict
 _MOVED = Report("", "gone", "it has moved to the archive since the folder was listed")
 
 
@@ -49,7 +50,7 @@ def list_items(
     *,
     now: datetime,
     taken: Collection[str] = (),
-    sizes: SizesByFile = _NO_SIZES,
+    sizes: SizesReader = _NO_SIZES,
 ) -> Listing:
     """List the complete files in the landing folder and in the archive, oldest first, and report skipped ones.
 
@@ -80,7 +81,7 @@ def list_between(
     Cost: a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob, of
     every file.
     """
-    sizes = read_sizes(landing.archive)
+    sizes = sizes_reader(landing.archive)
     if not names.supplier:
         items = list_items(landing, names, now=now, sizes=sizes).items
         after = [item for item in items if item.stamp >= span[1]]
@@ -158,7 +159,7 @@ def _build_listing(
     *,
     now: datetime,
     taken: Collection[str] = (),
-    sizes: SizesByFile = _NO_SIZES,
+    sizes: SizesReader = _NO_SIZES,
 ) -> Listing:
     """Return the archived files and those new files that are complete, oldest first, with reports about the others."""
     fresh, archive = found
@@ -237,14 +238,16 @@ def _missing_folder(root: Path, names: FileNaming) -> Iterator[Report]:
 
 def _find_archived(landing: Landing, names: FileNaming, wanted: Collection[str]) -> list[Item]:
     found = find_named(landing.archive, names, landing.stamp_zone, wanted)
-    sizes = read_sizes(landing.archive) if found else {}
+    sizes = sizes_reader(landing.archive)
     return [_build_item(one, is_archived=True, sizes=sizes) for one in found]
 
 
-def _build_item(one: Candidate, *, is_archived: bool, sizes: SizesByFile = _NO_SIZES) -> Item:
+def _build_item(one: Candidate, *, is_archived: bool, sizes: SizesReader = _NO_SIZES) -> Item:
     found = one.stat()
-    earlier = earlier_sizes(sizes, one.relative, found.size)
-    return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed, earlier_sizes=earlier)
+    earlier = partial(earlier_sizes, sizes, one.relative, found.size)
+    return Item(
+        one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed, read_earlier_sizes=earlier
+    )
 
 
 def _check_candidate(one: Candidate, names: FileNaming, landing: Landing, now: datetime) -> Report | None:

@@ -24,6 +24,10 @@ NO_NAMES = {
     "access_tokens": {"name", "digest", "user_name", "rights", "created_by", "revoked_by"},
     # a record of an access keeps the names that the tables had then
     "accesses": {"who", "sign_in", "action", "tables", "query", "address", "agent", "refusal"},
+    # a step names the tables as they were called at the erasure
+    "erasures": {"subject", "key_name", "who", "why"},
+    "erased_persons": {"hash"},
+    "erasure_steps": {"step", "result"},
     "ledger": {"project", "flow", "moved_to", "paused_by", "paused_why", "rebuilding"},
     "flows": {"fingerprint", "who", "runner"},
     "tables": {"kind", "type", "mode", "cadence", "zone", "keys", "location", "paused_by", "paused_why"},
