@@ -50,7 +50,7 @@ WARNINGS: Mapping[str, Code] = {
         "and schemas, are not checked; nor are roles of MariaDB, MySQL and Firebird. Database files have no logins.",
     ),
     "W207": Code(
-        "broken rule of the project",
+        "rule of the project with severity warning",
         "A warning of `check`: the project runs. The place breaks a rule in the project's folder `rules`, whose "
         "severity is `warning`.",
     ),
