@@ -42,7 +42,7 @@ def look_alike(one: str, other: str) -> bool:
     Readers do not see invisible characters, forms of one character and the number of spaces. Letters of different
     scripts may look the same, such as Latin and Cyrillic a, and so may signs, such as two dashes.
     """
-    are_cut = one.endswith("…") and other.endswith("…")  # then what is left of both may have different lengths
+    are_cut = one.endswith("…") and other.endswith("…")  # then the rest of both may have different lengths
     seen, other_seen = (_visible_part(text.removesuffix("…") if are_cut else text) for text in (one, other))
     return (are_cut or len(seen) == len(other_seen)) and all(map(_are_similar, seen, other_seen))
 

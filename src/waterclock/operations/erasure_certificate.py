@@ -16,7 +16,8 @@ NOT_REACHED = (
     "sources and landing folders",
     "destinations, and copies made from them",
     "alerts, OpenLineage events and linked projects",
-    "snapshots and backups of disks and buckets",
+    "snapshots and backups of disks and buckets; after one is restored, erase the persons again",
+    "other environments of the project, which have their own storage: erase there with --env",
     "files that users copied or exported",
 )
 

@@ -66,7 +66,7 @@ def find_fresh_start(cadence: Cadence, now: datetime) -> datetime:
 
 
 def _is_fresh(group: Group, requested: Collection[datetime], fresh_from: datetime) -> bool:
-    """Return whether the newest label of a group is a new window from `fresh_from` on that nobody requested."""
+    """Return whether the newest label of a group is a new window from `fresh_from` on that no user requested."""
     newest = group.batches[-1]
     return not newest.is_revision and newest.label >= fresh_from and newest.label not in requested
 
@@ -77,7 +77,7 @@ def _ready_limit(node: Node, cap: int) -> int:
 
 
 def _is_behind(to_do: TableWork, cadence: Cadence, requested: Collection[datetime], fresh_from: datetime) -> bool:
-    """Return whether a table misses a window that nobody requested and that is older than the fresh ones."""
+    """Return whether a table misses a window that no user requested and that is older than the fresh ones."""
     missing = (window.start for low, high in to_do.missing for window in cadence.windows(low, high))
     oldest = next((label for label in missing if label not in requested), None)
     return oldest is not None and oldest < fresh_from

@@ -181,7 +181,7 @@ class Batch:
 class Group:
     """Ready labels of one table that share a claim, a Spark job and a commit, oldest first.
 
-    `is_fresh`: its newest label is a new window that nobody requested, and not an old one. Fresh groups go before
+    `is_fresh`: its newest label is a new window that no user requested, and not an old one. Fresh groups go before
     backfills and restatements.
     """
 

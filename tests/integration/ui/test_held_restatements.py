@@ -35,9 +35,9 @@ def page(shop: stocks.Stocks, served: Callable[..., TestClient]) -> TestClient:
 
 
 def test_the_labels_are_held_for_a_reason_and_offer_no_retry(page: TestClient) -> None:
-    told = page.get("/batches/marts.margin/2026-11-04.json").json()
-    assert (told["state"], "AT MOST 1 LABEL" in page.get("/batches/marts.margin/2026-11-04").text) == ("held", True)
-    verbs = [action["verb"] for action in told["actions"]]
+    answer = page.get("/batches/marts.margin/2026-11-04.json").json()
+    assert (answer["state"], "AT MOST 1 LABEL" in page.get("/batches/marts.margin/2026-11-04").text) == ("held", True)
+    verbs = [action["verb"] for action in answer["actions"]]
     assert verbs[0] == "release"
     assert not {"retry", "skip"} & set(verbs)
     [trouble] = [each for each in page.get("/errors.json").json()["troubles"] if each["table"] == NAME]
@@ -45,9 +45,9 @@ def test_the_labels_are_held_for_a_reason_and_offer_no_retry(page: TestClient) -
 
 
 def test_they_are_released_with_their_cost_in_view(shop: stocks.Stocks, page: TestClient) -> None:
-    told = page.get("/plan.json", params=RELEASE).json()
-    assert (told["count"], told["needs_reason"]) == (2, True)
-    form = {**RELEASE, "digest": told["digest"], "who": "bo"}
+    answer = page.get("/plan.json", params=RELEASE).json()
+    assert (answer["count"], answer["needs_reason"]) == (2, True)
+    form = {**RELEASE, "digest": answer["digest"], "who": "bo"}
     assert page.post("/plan", data=form | {"why": ""}, headers=HERE).status_code == 422
     page.post("/plan", data=form | {"why": "prices were corrected"}, headers=HERE)
     with shop.ledger() as ledger:

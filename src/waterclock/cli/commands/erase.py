@@ -19,7 +19,9 @@ KeysFrom = Annotated[
     typer.Option("--keys-from", metavar="FILE", help="Read the values from a file, one a line.", show_default=False),
 ]
 Reason = Annotated[str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept.")]
-Only = Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and what is left. Erase nothing.")]
+Only = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be erased, and the places that would be left. Erase nothing.")
+]
 Again = Annotated[bool, typer.Option("--continue", help="Continue an unfinished erasure of the same persons.")]
 Secret = Annotated[
     str | None,

@@ -99,11 +99,13 @@ def find_equal_slices(
     table: Table,
     batches: Sequence[Batch],
     pins: Mapping[datetime, Sequence[PinnedRead]] | None = None,
+    *,
+    is_deep: bool = True,
 ) -> dict[datetime, AdoptedSlice]:
     """Map labels of batches that are made again to earlier slices with equal code and inputs. `pins`: their inputs.
 
-    Cost: nothing unless a batch is made again because its inputs changed. Then two ledger queries, and a scan of each
-    slice that is found, since a damaged one is not adopted.
+    Damaged slices are left out. Cost: nothing unless a batch is made again because its inputs changed. Then two ledger
+    queries, and a scan of each slice that is found, or with `is_deep` False a read of the footers of its files.
     """
     wanted = [batch for batch in batches if is_repeated(batch)] if has_repeatable_rows(table) else []
     if not wanted:
@@ -121,16 +123,19 @@ def find_equal_slices(
     for batch in wanted:
         reads = [read.input for read in pins[batch.label]]
         equal = find_equal_revisions(made[batch.label], reads, partial(_is_current_code, work, table))
-        whole = next((each for each in equal if slice_fault(folder, each, is_deep=True) is None), None)
+        whole = next((each for each in equal if slice_fault(folder, each, is_deep=is_deep) is None), None)
         if whole is not None:
             found[batch.label] = adopt(folder, whole, {TAKEN_BACK: {"revision": whole.claim}})
     return found
 
 
 def split_by_adoption(work: RunContext, group: Group) -> list[Group]:
-    """Split a group into labels that adopt earlier slices and labels whose rows are computed. Labels stay in order."""
+    """Split a group into labels that adopt earlier slices and labels whose rows are computed. Labels stay in order.
+
+    The attempt searches the slices again, and scans them: if one is damaged, it computes the rows of its group.
+    """
     table = work.flow.tables[group.table]
-    found = find_equal_slices(work, table, group.batches)
+    found = find_equal_slices(work, table, group.batches, is_deep=False)
     if not found:
         return [group]
     first = label_of(min(found))

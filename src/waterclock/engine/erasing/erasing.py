@@ -1,6 +1,6 @@
-"""Erases persons: plans what is touched, carries out the steps, and returns what was done and what is left.
+"""Erases persons: finds their rows, carries out the steps, and returns the results and the places that are left.
 
-Each step may be repeated, and is recorded once it is done. A killed erasure continues with what is left.
+Each step may be repeated, and is recorded once it is done. A killed erasure repeats the steps without a record.
 """
 
 from __future__ import annotations

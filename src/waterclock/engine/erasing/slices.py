@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -206,7 +207,7 @@ def _without_persons(measures: Mapping[str, Any], persons: Persons) -> dict[str,
     texts = frozenset(value for value in persons.values if not value.removeprefix("-").isdecimal())
     found = {}
     for name, value in measures.items():
-        is_of_persons = any(column.lower() in name.lower() for column in persons.columns)
+        is_of_persons = any(re.search(rf"\b{re.escape(column)}\b", name, re.IGNORECASE) for column in persons.columns)
         values = persons.values if is_of_persons else texts
         if not _is_value(value, values):
             found[name] = _without_values(value, values)

@@ -66,7 +66,7 @@ def begin_erasure(
 ) -> int:
     """Record an erasure and return its number. Claims that are taken from now on drop the rows of these persons.
 
-    `columns` are the subject's columns of each table. They are recorded, so that a changed flow brings nobody back.
+    `columns` are the subject's columns of each table. They are recorded for flows that lose SUBJECT later.
     """
     with database.write() as write:
         number = write.erasures + 1

@@ -47,7 +47,7 @@ class Persons:
     inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def is_in(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return for each value whether it is that of a person; NULL is nobody's."""
+        """Return for each value whether it is that of a person. NULL is no person's value."""
         return pc.is_in(pc.cast(column, pa.string()), pa.array(sorted(self.values), pa.string()))
 
 

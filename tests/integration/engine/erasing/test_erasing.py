@@ -169,7 +169,9 @@ def test_an_erased_person_never_comes_back(prepared: tuple[Tiny, dict[str, Any]]
     assert {row[0] for row in tiny.rows("SELECT id FROM raw.orders")} >= {91, 93}
 
 
-def test_a_flow_without_the_subject_brings_nobody_back(prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_flow_without_the_subject_collects_no_erased_person(
+    prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path
+) -> None:
     """The columns are recorded with the erasure, also in the storage, from which a lost ledger is rebuilt."""
     tiny = prepared[0].copied(tmp_path / "a")
     erased(tiny, ERASED)

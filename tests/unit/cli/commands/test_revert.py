@@ -59,8 +59,8 @@ def test_a_revert_shows_revisions_and_what_follows_before_it_asks(restated: Shop
 
 def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
     old, current = made(restated)
-    told = restated.json("revert", WHICH, "--to", str(old.claim), "--dry-run", *NOW)
-    assert told == {
+    answer = restated.json("revert", WHICH, "--to", str(old.claim), "--dry-run", *NOW)
+    assert answer == {
         "table": NAME,
         "dry_run": True,
         "reverted": [
@@ -74,8 +74,8 @@ def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
         "notes": [],
         "why": "",
     }  # fmt: skip
-    told = restated.json("revert", WHICH, "--to", str(current.claim), "--dry-run", *NOW)
-    assert (told["reverted"], told["unchanged"]) == ([], ["20241118000000"])
+    answer = restated.json("revert", WHICH, "--to", str(current.claim), "--dry-run", *NOW)
+    assert (answer["reverted"], answer["unchanged"]) == ([], ["20241118000000"])
     assert "nothing to revert: 1 label of shop.orders have" in restated.ask(
         "revert", WHICH, "--to", str(current.claim), "--because", "it was right", *NOW
     ).stdout  # fmt: skip
@@ -84,12 +84,12 @@ def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
 def test_what_was_current_at_an_instant_is_found_by_the_real_clock(restated: Shop) -> None:
     old, current = made(restated)
     at = f"{old.recorded_at:%Y-%m-%dT%H:%M:%S.%fZ}"
-    told = restated.json("revert", WHICH, "--known-at", at, "--dry-run", *NOW)
-    assert [each["revision"] for each in told["reverted"]] == [old.claim]
-    told = restated.json(
+    answer = restated.json("revert", WHICH, "--known-at", at, "--dry-run", *NOW)
+    assert [each["revision"] for each in answer["reverted"]] == [old.claim]
+    answer = restated.json(
         "revert", WHICH, "--known-at", f"{current.recorded_at:%Y-%m-%dT%H:%M:%S.%fZ}", "--dry-run", *NOW
     )
-    assert told["unchanged"] == ["20241118000000"]
+    assert answer["unchanged"] == ["20241118000000"]
     refused = restated.ask("revert", WHICH, "--known-at", "2001-01-01", "--dry-run", *NOW)
     assert "E516 no label of shop.orders@2024-11-18 was made by 2001-01-01" in refused.stderr
 
@@ -133,8 +133,8 @@ def test_labels_of_older_code_and_with_a_lookback_are_named_before_they_are_reve
     flow.write_text(
         text.replace("BY DATA TIME ordered_at\n", "BY DATA TIME ordered_at LOOKBACK 3 DAYS\n"), encoding="utf-8"
     )
-    told = restated.json("revert", WHICH, "--to", str(made(restated)[0].claim), "--dry-run", *NOW)
-    assert [note.split(":")[0] for note in told["notes"]] == [
+    answer = restated.json("revert", WHICH, "--to", str(made(restated)[0].claim), "--dry-run", *NOW)
+    assert [note.split(":")[0] for note in answer["notes"]] == [
         "1 of 1 revisions were made by older code",
         "LOOKBACK 3 DAYS of shop.orders reads recent windows again",
     ]
@@ -162,29 +162,29 @@ def test_a_confirmed_revert_commits_each_claim_and_then_runs_what_follows(
     assert (target.to, target.since) == (old.claim, current.claim)
     [asked] = runs.asked
     assert (asked.command, asked.only) == ("revert", ("sales.by_country",))
-    told = restated.json(*words, "--no-run")
-    assert told["reverted"][0]["revision"] == old.claim
+    answer = restated.json(*words, "--no-run")
+    assert answer["reverted"][0]["revision"] == old.claim
     assert len(runs.asked) == 1
 
 
 def test_what_never_read_the_revision_is_computed_and_what_reads_it_now_stays(restated: Shop) -> None:
     restated.done(NAME, 18, rows=12)
     seal_revisions(restated)
-    told = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)
-    assert (told["taken_back"], told["computed"]) == ({}, {})  # its readers were not made again since
+    answer = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)
+    assert (answer["taken_back"], answer["computed"]) == ({}, {})  # its readers were not made again since
     restated.done(NAME, 18, rows=13)
     restated.done(READER, 18, rows=8)
     seal_revisions(restated)
     _, _, unread, _ = made(restated)
-    told = restated.json("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW)
-    assert (told["taken_back"], told["computed"]) == ({}, {READER: ["20241118000000"]})
+    answer = restated.json("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW)
+    assert (answer["taken_back"], answer["computed"]) == ({}, {READER: ["20241118000000"]})
     said = restated.ask("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW, width=200).stdout
     assert "sales.by_country 1 label 2024-11-18 computed, if rows differ" in " ".join(said.split())
 
 
 def test_labels_without_the_revision_stay_as_they_are(restated: Shop) -> None:
-    told = restated.json("revert", "shop.orders@2024-11-17..2024-11-18", "--to", "previous", "--dry-run", *NOW)
-    assert (len(told["reverted"]), told["without"]) == (1, ["20241117000000"])
+    answer = restated.json("revert", "shop.orders@2024-11-17..2024-11-18", "--to", "previous", "--dry-run", *NOW)
+    assert (len(answer["reverted"]), answer["without"]) == (1, ["20241117000000"])
     refused = restated.ask("revert", "shop.orders@2024-11-17", "--to", "previous", "--dry-run", *NOW)
     assert "E516 no label of shop.orders@2024-11-17 has an earlier revision" in refused.stderr
     assert "neither a claim nor previous" in restated.ask("revert", WHICH, "--to", "last", *NOW).stderr

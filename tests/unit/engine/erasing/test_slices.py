@@ -10,6 +10,7 @@ def test_a_count_that_is_equal_to_a_number_of_a_person_stays() -> None:
     persons = Persons(("customer_id", "email"), frozenset({"42", "ada@example.com"}))
     measures = {
         "rows": 42,
+        "customer_ids": 42,
         "max(Customer_ID)": 42,
         "min(customer_id)": 7,
         "max(email)": "ada@example.com",
@@ -18,6 +19,7 @@ def test_a_count_that_is_equal_to_a_number_of_a_person_stays() -> None:
     }
     assert _without_persons(measures, persons) == {
         "rows": 42,
+        "customer_ids": 42,
         "min(customer_id)": 7,
         "top": {"values": ["eva@example.com"], "count": 42},
     }
