@@ -286,10 +286,10 @@ class ByteSearch:
         first, _, _ = (content or b"").partition(b"\n")
         header = first.decode("utf-8-sig", "replace")
         delimiter = max(_DELIMITERS, key=header.count)
-        names = next(csv.reader([header], delimiter=delimiter), [])
-        if content is None or not any(map(self._is_subject, names)):
-            return False
         try:
+            names = next(csv.reader([header], delimiter=delimiter), [])
+            if content is None or not any(map(self._is_subject, names)):
+                return False
             for row in csv.reader(io.StringIO(content.decode("utf-8", "replace"), newline=""), delimiter=delimiter):
                 for name, value in zip_longest(names, row, fillvalue=""):
                     self._search_field(path, name, value)

@@ -306,3 +306,28 @@ def test_hits_of_one_file_are_summed(tmp_path: Path) -> None:
     result = search(tmp_path)
     assert len(result.hits) == 21
     assert sum(hit.count for hit in result.hits) == 1000
+
+
+@pytest.mark.parametrize("content", [b"a\rb 42 c", b'"a\n42', b"\x00 42\r\n", b"a,b\r42,1", b"x" * 200_000 + b" 42\n"])
+def test_any_text_with_a_number_is_searched(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    found = search(tmp_path, NUMBER)
+    assert (found.hits, len(found.possible), found.unsearched) == ((), 1, ())
+
+
+@given(
+    st.sampled_from(
+        [b"", b"PAR1", b"SQLite format 3\x00", b"PK\x03\x04", b"\x1f\x8b", b"Obj\x01", b"{", b"customer_id\r"]
+    ),
+    st.binary(max_size=60),
+    st.binary(max_size=60),
+)
+@settings(deadline=None)
+def test_no_content_of_a_file_ends_the_search(
+    tmp_path_factory: pytest.TempPathFactory, head: bytes, before: bytes, after: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "a").write_bytes(head + before + b" 42 " + after)
+    (folder / "b").write_bytes(PERSON.encode())
+    found = search(folder, NUMBER, PERSON)
+    assert str(folder / "b") in {hit.path for hit in found.hits}
