@@ -28,18 +28,25 @@ def search_project(work: RunContext, request: ErasureRequest) -> SearchResult:
 
 
 def places_of_hits(work: RunContext, found: SearchResult, known: tuple[LeftPlace, ...]) -> tuple[LeftPlace, ...]:
-    """Return files with values, or that cannot be searched. Those of deliveries in `known` places are left out."""
+    """Return tables and files with values, and files that cannot be searched.
+
+    Files of deliveries in `known` places are left out.
+    """
     explained = tuple(
         f"publish/{each.place.removeprefix('publish ')}/" for each in known if each.place.startswith("publish ")
     )
-    by_file: dict[str, list[ByteHit]] = {}
+    by_place: dict[str, list[ByteHit]] = {}
     for hit in found.hits:
         name = hit.path.removeprefix(work.lake.root).lstrip("/")
         if not name.startswith(explained):
-            by_file.setdefault(name, []).append(hit)
+            by_place.setdefault(_table_of(work, name) or name, []).append(hit)
     places = [
-        LeftPlace(name, f"contains {sum(hit.count for hit in hits)} values: {hits[0].where}", _fix_of(name))
-        for name, hits in by_file.items()
+        LeftPlace(
+            name,
+            f"contains {sum(hit.count for hit in hits)} values: {hits[0].where}",
+            _fix_of(name, is_table=name in work.flow.tables),
+        )
+        for name, hits in by_place.items()
     ]
     places += [LeftPlace(path, f"cannot be searched: {why}", "check it by hand") for path, why in found.unsearched]
     if not ledger_url(work.project).startswith(_FILE):
@@ -49,8 +56,15 @@ def places_of_hits(work: RunContext, found: SearchResult, known: tuple[LeftPlace
     return tuple(places)
 
 
-def _fix_of(name: str) -> str:
-    if name.startswith(("log/", "spark/", "queries/")):
+def _table_of(work: RunContext, name: str) -> str | None:
+    """Return the table to which a file of the storage belongs, or None."""
+    return next((table for table in work.flow.tables if name.startswith(f"{work.lake.location(table)}/")), None)
+
+
+def _fix_of(place: str, *, is_table: bool) -> str:
+    if is_table:
+        return "add SUBJECT to its column that identifies the person, then repeat the command with --continue"
+    if place.startswith(("log/", "spark/", "queries/")):
         return "remove it while no command runs"
     return "repeat the command with --continue; if it stays, remove or rewrite it by hand"
 

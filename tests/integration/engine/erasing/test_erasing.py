@@ -20,6 +20,7 @@ from waterclock.engine.erasing.request import build_request
 from waterclock.engine.erasing.search import search_table, searched_tables
 from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
 from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
+from waterclock.engine.run_opening import apply_flow
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 
@@ -184,6 +185,24 @@ def test_a_flow_without_the_subject_collects_no_erased_person(
     buyers = {row[0] for row in tiny.rows("SELECT buyer FROM raw.orders WHERE timelabel = '20200103000000'")}
     assert buyers == {7}
     assert ERASED not in {row[0] for row in tiny.rows("SELECT client FROM marts.newest")}
+
+
+def test_a_table_that_declares_no_subject_is_found_by_its_files(
+    prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Once the column is declared, the erasure of the same persons continues, and finishes."""
+    tiny = prepared[0].copied(tmp_path / "a")
+    more = "COLLECT raw.customers (id BIGINT KEY{}, name STRING) FROM shop.customers EVERY DAY;"
+    tiny.declare(SMALL + more.format(""))
+    run(tiny)
+    [left] = erased(tiny, ERASED).left
+    assert left.place == "raw.customers"
+    assert left.fix.startswith("add SUBJECT")
+    tiny.declare(SMALL + more.format(" SUBJECT customer"))
+    with tiny.opened() as work:
+        apply_flow(work, day(3))
+    assert erased(tiny, ERASED, continues=True).left == ()
+    assert ERASED not in {row[0] for row in tiny.rows("SELECT id FROM raw.customers")}
 
 
 def test_a_reason_with_the_value_is_refused(prepared: tuple[Tiny, dict[str, Any]]) -> None:
