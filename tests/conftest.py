@@ -26,6 +26,7 @@ EXAMPLES = 30  # of a property, every day; the soak tries ten times as many
 HERE = Path(__file__).parent
 SUITES = HERE.parent / "src" / "waterclock" / "testing"
 DURATIONS = HERE / "durations.txt"
+COSTLY = HERE / "costly.txt"
 TOGETHER = (
     "tests/e2e/ui/",  # no JVM, one Chromium
     "tests/e2e/",
@@ -38,6 +39,7 @@ TOGETHER = (
 )
 LONG_SECONDS = 3.0  # a test that took longer when it was recorded is run by one commit of `COMMITS_OF_LONG`
 COMMITS_OF_LONG = 8
+COSTLY_SECONDS = 0.1  # of CPU: bin/check leaves out unit and language tests that took more when they were recorded
 MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
@@ -46,6 +48,8 @@ MOST_SECONDS_OF_A_UNIT_TEST = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help="write how long each file took to durations.txt")
+    parser.addoption("--without-costly", action="store_true", help="leave out the tests of costly.txt")
+    parser.addoption("--record-costly", action="store_true", help="write which tests need much CPU to costly.txt")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     set_properties(EXAMPLES * 10 if is_soak(config) else EXAMPLES)
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(), "durations-recorder")
+    if config.getoption("--record-costly") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CpuRecorder(), "cpu-recorder")
 
 
 def set_properties(examples: int) -> None:
@@ -83,12 +89,12 @@ class Recorder:
         self.tests: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.files[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]  # of float values
+        self.files[file_of(report.nodeid)] += report.duration  # type: ignore[assignment]  # of float values
         if report.when == "call":
             self.tests[report.nodeid] = report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self) -> None:
-        for name, seconds in recorded().items():
+        for name, seconds in recorded(DURATIONS).items():
             file, is_test, _ = name.partition("::")
             if is_test and name not in self.tests and (HERE.parent / file).exists():
                 self.tests[name] = seconds  # type: ignore[assignment]  # of float values
@@ -100,13 +106,36 @@ class Recorder:
         )
 
 
+class CpuRecorder:
+    """Records the tests that need much CPU, with their fixtures. Of tests that do not run, the record before stays."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            seconds = (value for name, value in report.user_properties if name == "cpu")
+            self.spent[report.nodeid] = sum(map(float, seconds))  # type: ignore[arg-type]
+
+    def pytest_sessionfinish(self) -> None:
+        former = {test: seconds for test, seconds in recorded(COSTLY).items() if (HERE.parent / file_of(test)).exists()}
+        costly = {test: seconds for test, seconds in (former | self.spent).items() if seconds > COSTLY_SECONDS}
+        lines = (f"{seconds:7.2f} {test}\n" for test, seconds in sorted(costly.items()))
+        COSTLY.write_text("".join(lines), encoding="utf-8")
+
+
 @cache
-def recorded() -> dict[str, float]:
-    """Return the recorded seconds of each file (by its path from the root) and of each long test (by its node ID)."""
-    if not DURATIONS.exists():
+def recorded(file: Path) -> dict[str, float]:
+    """Return the recorded seconds of each file (by its path from the root) and of each test (by its node ID)."""
+    if not file.exists():
         return {}
-    pairs = (line.split(maxsplit=1) for line in DURATIONS.read_text(encoding="utf-8").splitlines())
+    pairs = (line.split(maxsplit=1) for line in file.read_text(encoding="utf-8").splitlines())
     return {name: float(seconds) for seconds, name in pairs}
+
+
+def file_of(nodeid: str) -> str:
+    """Return the path of the file of a test, from the root."""
+    return nodeid.partition("::")[0]
 
 
 def leave_to_soak(items: Sequence[pytest.Item], commit: int) -> None:
@@ -137,9 +166,16 @@ def leave_to_other_commits(items: Iterable[pytest.Item], commit: int, *, is_soak
     take longer than all other tests.
     """
     for item in items:
-        is_long = recorded().get(item.nodeid, 0) >= LONG_SECONDS and not _is_chosen_by_commit(item)
+        is_long = recorded(DURATIONS).get(item.nodeid, 0) >= LONG_SECONDS and not _is_chosen_by_commit(item)
         if is_long and (is_soak or (zlib.crc32(item.nodeid.encode()) + commit) % COMMITS_OF_LONG):
             item.add_marker(pytest.mark.soak)
+
+
+def leave_out_costly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that need much CPU: a thirteenth of the quick tests, which need two thirds of their CPU."""
+    costly = [item for item in items if item.nodeid in recorded(COSTLY)]
+    config.hook.pytest_deselected(items=costly)
+    items[:] = [item for item in items if item.nodeid not in recorded(COSTLY)]
 
 
 def _is_chosen_by_commit(item: pytest.Item) -> bool:
@@ -168,11 +204,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     commit = commit_number(config.rootpath)
     leave_to_soak(items, commit)
     leave_to_other_commits(items, commit, is_soak=is_soak(config))
+    if config.getoption("--without-costly"):
+        leave_out_costly(config, items)
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.sampled(EXAMPLES))
     seconds: Counter[str] = Counter()
-    for file, of_file in recorded().items():
+    for file, of_file in recorded(DURATIONS).items():
         if "::" in file:
             continue
         seconds[given_together(file)] += of_file  # type: ignore[assignment]  # of float values
@@ -224,7 +262,7 @@ def pytest_unconfigure() -> None:
 
 def given_together(nodeid: str) -> str:
     """Return what goes to one worker: a folder of those that go together, else the file."""
-    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), file_of(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -240,10 +278,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    before = sum(os.times()[:4])
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    before = cpu_seconds()
     result = yield
-    spent = sum(os.times()[:4]) - before
+    item.user_properties.append(("cpu", cpu_seconds() - before))
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    before = cpu_seconds()
+    result = yield
+    spent = cpu_seconds() - before
+    item.user_properties.append(("cpu", spent))
     # CPU is counted where it is asked for: what shares a core with others takes several times as much
     is_asked = "WATERCLOCK_BOUNDED" in os.environ
     is_daily = not any(map(item.get_closest_marker, ("slow", "spark", "soak")))
@@ -252,6 +299,11 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     if is_bound and not is_soak(item.config) and spent > MOST_SECONDS_OF_A_UNIT_TEST:
         pytest.fail(f"it took {spent:.1f} s of CPU: make it quicker, or mark it slow")
     return result
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,7 @@ def item(nodeid: str, sampled: pytest.Mark | None = None) -> Any:
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {"tests/faults/test_x.py": 99.0, LONG: 3.0, "tests/faults/test_x.py::test_b": 2.9}
-    monkeypatch.setattr(selection, "recorded", lambda: seconds)
+    monkeypatch.setattr(selection, "recorded", lambda _: seconds)
 
 
 def is_left_out(nodeid: str, commit: int = 0, *, is_soak: bool = False, sampled: pytest.Mark | None = None) -> bool:
@@ -53,6 +53,20 @@ def test_a_long_test_is_run_by_one_commit_of_four_and_by_each_soak() -> None:
 def test_each_commit_runs_what_is_not_long_or_was_never_recorded(name: str) -> None:
     assert not any(is_left_out(name, commit) for commit in range(selection.COMMITS_OF_LONG))
     assert not is_left_out(name, is_soak=True)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_check_leaves_out_the_recorded_tests_and_says_so() -> None:
+    left_out: list[Any] = []
+
+    def deselect(items: list[Any]) -> None:
+        left_out.extend(items)
+
+    config: Any = SimpleNamespace(hook=SimpleNamespace(pytest_deselected=deselect))
+    items = [item(LONG), item(f"{LONG}x")]
+    selection.leave_out_costly(config, items)
+    assert [each.nodeid for each in items] == [f"{LONG}x"]
+    assert [each.nodeid for each in left_out] == [LONG]
 
 
 def test_a_test_runs_the_same_cases_whatever_their_order() -> None:
