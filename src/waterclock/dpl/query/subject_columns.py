@@ -141,5 +141,7 @@ def _copied_columns(made: TracedColumn) -> tuple[ColumnOf, ...]:
         return ()
     if made.how:
         return made.inputs if made.how == COPIED and len(made.inputs) == 1 else ()
+    if made.is_computed:
+        return ()
     parts = made.expression.split(", ")
     return made.inputs if all(_NAME.fullmatch(part) for part in parts) else ()

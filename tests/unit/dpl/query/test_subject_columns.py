@@ -38,6 +38,17 @@ def found(folder: Path, text: str) -> SubjectColumns:
         ("TRANSFORM m.a PARTITIONED AS SELECT buyer + 1 AS client FROM raw.orders;", ()),
         ("TRANSFORM m.a PARTITIONED AS SELECT coalesce(buyer, seller) AS client FROM raw.orders;", ()),
         ("TRANSFORM m.a PARTITIONED AS SELECT id FROM raw.orders;", ()),
+        # computed within a subquery, a CTE or a view, and only named outside
+        ("TRANSFORM m.a PARTITIONED AS SELECT c FROM (SELECT concat('c', buyer) AS c FROM raw.orders);", ()),
+        ("TRANSFORM m.a PARTITIONED AS WITH x AS (SELECT buyer + 1 AS c FROM raw.orders) SELECT c FROM x;", ()),
+        (
+            """CREATE VIEW m.v AS SELECT CAST(buyer AS STRING) AS c FROM raw.orders;
+            TRANSFORM m.a PARTITIONED AS SELECT * FROM m.v;""",
+            (),
+        ),
+        ("TRANSFORM m.a PARTITIONED AS SELECT c FROM (SELECT (buyer) AS c FROM raw.orders);", ("c",)),
+        ("TRANSFORM m.a PARTITIONED AS SELECT (SELECT max(buyer) FROM raw.orders) AS c FROM raw.orders;", ()),
+        ("TRANSFORM m.a PARTITIONED AS SELECT buyer AS c FROM raw.orders UNION ALL SELECT 0 FROM raw.orders;", ()),
         # a union that mixes persons with others: removing rows by value would remove rows of others
         (
             """TRANSFORM m.a PARTITIONED AS SELECT buyer AS who FROM raw.orders
