@@ -93,6 +93,7 @@ ACCEPTED = {
     "keeping": [
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
         COLLECT.format("SORT BY (a)"), TRANSFORM.format("SORT BY (a, `b c`)"), TRANSFORM.format("SHUFFLE NONE"),
+        TRANSFORM.format("APART (a)"), TRANSFORM.format("APART (a, `b c`) KEYS d FOR 90 DAYS"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],

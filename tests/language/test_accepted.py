@@ -43,8 +43,15 @@ connections.out = { path = "data/out" }
 """
 
 
+def put_secret(root: Path) -> None:
+    """Write the one secret that an accepted file names."""
+    (root / "secrets" / "pii").mkdir(parents=True)
+    (root / "secrets" / "pii" / "2026").write_text("0123456789abcdef" * 4, encoding="utf-8")
+
+
 def project_of(name: str, root: Path) -> Project:
     (root / "flows").mkdir()
+    put_secret(root)
     (root / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
     shutil.copy(FOLDER / name, root / "flows" / name)
     return load_project(root, capabilities=CAPABILITIES)

@@ -20,10 +20,10 @@ arguments of COLLECT: regular, partitioned, columns, from_, options, for_each, e
   watermark, retain, keep_versions, sort_by, was, owner, tags, comment
 clauses of TRANSFORM: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, MEASURE, SEQUENTIAL, POOL, ON RESTATE, DEADLINE,
   RUNTIME, PARTIAL AFTER, CLOSE WHEN, MAX LATENESS, COMPATIBLE, WATERMARK, RETAIN, KEEP VERSIONS, SORT BY, SHUFFLE,
-  WAS, OWNER, TAGS, COMMENT, WHEN, APPEND, REPLACE, MERGE, TEMPORAL
+  APART, WAS, OWNER, TAGS, COMMENT, WHEN, APPEND, REPLACE, MERGE, TEMPORAL
 arguments of TRANSFORM: regular, partitioned, columns, options, every, schedule, delay, zone, start, mode, expect,
   measure, sequential, pool, on_restate, deadline, runtime, partial_after, close_when, max_lateness, compatible,
-  watermark, retain, keep_versions, sort_by, shuffle, was, owner, tags, comment, when, as_
+  watermark, retain, keep_versions, sort_by, shuffle, apart, was, owner, tags, comment, when, as_
 clauses of PUBLISH: EVERY, SCHEDULE, DELAY, ZONE, START, EXPECT, MEASURE, SEQUENTIAL, POOL, ON RESTATE, DEADLINE,
   RUNTIME, OWNER, TAGS, COMMENT, APPEND, REPLACE, MERGE
 arguments of PUBLISH: columns, to, options, every, schedule, delay, zone, start, mode, expect, measure, sequential,

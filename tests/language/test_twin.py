@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.flights import put_flights
 from tests.language.cases import CAPABILITIES, HERE
-from tests.language.test_accepted import SETTINGS
+from tests.language.test_accepted import SETTINGS, put_secret
 from tests.language.translating import python_of
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
@@ -35,6 +35,7 @@ def statements_of(path: Path) -> list[Statement]:
 def flow_of(root: Path, name: str, text: str) -> Flow:
     (root / "flows").mkdir(parents=True)
     (root / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
+    put_secret(root)
     (root / "flows" / name).write_text(text, encoding="utf-8")
     return load_project(root, capabilities=CAPABILITIES).flow
 

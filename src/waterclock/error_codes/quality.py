@@ -103,6 +103,11 @@ QUALITY: Mapping[str, Code] = {
         "SUBJECT marks a column whose values identify persons, so that all rows of one can be found. Its type is a "
         "text or an integer. All columns of a subject have the same kind of type and the same spelling of its name.",
     ),
+    "E341": Code(
+        "invalid APART",
+        "APART stores the columns that identify persons in a table of their own. The TRANSFORM is PARTITIONED and made "
+        "by one query, its column list has one SUBJECT, and a connection of type `keys` has the key of the pseudonyms.",
+    ),
     "E320": Code(
         "EXPECT ... OF outside of a TRANSFORM",
         "The rule is not on a TRANSFORM, or combines OF with OVER. EXPECT ... OF a table checks the rows that a "

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.flow.about import About
+from waterclock.flow.apart import Apart
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
@@ -394,6 +395,7 @@ class TableDeclaration(Keyed):
     - `choices`: the queries of a table with WHEN. `reads` then has the inputs of all queries, `query` all as branches.
     - `compatible`: the guarantee for readers with older or newer versions of the columns.
     - `marks`: for a companion table that stores a watermark, the WATERMARK clause of its table; else None.
+    - `apart`: APART: the columns that are stored in the companion table `<table>_apart` instead.
     - `late_rows`: for a companion table that stores late rows, its settings; else None.
     - `rules`: rules on the rows that a batch makes. `input_rules`: rules on the rows that it reads.
     - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: also a profile of each
@@ -434,6 +436,7 @@ class TableDeclaration(Keyed):
     destination: Unit | None = None
     marks: Watermark | None = None
     late_rows: LateRows | None = None
+    apart: Apart | None = None
     where: Condition | None = None
     order: Order | None = None
     measures: tuple[Measure, ...] = ()

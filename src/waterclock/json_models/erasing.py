@@ -54,6 +54,14 @@ class ErasureStep(AnswerPart):
     """What was removed, counted by kind."""
 
 
+class ErasurePseudonym(AnswerPart):
+    """A table with APART, which keeps its rows. No table has the values of its pseudonyms of the persons any more."""
+
+    table: str
+    column: str
+    """The column with the pseudonyms."""
+
+
 class ErasureLeft(AnswerPart):
     """A place that is not erased, or that cannot be searched."""
 
@@ -87,6 +95,8 @@ class ErasureAnswer(Answer):
     """The tables with rows of the persons."""
     originals: list[ErasureOriginals]
     """The originals with rows of the persons, by table."""
+    pseudonyms: list[ErasurePseudonym]
+    """The tables that keep the persons' rows with pseudonyms."""
     search: ErasureSearch | None
     """null with --dry-run."""
     steps: list[ErasureStep] = Field(default_factory=list)

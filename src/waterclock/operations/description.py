@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waterclock.flow.apart import apart_of, whole_of
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.declarations import Rule, Source, Table
 from waterclock.flow.rule_actions import format_actions
@@ -75,11 +76,19 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "manifest": table.manifest,
         "sorted by": ", ".join(table.sort_by),
         "shuffle": "none" if table.is_unshuffled else "",
+        "kept apart": _describe_apart(table),
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
         "owner": table.about.owner,
         "tags": ", ".join(table.about.tags),
     }
     return pairs + [(name, text) for name, text in optional.items() if text]
+
+
+def _describe_apart(table: Table) -> str:
+    if table.apart is None:
+        return ""
+    names = ", ".join((table.apart.subject_column, *table.apart.columns))
+    return f"{names}, in {apart_of(table.name)}; joined in {whole_of(table.name)}"
 
 
 def _format_rule(rule: Rule) -> str:

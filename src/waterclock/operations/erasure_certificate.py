@@ -52,6 +52,7 @@ def build_certificate(plan: ErasurePlan, result: ErasureResult | None = None) ->
             for found in plan.tables
         ],
         originals=[{"table": of.table, "files": of.touched, "rows": of.rows} for of in plan.originals if of.touched],
+        pseudonyms=[{"table": table, "column": column} for table, column in request.columns.pseudonyms.items()],
         search=None if result is None else _describe_search(result.search),
         steps=[
             {"step": step, "result": of}
@@ -94,6 +95,10 @@ def _format(of: ErasureAnswer) -> Iterator[str]:
         if found.possible:
             yield f"  {found.possible} numbers or short values there may be others"
     yield ""
+    if of.pseudonyms:
+        yield "Kept with a pseudonym, which no table connects with the persons any more"
+        yield from (f"  {each.table} ({each.column})" for each in of.pseudonyms)
+        yield ""
     yield "Left"
     for each in of.left:
         yield f"  {each.place}: {each.why}. Fix: {each.fix}"

@@ -23,6 +23,8 @@ def format_plan(plan: ErasurePlan) -> Iterator[str]:
     for of in plan.originals:
         if of.touched:
             yield f"  originals of {of.table}: {count_words(of.rows, 'row')} in {count_words(of.touched, 'file')}"
+    for table, column in request.columns.pseudonyms.items():
+        yield f"  {table} keeps its rows with {column}, which nothing connects with a person any more"
     yield "  older versions of these tables cannot be read any more"
     yield from _format_left(plan.left)
 

@@ -84,6 +84,7 @@ class TransformArguments(DecoratedFunction, total=False):
     close_when: str | None
     max_lateness: str | None
     shuffle: str | None
+    apart: str | None
     options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None

@@ -20,17 +20,21 @@ _COUNT = re.compile(r"[1-9][0-9]{0,5}")  # the number of rows that STACK makes
 class ColumnOrigin:
     """The input columns from which a value derives, as pairs of a source's name and a column.
 
-    `is_known`: these are all of them; else there may be others.
+    `is_known`: these are all of them; else there may be others. `is_computed`: it is not a copy of one of them.
     """
 
     inputs: frozenset[tuple[str, str]] = frozenset()
     is_known: bool = True
+    is_computed: bool = False
 
     def __or__(self, other: ColumnOrigin) -> ColumnOrigin:
-        return ColumnOrigin(self.inputs | other.inputs, self.is_known and other.is_known)
+        return ColumnOrigin(
+            self.inputs | other.inputs, self.is_known and other.is_known, self.is_computed or other.is_computed
+        )
 
 
 NOTHING = ColumnOrigin()
+COMPUTED = ColumnOrigin(is_computed=True)
 UNKNOWN = ColumnOrigin(is_known=False)
 Rest = Callable[[str], ColumnOrigin | None]
 
@@ -349,14 +353,15 @@ class ColumnFlow:
         if isinstance(node, exp.Column):
             return self._trace_column(node, frame)
         if isinstance(node, exp.Query):
-            return self._trace_query(node, frame, ctes)
+            return COMPUTED | self._trace_query(node, frame, ctes)
         if isinstance(node, exp.Star):
             inside_count = isinstance(node.parent, exp.Count)
             return NOTHING if inside_count else _unite_origins(made.whole() for _, made in frame.sources)
         called = _called_name(node)
         if not isinstance(node, exp.Expression) or isinstance(node, exp.DataType) or called in self.calls.ends:
-            return NOTHING
-        origin = _unite_origins(self._trace_expression(child, frame, ctes) for child in node.iter_expressions())
+            return COMPUTED
+        origin = NOTHING if isinstance(node, exp.Paren | exp.Identifier) else COMPUTED
+        origin |= _unite_origins(self._trace_expression(child, frame, ctes) for child in node.iter_expressions())
         if isinstance(node, exp.Window) and (named := frame.windows.get(node.alias.lower())) is not None:
             origin |= self._trace_expression(
                 [*(named.args.get("partition_by") or ()), named.args.get("order")], frame, ctes

@@ -42,7 +42,8 @@ class TracedColumn:
     """The direct origin of a column: its SQL `expression`, and the input columns in it.
 
     `note`: the reason why the trace ends here. `unknown`: those `inputs` that may or may not be origins. `how`: for
-    Python code, which has no expression: copied, computed or aggregated.
+    Python code, which has no expression: copied, computed or aggregated. `is_computed`: the expression, or that of a
+    subquery or view which it names, is more than the name of an input column.
     """
 
     expression: str = ""
@@ -50,6 +51,7 @@ class TracedColumn:
     note: str = ""
     unknown: frozenset[ColumnOf] = frozenset()
     how: str = ""
+    is_computed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,12 @@ def trace(
             expressions = ", ".join(dict.fromkeys((before.expression, made.expression)))
             together[name.lower()] = (
                 first,
-                TracedColumn(expressions, tuple(sorted({*before.inputs, *made.inputs})), made.note),
+                TracedColumn(
+                    expressions,
+                    tuple(sorted({*before.inputs, *made.inputs})),
+                    made.note,
+                    is_computed=before.is_computed or made.is_computed,
+                ),
             )
         stars |= dict.fromkeys(traced.stars)
     return TracedColumns(
@@ -152,7 +159,8 @@ class _Tracer:
 
     def _to_traced_column(self, text: str, origin: ColumnOrigin) -> TracedColumn:
         inputs = tuple(sorted({self._table_column(name, column) for name, column in origin.inputs}))
-        return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
+        note = "" if origin.is_known else UNKNOWN_ORIGIN
+        return TracedColumn(text, inputs, note, is_computed=origin.is_computed)
 
     def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
         """Return the common origin of columns with unknown names; None if all of them come through a `*` of a table."""

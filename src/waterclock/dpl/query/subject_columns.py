@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from waterclock.dpl.query.column_trace import ColumnOf, TracedColumn
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.errors import WaterclockError
+from waterclock.flow.apart import LINK, Apart, apart_of
 from waterclock.flow.code_lineage import COPIED
 from waterclock.flow.declarations import Flow
 
@@ -21,10 +22,12 @@ class SubjectColumns:
     """The columns of each table that contain the values of a subject.
 
     `unsearchable` maps tables that are made from rows of persons to the reason why these are not found in them.
+    `pseudonyms` maps tables with APART, which have no value of the persons, to the column that replaces it.
     """
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unsearchable: Mapping[str, str] = field(default_factory=dict)
+    pseudonyms: Mapping[str, str] = field(default_factory=dict)
 
 
 def list_subjects(flow: Flow) -> dict[str, list[ColumnOf]]:
@@ -50,7 +53,12 @@ def find_subject_columns(lineage: ColumnLineage, declared: Collection[ColumnOf])
     columns: dict[str, list[str]] = {}
     for column in search.found.values():
         columns.setdefault(column.table, []).append(column.column)
-    return SubjectColumns({table: tuple(names) for table, names in columns.items()}, search.find_unsearchable())
+    for table, column in search.list_moved_columns():
+        columns.setdefault(table, []).append(column)
+    unsearchable = search.find_unsearchable()
+    return SubjectColumns(
+        {table: tuple(names) for table, names in columns.items()}, unsearchable, search.find_pseudonyms(unsearchable)
+    )
 
 
 @dataclass(slots=True)
@@ -93,8 +101,12 @@ class _Search:
                 sources = sorted({read.table for read in table.reads if read.table in touched and read.table != name})
                 if not sources or name in tables or name in reasons:
                     continue
-                touched.add(name)
                 computed = [column for column, made in self._trace(name) if any(map(self._is_found, made.inputs))]
+                if (apart := self._find_apart(name)) is not None:
+                    computed = [column for column in computed if column not in {apart.pseudonym, LINK}]
+                    if not computed:
+                        continue  # its rows cannot be assigned to a person
+                touched.add(name)
                 why = f"{', '.join(computed)} is computed" if computed else "no column identifies the person"
                 reasons[name] = f"made from {', '.join(sources)}; {why}"
         return reasons
@@ -117,6 +129,25 @@ class _Search:
                     reasons[read.table] = f"{name} is made from it, and {reasons[name]}"
                     waiting.append(read.table)
         return reasons
+
+    def find_pseudonyms(self, unsearchable: Mapping[str, str]) -> dict[str, str]:
+        """Return the tables with a pseudonym of the persons and no other value of them, each with that column."""
+        tables = {table for table, _ in self.found} | set(unsearchable)
+        kept = {name: self._find_apart(name) for name in self.lineage.flow.tables if name not in tables}
+        return {name: apart.pseudonym for name, apart in kept.items() if apart is not None}
+
+    def list_moved_columns(self) -> Iterator[_Key]:
+        """Yield the tables with APART and the column that they keep apart: slices from before APART still have it."""
+        for name in self.lineage.flow.tables:
+            apart = self._find_apart(name)
+            if apart is not None:
+                yield name, apart.subject_column
+
+    def _find_apart(self, table: str) -> Apart | None:
+        """Return the APART of a table if it keeps a searched column apart; else None."""
+        apart = self.lineage.flow.tables[table].apart
+        is_of_subject = apart is not None and self._is_found(ColumnOf(apart_of(table), apart.subject_column))
+        return apart if is_of_subject else None
 
     def _is_found(self, column: ColumnOf) -> bool:
         return (column.table, column.column.lower()) in self.found
@@ -141,5 +172,7 @@ def _copied_columns(made: TracedColumn) -> tuple[ColumnOf, ...]:
         return ()
     if made.how:
         return made.inputs if made.how == COPIED and len(made.inputs) == 1 else ()
+    if made.is_computed:
+        return ()
     parts = made.expression.split(", ")
     return made.inputs if all(_NAME.fullmatch(part) for part in parts) else ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from waterclock.dpl.config.model import Config
+from waterclock.dpl.resolve.apart_clause import add_apart_tables, locate_errors
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import ValidConnections, resolve_connections
@@ -64,6 +65,7 @@ class _Compiler:
         variables, errors = self.config.variables, self.errors
         grants = [each for each in self.statements if each.kind is StatementKind.GRANT]
         self.statements = [each for each in self.statements if each.kind is not StatementKind.GRANT]
+        self.statements = add_apart_tables(self.statements, variables, errors)
         self.statements = add_watermark_tables(self.statements, variables, errors)
         self.statements = add_late_row_tables(self.statements, variables, errors)
         by_kind = names_of(self.statements, errors)
@@ -100,6 +102,7 @@ class _Compiler:
         errors.extend(schemas.check(upstream_first(self.drafts)))
         granted = GrantResolver(self.drafts, schemas, functions, self.config, errors).resolve(grants)
         if errors:
+            errors[:] = locate_errors(errors, self.statements)
             return None
         built = FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems, granted).build()
         errors.extend(check_published_personal_data(built, self.drafts))

@@ -10,11 +10,13 @@ from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     Expression,
+    ParsedApart,
     ParsedAwait,
     ParsedBatching,
     ParsedChanged,
     ParsedDeadline,
     ParsedForEach,
+    ParsedName,
     ParsedOptions,
     ParsedRestate,
     ParsedUnit,
@@ -294,3 +296,19 @@ def parse_close_when(cursor: Cursor) -> Expression:
     return parse_expression(
         cursor, "a condition", fix="write it as in CLOSE WHEN watermark(at, device) >= WINDOW_END()"
     )
+
+
+def parse_apart(cursor: Cursor) -> ParsedApart:
+    """Parse the value of APART: columns in brackets, and optional `KEYS connection` and `FOR duration`."""
+    cursor.need("(", fix="write columns in brackets, as in APART (email, name)")
+    found = [_parse_name(cursor, "a column")]
+    while cursor.accept(","):
+        found.append(_parse_name(cursor, "a column"))
+    cursor.need(")", fix="put a comma before the next column, or close the list with )")
+    keys = _parse_name(cursor, "a connection of type keys") if cursor.accept("KEYS") else None
+    return ParsedApart(tuple(found), keys, cursor.duration() if cursor.accept("FOR") else None)
+
+
+def _parse_name(cursor: Cursor, what: str) -> ParsedName:
+    word = cursor.name(what)
+    return ParsedName(word.text, cursor.span(word))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from waterclock.dpl.syntax.clause_definition import ALL_STATEMENTS, ClauseDefinition, ClauseForm, PythonArgument
 from waterclock.dpl.syntax.clause_readers import (
     check_zone,
+    parse_apart,
     parse_await,
     parse_by,
     parse_close_when,
@@ -255,6 +256,18 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
             P: "write SHUFFLE NONE where the table is made",
         },
         table_field="is_unshuffled",
+    ),
+    ClauseDefinition(
+        word="APART",
+        example='"(email, name) for 90 days"',
+        statements=_TRANSFORM,
+        read=parse_apart,
+        elsewhere={
+            V: "write it in the TRANSFORM that reads it: a view stores nothing",
+            C: "write it in a TRANSFORM that reads the table, and give the COLLECT a short RETAIN",
+            P: "write APART where the table is made",
+        },
+        table_field="apart",
     ),
     ClauseDefinition(
         word="WAS",

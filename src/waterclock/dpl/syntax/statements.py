@@ -285,6 +285,15 @@ class ParsedWatermark:
 
 
 @dataclass(frozen=True, slots=True)
+class ParsedApart:
+    """A parsed APART (columns) KEYS connection FOR duration. `retain` is None if the columns are kept for ever."""
+
+    columns: tuple[ParsedName, ...]
+    keys: ParsedName | None = None
+    retain: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedDeadline:
     """A parsed DEADLINE duration, with or without BY WATERMARK."""
 

@@ -45,7 +45,7 @@ def purge_table(work: RunContext, table: Table, found: TableSearch) -> dict[str,
             return removed
         files, unknown = purge_files(folder, work.real_now() - _UNKNOWN_FILES_KEPT)
         fault("erase.files_purged")
-        commits = purge_log(folder)
+        commits = purge_log(folder, known=work.ledger.reads.table(table.name).head_version)
         fault("erase.log_purged")
         remove_folder(entry_path(work.lake.history(table.name)))
     return removed | {"files of old versions": files, "files of unknown commits": unknown, "files of the log": commits}

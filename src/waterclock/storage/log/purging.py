@@ -14,10 +14,11 @@ _VERSION = re.compile(r"(\d{20})\.")
 _LOG = "_delta_log"
 
 
-def purge_log(folder: str) -> int:
+def purge_log(folder: str, *, known: int) -> int:
     """Write a checkpoint of the newest version, and remove all earlier commits and checkpoints. Return their number.
 
-    Earlier versions cannot be read any more. The newest commit stays, since the ledger names its version.
+    Earlier versions cannot be read any more. The newest commit stays, and so do those after `known`, the newest version
+    that the ledger has recorded: the next batch looks there for the outcome of earlier ones.
     """
     with open_table(folder) as table:
         newest = table.version
@@ -27,7 +28,8 @@ def purge_log(folder: str) -> int:
     removed = 0
     for file in files_below(log):
         found = _VERSION.match(file.path.rpartition("/")[2])
-        if found and int(found[1]) < newest:
+        oldest = known + 1 if file.path.endswith(".json") else newest
+        if found and int(found[1]) < min(oldest, newest):
             remove_file(log / file.path)
             removed += 1
     return removed

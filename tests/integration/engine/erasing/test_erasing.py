@@ -87,7 +87,7 @@ def content(tiny: Tiny, tables: Iterable[str] = TABLES) -> dict[str, list[tuple[
     return {name: sorted(tiny.rows(f"SELECT * FROM {name}"), key=repr) for name in tables}
 
 
-def places_with(tiny: Tiny, value: int) -> Iterator[str]:
+def places_with(tiny: Tiny, value: int | str) -> Iterator[str]:
     """Yield the files below the storage that contain a value: in rows and bounds of Parquet files, or as text."""
     for path in sorted((tiny.root / tiny.storage).rglob("*")):
         if path.is_dir() or path.name.startswith("ledger.db"):
@@ -253,6 +253,23 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> t
         run(tiny)
         run(clean)
         return tiny, content(clean, SMALL_TABLES)
+
+
+def test_batches_go_on_after_several_kills_while_the_past_is_removed(
+    prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each continuation commits that the killed one is void. The ledger does not know these versions."""
+    tiny, expected = prepared[0].copied(tmp_path / "a"), prepared[1]
+    for attempt in range(3):
+        with killed("erase.slices_purged", monkeypatch) as struck:
+            erased(tiny, ERASED, continues=attempt > 0)
+        assert struck
+    erased(tiny, ERASED, continues=True)
+    tiny.shop(f"INSERT INTO orders VALUES (99, {OTHER}, '2020-01-02 12:00:00', 99)")
+    run(tiny, 4)
+    for table in SMALL_TABLES:
+        assert len(tiny.rows(f"SELECT * FROM {table}")) >= len(expected[table])
+        assert tiny.rows(f"SELECT count(*) FROM {table} WHERE amount = 99") == [(1,)]
 
 
 @pytest.mark.sampled(3)

@@ -38,6 +38,17 @@ def found(folder: Path, text: str) -> SubjectColumns:
         ("TRANSFORM m.a PARTITIONED AS SELECT buyer + 1 AS client FROM raw.orders;", ()),
         ("TRANSFORM m.a PARTITIONED AS SELECT coalesce(buyer, seller) AS client FROM raw.orders;", ()),
         ("TRANSFORM m.a PARTITIONED AS SELECT id FROM raw.orders;", ()),
+        # computed within a subquery, a CTE or a view, and only named outside
+        ("TRANSFORM m.a PARTITIONED AS SELECT c FROM (SELECT concat('c', buyer) AS c FROM raw.orders);", ()),
+        ("TRANSFORM m.a PARTITIONED AS WITH x AS (SELECT buyer + 1 AS c FROM raw.orders) SELECT c FROM x;", ()),
+        (
+            """CREATE VIEW m.v AS SELECT CAST(buyer AS STRING) AS c FROM raw.orders;
+            TRANSFORM m.a PARTITIONED AS SELECT * FROM m.v;""",
+            (),
+        ),
+        ("TRANSFORM m.a PARTITIONED AS SELECT c FROM (SELECT (buyer) AS c FROM raw.orders);", ("c",)),
+        ("TRANSFORM m.a PARTITIONED AS SELECT (SELECT max(buyer) FROM raw.orders) AS c FROM raw.orders;", ()),
+        ("TRANSFORM m.a PARTITIONED AS SELECT buyer AS c FROM raw.orders UNION ALL SELECT 0 FROM raw.orders;", ()),
         # a union that mixes persons with others: removing rows by value would remove rows of others
         (
             """TRANSFORM m.a PARTITIONED AS SELECT buyer AS who FROM raw.orders
@@ -81,3 +92,35 @@ def test_the_inputs_of_a_computed_subject_cannot_be_searched(tmp_path: Path) -> 
     assert subject.columns == {"raw.orders": ("buyer",), "m.a": ("who",)}
     assert subject.unsearchable["raw.people"] == "m.a.who is computed from its column name"
     assert subject.unsearchable["m.names"] == "made from raw.people; no column identifies the person"
+
+
+APART = """
+CREATE CONNECTION pii TYPE keys OPTIONS (key.1 SECRET 'pii', current '1');
+TRANSFORM m.a PARTITIONED (buyer BIGINT SUBJECT customer, town, *) APART (town) AS SELECT {} FROM raw.orders;
+TRANSFORM m.towns PARTITIONED AS SELECT town, count(*) AS n FROM m.a_whole GROUP BY town;
+TRANSFORM m.people PARTITIONED AS SELECT count(DISTINCT customer_pseudonym) AS n FROM m.a;
+"""
+
+
+def test_a_table_with_apart_and_its_readers_have_pseudonyms_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_PII", "0123456789abcdef" * 4)
+    subject = found(tmp_path, APART.format("id, buyer, town"))
+    # slices of m.a from before it had APART still have the column
+    assert subject.columns == {"raw.orders": ("buyer",), "m.a_apart": ("buyer",), "m.a": ("buyer",)}
+    assert subject.pseudonyms == {"m.a": "customer_pseudonym"}
+    assert subject.unsearchable == {"m.towns": "made from m.a_apart; no column identifies the person"}
+
+
+def test_another_column_of_the_person_in_a_table_with_apart_is_searched_or_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATERCLOCK_SECRET_PII", "0123456789abcdef" * 4)
+    copied = found(tmp_path, APART.format("id, buyer, town, buyer AS payer"))
+    assert copied.columns["m.a"] == ("payer", "buyer")
+    assert copied.pseudonyms == {}
+    computed = found(tmp_path, APART.format("id, buyer, town, buyer % 100 AS code"))
+    assert computed.unsearchable["m.a"] == "made from raw.orders; code is computed"
+    assert computed.unsearchable["m.people"] == "made from m.a; no column identifies the person"
+    assert computed.pseudonyms == {}
