@@ -103,6 +103,11 @@ BY_CHANGES: Mapping[str, Code] = {
     ),
 }
 RECEIVER: Mapping[str, Code] = {
+    "E398": Code(
+        "invalid form",
+        "A COLLECT from a connection of type forms declares a table that people edit. It lists all columns, with a KEY "
+        "and types that can be entered, has no BY, and is the only collect of its form.",
+    ),
     "E330": Code(
         "invalid stream name",
         "The name of the stream is not valid. Senders POST to /connection/stream. The name of a stream can contain "
@@ -442,9 +447,9 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "the KEY, or import the rows into a new form.",
     ),
     "E894": Code(
-        "unknown batch or row of a form",
-        "The form has no batch of changes with this number, or no row with this key. The history of a row shows the "
-        "batches that changed it.",
+        "unknown form, batch or row",
+        "The table is not collected from a form, or the form has no batch of changes with this number, or no row with "
+        "this key. The history of a row shows the batches that changed it.",
     ),
     "E895": Code(
         "stored value of another type",

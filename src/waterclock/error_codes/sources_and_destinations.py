@@ -165,11 +165,6 @@ CONNECTORS: Mapping[str, Code] = {
         "The ledger of the other project does not know the linked table, or the table needs the other form of read. "
         "Read a table with slices by its labels, and a table with a state without BY.",
     ),
-    "E398": Code(
-        "invalid form",
-        "A COLLECT from a connection of type forms declares a table that people edit. It lists all columns, with a KEY "
-        "and types that can be entered, has no BY, and is the only collect of its form.",
-    ),
     "E835": Code(
         "windows incompatible with the other project",
         "A window does not consist of whole slices of the other project's table. The error shows the nearest cadence "

@@ -159,8 +159,8 @@ def register(session: FormsSession, entity: Entity) -> None:
 
     Raises E893 if rows were stored with another KEY.
     """
-    keys, required = json.dumps([field.name for field in entity.keys]), json.dumps(list(entity.required))
-    known = session.first_of(f"SELECT keys, required FROM {ENTITIES} WHERE entity = ?", (entity.name,))
+    keys, required = _declaration_of(entity)
+    known = session.first_of(_REGISTERED, (entity.name,))
     if known is None:
         session.execute(f"INSERT INTO {ENTITIES} VALUES (?, ?, ?)", (entity.name, keys, required))
         return
@@ -173,6 +173,19 @@ def register(session: FormsSession, entity: Entity) -> None:
         marked = f"UPDATE {ROWS} SET waits = CASE WHEN {missing} THEN 1 ELSE 0 END WHERE entity = ?"
         session.execute(marked, (entity.name,))
         session.execute(f"UPDATE {ENTITIES} SET required = ? WHERE entity = ?", (required, entity.name))
+
+
+_REGISTERED = f"SELECT keys, required FROM {ENTITIES} WHERE entity = ?"
+
+
+def is_registered(session: FormsSession, entity: Entity) -> bool:
+    """Return whether the KEY and the required columns of an entity are recorded as they are declared."""
+    known = session.first_of(_REGISTERED, (entity.name,))
+    return known is not None and tuple(known) == _declaration_of(entity)
+
+
+def _declaration_of(entity: Entity) -> tuple[str, str]:
+    return json.dumps([field.name for field in entity.keys]), json.dumps(list(entity.required))
 
 
 def read_rows(session: FormsSession, entity: Entity, keys: Iterable[str]) -> Iterator[StoredRow]:
@@ -230,9 +243,7 @@ def _write(
     changed: Mapping[str, Row | None],
     current: Mapping[str, StoredRow],
 ) -> None:
-    session.execute(
-        f"INSERT INTO {BATCHES} (id, entity, who, at, why, origin, undoes) VALUES (?, ?, ?, ?, ?, ?, ?)", batch
-    )
+    session.execute(f"INSERT INTO {BATCHES} VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
     fault("forms.batch")
     first = 1 + (session.first_of(f"SELECT max(id) FROM {CHANGES}")[0] or 0)
     texts = {key: None if after is None else write_json(after) for key, after in changed.items()}
@@ -254,7 +265,8 @@ def _write(
     ]
     session.execute_many(
         f"INSERT INTO {ROWS} AS r (entity, key, version, waits, content) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (entity, key) DO UPDATE SET version = excluded.version, waits = excluded.waits, content = excluded.content",
+        " ON CONFLICT (entity, key) DO UPDATE SET version = excluded.version, waits = excluded.waits,"
+        " content = excluded.content",
         kept,
     )
     fault("forms.rows")
