@@ -21,6 +21,7 @@ from waterclock.cli.exit_codes import OF_ALL_COMMANDS
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.firebird.connector import CAPABILITIES as FIREBIRD
+from waterclock.connectors.forms.connector import CAPABILITIES as FORMS
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
 from waterclock.connectors.keys.connector import CAPABILITIES as KEYS
 from waterclock.connectors.mysql.connector import CAPABILITIES as MYSQL
@@ -515,6 +516,23 @@ The columns are the keys of the events, and:
 
 Events are collected as files of JSON lines, and archived as such. See
 [receive events](../howto/receive-events.md).""",
+    "forms": """\
+A unit is a form: a table of master data that people edit. The column list of its COLLECT declares the fields: types,
+KEY, NOT NULL, REFERENCES, `EXPECT (column IN (...))` and COMMENT. A form is collected by one table, lists all its
+columns, and has texts, numbers, BOOLEAN, DATE and TIMESTAMP.
+
+- A window has the rows as of its end, from the history of changes. So a backfill and `recollect` return the rows of
+  their time, however long ago.
+- A change after a window was collected belongs to a later window, whatever the clock of the database shows. Nothing is
+  late.
+- A row without a value in a NOT NULL column is not collected. The run reports the number of such rows.
+- Values are stored as texts, and cast to the types of the columns when they are collected (E895).
+
+The database has five tables whose names begin with `waterclock_forms_`. `waterclock_forms_changes` is the history:
+triggers refuse to update or delete it, and to change rows beside it. All processes that edit or collect use the same
+database. A SQLite file must be on a local disk; its clock is that of the machine.
+
+See [a mapping table](../howto/edit-a-mapping-table.md).""",
     "waterclock": """\
 A unit is a table of another project, by its name there: `FROM upstream.shop.orders`. Nothing is ever written to that
 project.
@@ -706,7 +724,7 @@ def connectors_page() -> str:
         "applies. The connection `project` always exists: the files below the project's folder.",
         "",
     ]
-    for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, FIREBIRD, KAFKA, REST, RECEIVER, KEYS, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, FIREBIRD, FORMS, KAFKA, REST, RECEIVER, KEYS, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 
@@ -720,6 +738,7 @@ def _connector(known: Capabilities) -> Iterator[str]:
         "each row of a table": "FOR EACH row of a table",
         "labels": "BY DATA TIME timelabel",
         "state": "without BY: the state at the end of each window",
+        "as of": "without BY: the rows as of the end of each window",
     }
     yield from (f"## {known.type}", "")
     if known.collects or known.publishes:

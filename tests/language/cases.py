@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.language.clause_lists import with_names_of_lists
+from waterclock.connectors.forms.connector import CAPABILITIES as FORMS
 from waterclock.connectors.keys.connector import CAPABILITIES as KEYS
 from waterclock.connectors.rest.connector import CAPABILITIES as REST
 from waterclock.dpl.project import Project, check_project
@@ -64,6 +65,7 @@ CAPABILITIES = {
         collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.CHANGES}),
         takes_query=True,
     ),
+    "forms": FORMS,
     "keys": KEYS,
     "rest": REST,
     "waterclock": Capabilities(

@@ -22,6 +22,7 @@ from waterclock.cli.commands.check import check
 from waterclock.cli.commands.close import close
 from waterclock.cli.commands.diff import diff
 from waterclock.cli.commands.drop import drop
+from waterclock.cli.commands.edit import edit
 from waterclock.cli.commands.erase import erase
 from waterclock.cli.commands.files import files
 from waterclock.cli.commands.init import init
@@ -82,6 +83,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         pause,
         resume,
     ),
+    "Edit": (edit,),
     "Inspect": (status, alerts, show, query, diff, files, audit, lineage, pii, openlineage, model, runners, ui),
     "Maintain": (maintain, drop, erase, rebuild, reset, ledger, trust, token, session, access, warm),
 }

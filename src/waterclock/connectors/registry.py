@@ -19,6 +19,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "duckdb": "waterclock.connectors.duckdb.connector:CONNECTOR",
         "files": "waterclock.connectors.files.connector:CONNECTOR",
         "firebird": "waterclock.connectors.firebird.connector:CONNECTOR",
+        "forms": "waterclock.connectors.forms.connector:CONNECTOR",
         "kafka": "waterclock.connectors.kafka.connector:CONNECTOR",
         "keys": "waterclock.connectors.keys.connector:CONNECTOR",
         "mysql": "waterclock.connectors.mysql.connector:CONNECTOR",

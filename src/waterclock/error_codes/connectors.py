@@ -103,6 +103,11 @@ BY_CHANGES: Mapping[str, Code] = {
     ),
 }
 RECEIVER: Mapping[str, Code] = {
+    "E398": Code(
+        "invalid form",
+        "A COLLECT from a connection of type forms declares a table that people edit. It lists all columns, with a KEY "
+        "and types that can be entered, has no BY, and is the only collect of its form.",
+    ),
     "E330": Code(
         "invalid stream name",
         "The name of the stream is not valid. Senders POST to /connection/stream. The name of a stream can contain "
@@ -425,5 +430,35 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "too many columns for a table",
         "A column list with * takes each column of its source, and for a receiver each key that a sender invents. A "
         "table takes at most 10000 columns in this way. List the columns to collect, without *.",
+    ),
+    "E891": Code(
+        "invalid change of master data",
+        "A value is not of the type of its column, a required value or the reason is missing, or a key comes twice. "
+        "Nothing was saved.",
+    ),
+    "E892": Code(
+        "conflicting change of master data",
+        "Another person saved the row after it was read. Nothing was saved, so that neither change is lost. Look at "
+        "the current row, then save again.",
+    ),
+    "E893": Code(
+        "changed KEY of a form",
+        "The rows of a form and their history are stored by its KEY, so it cannot change once there are rows. Restore "
+        "the KEY, or import the rows into a new form.",
+    ),
+    "E894": Code(
+        "unknown form, batch or row",
+        "The table is not collected from a form, or the form has no batch of changes with this number, or no row with "
+        "this key. The history of a row shows the batches that changed it.",
+    ),
+    "E895": Code(
+        "stored value of another type",
+        "The type of a column has changed since a value of a form was saved, and the value does not fit. Restore the "
+        "type, or correct the rows; labels before the correction still have the old value.",
+    ),
+    "E896": Code(
+        "window not over by the clock of the forms",
+        "The clock of the database with the forms is behind, so changes of this window may still come. The batch is "
+        "tried again.",
     ),
 }

@@ -52,6 +52,7 @@ class Batching(StrEnum):
     SNAPSHOT = "snapshot"
     LABELS = "labels"
     STATE = "state"
+    AS_OF = "as of"
     EACH = "each row of a table"
 
 

@@ -34,6 +34,7 @@ from waterclock.json_models.decisions import (
     SkipAnswer,
     WithdrawAnswer,
 )
+from waterclock.json_models.editing import EditAnswer
 from waterclock.json_models.erasing import ErasureAnswer
 from waterclock.json_models.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
 from waterclock.json_models.maintenance import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
@@ -52,6 +53,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "spec": (SpecAnswer,),
         "plan": (PlanAnswer,),
         "run": (RunAnswer,),
+        "edit": (EditAnswer,),
         "alerts": (AlertsAnswer, AlertsTestAnswer, AcknowledgedAnswer, AlertsSentAnswer),
         "close": (CloseAnswer,),
         "skip": (SkipAnswer,),

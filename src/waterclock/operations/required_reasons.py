@@ -33,3 +33,6 @@ need_reason_of_erasing = partial(
 need_reason_of_acknowledging = partial(
     _require_reason, "the alert may wait", "there is no other record of why an alert is no longer repeated"
 )
+need_reason_of_edit = partial(
+    _require_reason, "the row changes", "the history of the row is the only record of why a person changed it"
+)

@@ -156,7 +156,7 @@ def require_not_dropped(table: Table, low: datetime, dropped: datetime | None) -
 
 def _require_repeatable_source(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:
     batching = None if table.source is None else table.source.batching
-    if not labels or batching in {Batching.DATA_TIME, Batching.EACH, *LINKED}:
+    if not labels or batching in {Batching.DATA_TIME, Batching.AS_OF, Batching.EACH, *LINKED}:
         return
     where = f"{table.name}@{label_of(labels[0])}"
     if batching is Batching.ARRIVAL_TIME:

@@ -76,7 +76,8 @@ def _node(flow: Flow, name: str, rank: int, readers: tuple[tuple[str, Read], ...
     is_arrival = table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
     is_chained = table.is_in_label_order or bool(cycle) or is_arrival or table.is_delivered_by_label
     is_ordered = is_chained and not is_newest_only and not table.is_snapshot
-    is_read_state = table.source is not None and table.source.batching in {Batching.STATE, Batching.EACH}
+    states = {Batching.STATE, Batching.AS_OF, Batching.EACH}
+    is_read_state = table.source is not None and table.source.batching in states
     is_state = (table.kind is Kind.TRANSFORM or is_read_state) and table.mode is Mode.REPLACE
     return Node(
         table=table,

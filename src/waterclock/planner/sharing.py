@@ -49,6 +49,9 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     return SharedQueries(unions if node.table.query is None or flats_of(node.table.query) else claims, most)
 
 
+_BY_LABEL = frozenset({Batching.DATA_TIME, Batching.LABELS, Batching.AS_OF, Batching.EACH})
+
+
 def max_labels_per_claim(node: Node, group_cap: int) -> int:
     """Return how many labels of a table may share a claim.
 
@@ -57,7 +60,7 @@ def max_labels_per_claim(node: Node, group_cap: int) -> int:
     if node.table.is_unshuffled:
         return 1
     source = node.table.source
-    reads_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
+    reads_by_label = source is not None and source.batching in _BY_LABEL
     return min(group_cap, _MAX_BY_DATA_TIME) if reads_by_label else group_cap
 
 

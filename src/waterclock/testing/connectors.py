@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from waterclock.connectors import registry
+from waterclock.connectors.as_of_collector import AsOfCollector
 from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import (
@@ -134,6 +135,7 @@ class ConnectorConformance(KeepsSecrets):
             "changes": ChangeCollector,
             "data time": WindowCollector,
             "snapshot": SnapshotCollector,
+            "as of": AsOfCollector,
             "labels": LinkedCollector,
             "state": LinkedCollector,
             "each row of a table": EachCollector,

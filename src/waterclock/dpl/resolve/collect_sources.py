@@ -8,6 +8,7 @@ from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changed_clause import resolve_changed
 from waterclock.dpl.resolve.changes import add_operation_column
 from waterclock.dpl.resolve.connections import ValidConnections
+from waterclock.dpl.resolve.entities import resolve_entity
 from waterclock.dpl.resolve.for_each_clause import each_of
 from waterclock.dpl.resolve.linked_projects import resolve_link
 from waterclock.dpl.resolve.origins import check_origins
@@ -52,6 +53,8 @@ def _build_source(draft: UnresolvedTable, systems: ValidConnections, errors: lis
         return Source(unit, Batching.EACH, each=each)
     if capabilities and capabilities.collects <= LINKED:
         by = resolve_link(draft, unit, by, errors)
+    elif capabilities and Batching.AS_OF in capabilities.collects:
+        by = resolve_entity(draft, unit, by, errors)
     elif capabilities and by.batching not in capabilities.collects:
         legal = sorted(_BATCHINGS[batching] for batching in capabilities.collects)
         errors.append(
@@ -76,4 +79,5 @@ _BATCHINGS = {
     Batching.EACH: "FOR EACH row of a table",
     Batching.LABELS: "BY DATA TIME timelabel",
     Batching.STATE: "without a BY, as its state at the end of each window",
+    Batching.AS_OF: "without a BY, as of the end of each window",
 }

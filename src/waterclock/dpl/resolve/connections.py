@@ -238,7 +238,7 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     )
 
 
-_LATER_TYPES = frozenset({"forms", "cdc"})
+_LATER_TYPES = frozenset({"cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
             "postgresql": "postgres", "mariadb": "mysql", "http": "rest", "https": "rest", "api": "rest",
             "local": "files", "folder": "files", "xml": "files", "avro": "files", "excel": "files", "xls": "files",

@@ -15,6 +15,7 @@ from waterclock.dpl.resolve.close_when import resolve_closings
 from waterclock.dpl.resolve.cycles import check_cycles
 from waterclock.dpl.resolve.deadlines import check_deadlines
 from waterclock.dpl.resolve.destination_names import check_destination_names
+from waterclock.dpl.resolve.entities import check_entities
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keyed_calls import check_keyed_calls
@@ -45,6 +46,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_cast_types(queries)
     yield from check_keyed_calls(queries, flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)
+    yield from check_entities(flow.drafts, flow.systems)
     yield from check_destination_names(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
     yield from check_subjects(flow.drafts.values())

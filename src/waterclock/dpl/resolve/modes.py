@@ -85,15 +85,23 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
     errors.extend(check_hidden_keys(draft))
 
 
-_WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}
+_WHOLE = {
+    Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL},
+    Batching.STATE: {Mode.REPLACE},
+    Batching.AS_OF: {Mode.REPLACE},
+}
+_FIXES_WITHOUT_BY = {
+    Batching.STATE: "add BY DATA TIME timelabel if the source table is PARTITIONED, or set the mode in a TRANSFORM of "
+    "this",
+    Batching.AS_OF: "set the mode in a TRANSFORM of this",
+}
 
 
 def _missing_by_error(draft: UnresolvedTable, what: str) -> WaterclockError:
+    batching = draft.declared.source.batching if draft.declared.source else Batching.SNAPSHOT
     return draft.at("MODE").refuse(
         "E226",
         f"{draft.name} {what} no BY",
         why="without a BY each batch reads the whole source, and replaces the table",
-        fix="add BY DATA TIME timelabel if the source table is PARTITIONED, or set the mode in a TRANSFORM of this"
-        if draft.declared.source and draft.declared.source.batching is Batching.STATE
-        else "add BY DATA TIME column or BY ARRIVAL TIME",
+        fix=_FIXES_WITHOUT_BY.get(batching, "add BY DATA TIME column or BY ARRIVAL TIME"),
     )

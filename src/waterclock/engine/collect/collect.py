@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import Slice
+from waterclock.connectors.as_of_collector import AsOfCollector
 from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
     ArrivalCollector,
@@ -101,9 +102,7 @@ def _read_by_batching(
         return _read_windows(work, spark, table, group, again, unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
         return collect_changes(work, spark, table, group, unit, collector)
-    if source.batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
-        return _read_snapshot(spark, table, group, now, unit, collector)
-    raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
+    return _read_whole(spark, table, group, now, unit, collector)
 
 
 def explain_source_error(work: RunContext, table: Table, error: BaseException) -> BaseException:
@@ -131,6 +130,18 @@ def _read_windows(
     return CollectResult(collected, noted)
 
 
+def _read_whole(
+    spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: Collector
+) -> CollectResult:
+    """Read all rows of a source: its current ones, or those as of the end of each window."""
+    batching = None if table.source is None else table.source.batching
+    if batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
+        return _read_snapshot(spark, table, group, now, unit, collector)
+    if batching is Batching.AS_OF and isinstance(collector, AsOfCollector):
+        return _read_states(spark, table, group, unit, collector)
+    raise AssertionError(f"{unit} cannot be collected by {batching}, which check refuses")
+
+
 def _read_snapshot(
     spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: SnapshotCollector
 ) -> CollectResult:
@@ -140,6 +151,14 @@ def _read_snapshot(
     if stands_from is not None:
         noted["stands_from"] = stands_from.isoformat()
     return CollectResult(collected, {batch.label: noted for batch in group.batches})
+
+
+def _read_states(
+    spark: SparkSession, table: Table, group: Group, unit: Unit, collector: AsOfCollector
+) -> CollectResult:
+    windows = [batch.window for batch in group.batches]
+    collected = collector.read_states(spark, unit, windows, columns_to_request(table))
+    return CollectResult(collected, {window.start: dict(collected.source) for window in windows})
 
 
 def _read_arrivals(

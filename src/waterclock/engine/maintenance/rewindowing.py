@@ -144,7 +144,7 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]
         return []
     if source.batching is Batching.SNAPSHOT:
         return _assign_snapshots(table.cadence, current)
-    if source.batching is Batching.STATE or (source.each is not None and table.mode is Mode.REPLACE):
+    if source.batching in {Batching.STATE, Batching.AS_OF} or (source.each is not None and table.mode is Mode.REPLACE):
         return _assign_states(table.cadence, current)
     spans = [(each.result.label, each.result.end) for each in current]
     if source.batching in {Batching.ARRIVAL_TIME, Batching.CHANGES, Batching.EACH}:

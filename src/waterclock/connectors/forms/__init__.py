@@ -1,0 +1,1 @@
+"""The connection type `forms`: tables of master data that people edit, with the history of each row."""

@@ -1,0 +1,332 @@
+"""Changes rows of an entity: `apply` is the only function that writes rows, and it writes their history too.
+
+A version is the number of the change that made a row as it is. It is never used again, so an editor who saw an earlier
+life of a key cannot overwrite a later one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from waterclock.connectors.forms.database import (
+    BATCHES,
+    CHANGES,
+    CLOCK,
+    ENTITIES,
+    ROWS,
+    FormsDatabase,
+    FormsSession,
+    from_text,
+    to_text,
+)
+from waterclock.connectors.forms.values import Row, find_invalid_values
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.flow.forms import Entity
+
+MOST_EDITS = 100_000
+"""The maximum number of rows that one batch changes."""
+
+_KEYS_OF_A_QUERY = 500
+_MOST_WHY = 2000
+
+
+class Origin(StrEnum):
+    """The way in which a batch of changes was made."""
+
+    EDIT = "edit"
+    IMPORT = "import"
+    PUBLISH = "publish"
+    UNDO = "undo"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one row, as stored texts by column.
+
+    - `key`: the values of the KEY.
+    - `values`: the values to set; other columns stay as they are. None deletes the row.
+    - `version`: the version that the editor saw; None if there was no row.
+    - `is_whole`: columns that `values` does not name become empty.
+    """
+
+    key: tuple[str, ...]
+    values: Row | None
+    version: int | None
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A current row: its version, and the texts of its columns. `hints` are texts that a publish sent with the key."""
+
+    key: str
+    version: int
+    content: Row
+    is_waiting: bool = False
+    hints: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """An edit of a row that was changed since the editor saw it. `theirs` is the current row, None if deleted."""
+
+    edit: Edit
+    theirs: StoredRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The result of `apply`: the number of the batch, and the number of changed rows. `batch` is None without any."""
+
+    batch: int | None
+    rows: int
+    at: datetime | None = None
+
+
+class EditConflictError(WaterclockError):
+    """Other people changed rows since the editor saw them. Nothing was written."""
+
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def key_text(values: Sequence[str]) -> str:
+    """Return the text under which a row is stored: the value of a KEY of one column, else a JSON list of all."""
+    return values[0] if len(values) == 1 else json.dumps(list(values), ensure_ascii=False, separators=(",", ":"))
+
+
+def split_key(entity: Entity, key: str) -> tuple[str, ...]:
+    """Return the values of the KEY from the text of `key_text`."""
+    return (key,) if len(entity.keys) == 1 else tuple(json.loads(key))
+
+
+def write_json(row: Row) -> str:
+    """Return a row as JSON. Equal rows have equal texts, and columns without a value are left out."""
+    kept = {name: value for name, value in sorted(row.items()) if value is not None}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+
+def read_json(text: str | None) -> dict[str, str | None] | None:
+    """Return the row of a JSON text; None for None."""
+    return None if text is None else dict(json.loads(text))
+
+
+def apply(
+    database: FormsDatabase,
+    entity: Entity,
+    *,
+    who: str,
+    why: str,
+    edits: Sequence[Edit],
+    origin: Origin = Origin.EDIT,
+    undoes: int | None = None,
+) -> Applied:
+    """Write all edits as one batch, or none. An edit whose result is already there changes nothing.
+
+    Raises E891 for a value that cannot be stored, `EditConflictError` (E892) if a row has another version than its
+    editor saw, E893 if the entity has another KEY than its stored rows. Cost: one query for 500 keys, and two bulk
+    statements.
+    """
+    _require_words(entity, who, why)
+    by_key = _require_distinct_keys(entity, edits)
+    with database.open_for_writing(entity.table) as session:
+        register(session, entity)
+        current = {row.key: row for row in read_rows(session, entity, by_key)}
+        changed = dict(_find_changes(entity, by_key, current, origin))
+        if not changed:
+            return Applied(None, 0)
+        at = next_time(database, session)
+        batch = 1 + (session.first_of(f"SELECT max(id) FROM {BATCHES}")[0] or 0)
+        _write(session, entity, (batch, entity.name, who, to_text(at), why, origin.value, undoes), changed, current)
+    fault("forms.done")
+    return Applied(batch, len(changed), at)
+
+
+def next_time(database: FormsDatabase, session: FormsSession) -> datetime:
+    """Return the time of a new batch: that of the database's clock, but before no batch and no collected window."""
+    newest = session.first_of(f"SELECT at FROM {BATCHES} ORDER BY id DESC LIMIT 1")
+    sealed = session.first_of(f"SELECT sealed_at FROM {CLOCK}")
+    known = [from_text(row[0]) for row in (newest, sealed) if row and row[0]]
+    return max([database.now(session), *known])
+
+
+def register(session: FormsSession, entity: Entity) -> None:
+    """Record the KEY and the required columns of an entity, and mark the rows that lack one of these.
+
+    Raises E893 if rows were stored with another KEY.
+    """
+    keys, required = _declaration_of(entity)
+    known = session.first_of(_REGISTERED, (entity.name,))
+    if known is None:
+        session.execute(f"INSERT INTO {ENTITIES} VALUES (?, ?, ?)", (entity.name, keys, required))
+        return
+    if known[0] != keys:
+        if session.first_of(f"SELECT 1 FROM {CHANGES} WHERE entity = ? LIMIT 1", (entity.name,)):
+            raise _changed_key_error(entity, json.loads(known[0]))
+        session.execute(f"UPDATE {ENTITIES} SET keys = ? WHERE entity = ?", (keys, entity.name))
+    if known[1] != required:
+        missing = " OR ".join(f"{session.json_field('content', name)} IS NULL" for name in entity.required) or "1 = 0"
+        marked = f"UPDATE {ROWS} SET waits = CASE WHEN {missing} THEN 1 ELSE 0 END WHERE entity = ?"
+        session.execute(marked, (entity.name,))
+        session.execute(f"UPDATE {ENTITIES} SET required = ? WHERE entity = ?", (required, entity.name))
+
+
+_REGISTERED = f"SELECT keys, required FROM {ENTITIES} WHERE entity = ?"
+
+
+def is_registered(session: FormsSession, entity: Entity) -> bool:
+    """Return whether the KEY and the required columns of an entity are recorded as they are declared."""
+    known = session.first_of(_REGISTERED, (entity.name,))
+    return known is not None and tuple(known) == _declaration_of(entity)
+
+
+def _declaration_of(entity: Entity) -> tuple[str, str]:
+    return json.dumps([field.name for field in entity.keys]), json.dumps(list(entity.required))
+
+
+def read_rows(session: FormsSession, entity: Entity, keys: Iterable[str]) -> Iterator[StoredRow]:
+    """Yield the current rows of these keys, in any order."""
+    listed = list(keys)
+    for begin in range(0, len(listed), _KEYS_OF_A_QUERY):
+        part = listed[begin : begin + _KEYS_OF_A_QUERY]
+        sql = f"{SELECT_ROWS} WHERE entity = ? AND key IN ({', '.join('?' * len(part))})"
+        yield from map(stored_row, session.rows_of(sql, (entity.name, *part)))
+
+
+SELECT_ROWS = f"SELECT key, version, content, waits, hints FROM {ROWS}"
+
+
+def stored_row(row: Sequence[object]) -> StoredRow:
+    """Build a row from the columns of `SELECT_ROWS`."""
+    key, version, content, waits, hints = row
+    read = read_json(str(content)) or {}
+    return StoredRow(str(key), int(str(version)), read, bool(waits), read_json(None if hints is None else str(hints)))
+
+
+def _find_changes(
+    entity: Entity, by_key: Mapping[str, Edit], current: Mapping[str, StoredRow], origin: Origin
+) -> Iterator[tuple[str, Row | None]]:
+    """Yield the new content of each row that changes. Raises E892 for rows with another version, E891 for values."""
+    conflicts = []
+    for key, edit in by_key.items():
+        there = current.get(key)
+        after = _content_after(entity, edit, there)
+        before = None if there is None else write_json(there.content)
+        if (None if after is None else write_json(after)) == before:
+            continue
+        if (None if there is None else there.version) != edit.version:
+            conflicts.append(Conflict(edit, there))
+            continue
+        if after is not None and origin in {Origin.EDIT, Origin.IMPORT}:
+            _require_valid_values(entity, key, after)
+        yield key, after
+    if conflicts:
+        raise _conflict_error(entity, conflicts)
+
+
+def _content_after(entity: Entity, edit: Edit, there: StoredRow | None) -> Row | None:
+    if edit.values is None:
+        return None
+    before = {} if there is None or edit.is_whole else there.content
+    of_key = {field.name: value for field, value in zip(entity.keys, edit.key, strict=True)}
+    return {**before, **edit.values, **of_key}
+
+
+def _write(
+    session: FormsSession,
+    entity: Entity,
+    batch: Sequence[object],
+    changed: Mapping[str, Row | None],
+    current: Mapping[str, StoredRow],
+) -> None:
+    session.execute(f"INSERT INTO {BATCHES} VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
+    fault("forms.batch")
+    first = 1 + (session.first_of(f"SELECT max(id) FROM {CHANGES}")[0] or 0)
+    texts = {key: None if after is None else write_json(after) for key, after in changed.items()}
+    changes = [
+        (first + at, batch[0], entity.name, key, write_json(current[key].content) if key in current else None, after)
+        for at, (key, after) in enumerate(texts.items())
+    ]
+    session.execute_many(
+        f"INSERT INTO {CHANGES} (id, batch, entity, key, before, after) VALUES (?, ?, ?, ?, ?, ?)", changes
+    )
+    fault("forms.changes")
+    gone = [(entity.name, key) for key, after in changed.items() if after is None]
+    session.execute_many(f"DELETE FROM {ROWS} WHERE entity = ? AND key = ?", gone)
+    fault("forms.deletes")
+    kept = [
+        (entity.name, key, number, int(any(not (changed[key] or {}).get(name) for name in entity.required)), after)
+        for number, _, _, key, _, after in changes
+        if after is not None
+    ]
+    session.execute_many(
+        f"INSERT INTO {ROWS} AS r (entity, key, version, waits, content) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (entity, key) DO UPDATE SET version = excluded.version, waits = excluded.waits,"
+        " content = excluded.content",
+        kept,
+    )
+    fault("forms.rows")
+
+
+def _require_words(entity: Entity, who: str, why: str) -> None:
+    if not who.strip() or not why.strip() or len(why) > _MOST_WHY or "\0" in who + why:
+        raise WaterclockError(
+            "E891",
+            "a change of master data needs a person and a reason",
+            where=entity.table,
+            why=f"both are stored with it; a reason has at most {_MOST_WHY} characters",
+            fix="state why the rows change",
+        )
+
+
+def _require_distinct_keys(entity: Entity, edits: Sequence[Edit]) -> dict[str, Edit]:
+    by_key = {key_text(edit.key): edit for edit in edits}
+    if len(edits) > MOST_EDITS or len(by_key) < len(edits) or any(not all(edit.key) for edit in edits):
+        raise WaterclockError(
+            "E891",
+            f"these rows of {entity.table} cannot be one batch",
+            where=entity.table,
+            why=f"a batch has at most {MOST_EDITS} rows, each with a KEY, and no KEY twice",
+            fix="correct the keys, or split the rows",
+        )
+    return by_key
+
+
+def _require_valid_values(entity: Entity, key: str, after: Row) -> None:
+    for name, why in find_invalid_values(entity, after).items():
+        raise WaterclockError(
+            "E891",
+            f"{name} of {key} cannot be saved",
+            where=entity.table,
+            why=why,
+            fix="correct the value; nothing was saved",
+        )
+
+
+def _conflict_error(entity: Entity, conflicts: Sequence[Conflict]) -> EditConflictError:
+    first = key_text(conflicts[0].edit.key)
+    more = f" and {len(conflicts) - 1} more" if len(conflicts) > 1 else ""
+    error = EditConflictError(
+        "E892",
+        f"{first}{more} of {entity.table} changed since it was read",
+        where=entity.table,
+        why="another person saved it meanwhile; nothing of this batch was saved",
+        fix="look at the current rows, then save again",
+    )
+    error.conflicts = tuple(conflicts)
+    return error
+
+
+def _changed_key_error(entity: Entity, known: Sequence[str]) -> WaterclockError:
+    own = ", ".join(field.name for field in entity.keys)
+    return WaterclockError(
+        "E893",
+        f"the KEY of {entity.table} is {own}, and its rows are stored by {', '.join(known)}",
+        where=entity.table,
+        why="the history of a row is found by its KEY",
+        fix="restore the KEY; or collect from a new form, and import the rows that `waterclock edit export` writes",
+    )

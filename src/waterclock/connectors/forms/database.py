@@ -1,0 +1,225 @@
+"""Opens the database of a forms connection, a SQLite file or PostgreSQL, and creates its tables.
+
+    waterclock_forms_entities   the key columns and the required columns of each entity
+    waterclock_forms_batches    who changed an entity, when and why; append-only
+    waterclock_forms_changes    each changed row of a batch, before and after; append-only
+    waterclock_forms_rows       the current rows; `version` is the number of the change that made a row
+    waterclock_forms_clock      one row: the end of the newest window that was collected
+
+Triggers refuse to change or delete history, and to write a current row that no change made. Writing transactions take
+turns, so the numbers and the times of batches ascend together.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.sqlite.database import SqliteFile
+from waterclock.permissions.ownership import create_private_file, make_private_folder
+
+if TYPE_CHECKING:
+    from waterclock.connectors.postgres.database import PostgresDatabase
+
+PREFIX = "waterclock_forms"
+ENTITIES, BATCHES, CHANGES = f"{PREFIX}_entities", f"{PREFIX}_batches", f"{PREFIX}_changes"
+ROWS, CLOCK = f"{PREFIX}_rows", f"{PREFIX}_clock"
+
+_TABLES = (
+    f"CREATE TABLE {CLOCK} (one {{int}} PRIMARY KEY, layout {{int}} NOT NULL, sealed_at {{text}} NOT NULL)",
+    f"CREATE TABLE {ENTITIES} (entity {{text}} PRIMARY KEY, keys {{text}} NOT NULL, required {{text}} NOT NULL)",
+    (
+        f"CREATE TABLE {BATCHES} (id {{int}} PRIMARY KEY, entity {{text}} NOT NULL, who {{text}} NOT NULL,"
+        " at {text} NOT NULL, why {text} NOT NULL, origin {text} NOT NULL, undoes {int})"
+    ),
+    (
+        f"CREATE TABLE {CHANGES} (id {{int}} PRIMARY KEY, batch {{int}} NOT NULL REFERENCES {BATCHES},"
+        " entity {text} NOT NULL, key {text} NOT NULL, before {text}, after {text})"
+    ),
+    f"CREATE INDEX {CHANGES}_of_key ON {CHANGES} (entity, key, id)",
+    f"CREATE INDEX {CHANGES}_of_batch ON {CHANGES} (batch)",
+    f"CREATE INDEX {BATCHES}_by_time ON {BATCHES} (at, id)",
+    (
+        f"CREATE TABLE {ROWS} (entity {{text}} NOT NULL, key {{text}} NOT NULL, version {{int}} NOT NULL,"
+        " waits {int} NOT NULL, content {text} NOT NULL, hints {text}, PRIMARY KEY (entity, key))"
+    ),
+    f"CREATE INDEX {ROWS}_waiting ON {ROWS} (entity, waits, key)",
+    f"INSERT INTO {CLOCK} (one, layout, sealed_at) VALUES (1, 1, '')",
+)
+_MADE = f"SELECT 1 FROM {CHANGES} AS c WHERE c.id = NEW.version AND c.entity = NEW.entity AND c.key = NEW.key"
+_MADE += " AND c.after = NEW.content"
+_DELETED = f"SELECT 1 FROM {CHANGES} AS c WHERE c.entity = OLD.entity AND c.key = OLD.key AND c.id > OLD.version"
+_DELETED += " AND c.after IS NULL"
+_KEPT = "the history of master data is append-only"
+_DIRECT = "rows of master data are changed by waterclock edit or its pages, which record each change"
+_SQLITE_TRIGGERS = (
+    *(
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{_KEPT}'); END"
+        for table in (BATCHES, CHANGES)
+        for verb in ("UPDATE", "DELETE")
+    ),
+    *(
+        f"CREATE TRIGGER {ROWS}_{name} BEFORE {verb} ON {ROWS} WHEN NOT EXISTS ({made})"
+        f" BEGIN SELECT RAISE(ABORT, '{_DIRECT}'); END"
+        for name, verb, made in (
+            ("insert", "INSERT", _MADE),
+            ("update", "UPDATE OF entity, key, version, content", _MADE),
+            ("delete", "DELETE", _DELETED),
+        )
+    ),
+)
+_POSTGRES_TRIGGERS = (
+    f"CREATE FUNCTION {PREFIX}_keep() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION '{_KEPT}'; END$$",
+    (
+        f"CREATE FUNCTION {PREFIX}_made() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        f" IF NOT EXISTS ({_MADE}) THEN RAISE EXCEPTION '{_DIRECT}'; END IF; RETURN NEW; END$$"
+    ),
+    (
+        f"CREATE FUNCTION {PREFIX}_deleted() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        f" IF NOT EXISTS ({_DELETED}) THEN RAISE EXCEPTION '{_DIRECT}'; END IF; RETURN OLD; END$$"
+    ),
+    *(
+        f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {PREFIX}_keep()"
+        for table in (BATCHES, CHANGES)
+    ),
+    f"CREATE TRIGGER {ROWS}_truncate BEFORE TRUNCATE ON {ROWS} EXECUTE FUNCTION {PREFIX}_keep()",
+    (
+        f"CREATE TRIGGER {ROWS}_made BEFORE INSERT OR UPDATE OF entity, key, version, content ON {ROWS}"
+        f" FOR EACH ROW EXECUTE FUNCTION {PREFIX}_made()"
+    ),
+    f"CREATE TRIGGER {ROWS}_deleted BEFORE DELETE ON {ROWS} FOR EACH ROW EXECUTE FUNCTION {PREFIX}_deleted()",
+)
+_CREATION_LOCK = 7_013_551_994_402  # of pg_advisory_xact_lock: two processes may create the tables at once
+
+
+def machine_time() -> datetime:
+    """Return the time of this machine, which is the clock of a SQLite file."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FormsSession:
+    """Runs statements in an open transaction, with `?` for each value, on either database."""
+
+    connection: Any
+    is_server: bool
+
+    def rows_of(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Run a query and return all its rows."""
+        found: list[Any] = self._run(sql, values).fetchall()
+        return found
+
+    def first_of(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """Run a query and return its first row; None if there are no rows."""
+        return self._run(sql, values).fetchone()
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement and return the number of changed rows."""
+        changed: int = self._run(sql, values).rowcount
+        return changed
+
+    def execute_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once for each of `rows`, in one call of the driver."""
+        if rows:
+            self.connection.cursor().executemany(self._spelt(sql), rows)
+
+    def json_field(self, column: str, name: str) -> str:
+        """Return the SQL of a field in a JSON text. `name` contains no double quote."""
+        quoted = name.replace("'", "''")
+        return f"({column}::json ->> '{quoted}')" if self.is_server else f"json_extract({column}, '$.\"{quoted}\"')"
+
+    def _run(self, sql: str, values: Sequence[Any]) -> Any:
+        return self.connection.execute(self._spelt(sql), tuple(values))
+
+    def _spelt(self, sql: str) -> str:
+        return sql.replace("%", "%%").replace("?", "%s") if self.is_server else sql
+
+
+@dataclass(frozen=True, slots=True)
+class FormsDatabase:
+    """The database of a forms connection. `clock` replaces the database's clock in tests."""
+
+    database: SqliteFile | PostgresDatabase
+    name: str
+    is_server: bool
+    clock: Callable[[], datetime] | None = None
+    _is_ready: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+
+    @contextmanager
+    def open_for_reading(self, where: str) -> Iterator[FormsSession]:
+        """Open a transaction that sees one state of the database. Tables that do not exist are created before."""
+        self._require_tables(where)
+        with self.database.open_for_reading(where) as connection:
+            yield FormsSession(connection, self.is_server)
+
+    @contextmanager
+    def open_for_writing(self, where: str) -> Iterator[FormsSession]:
+        """Open the writing transaction, after that of any other process. It commits if the block raises no error."""
+        self._require_tables(where)
+        with self.database.open_for_writing(where) as connection:
+            session = FormsSession(connection, self.is_server)
+            if self.is_server:  # SQLite locks the file when the transaction begins
+                session.first_of(f"SELECT one FROM {CLOCK} WHERE one = 1 FOR UPDATE")
+            yield session
+
+    def now(self, session: FormsSession) -> datetime:
+        """Return the current time of the database's clock: that of the server, or of this machine for a file."""
+        if self.clock is not None:
+            return self.clock()
+        if not self.is_server:
+            return machine_time()
+        found: datetime = session.first_of("SELECT clock_timestamp()")[0]
+        return found.astimezone(UTC)
+
+    def _require_tables(self, where: str) -> None:
+        if self._is_ready.is_set() and (self.is_server or Path(str(self.database_path)).is_file()):
+            return
+        if not self.is_server and not Path(self.database_path).is_file():
+            path = Path(self.database_path)
+            make_private_folder(path.parent)
+            try:
+                import os
+
+                os.close(create_private_file(path))
+            except FileExistsError:  # another process was faster
+                pass
+        with self.database.open_for_writing(where) as connection:
+            _create_tables(FormsSession(connection, self.is_server))
+        self._is_ready.set()
+
+    @property
+    def database_path(self) -> str:
+        """The path of the SQLite file; the address of a server."""
+        return self.database.path if isinstance(self.database, SqliteFile) else self.database.name
+
+
+def _create_tables(session: FormsSession) -> None:
+    """Create the tables and triggers, unless they exist."""
+    if session.is_server:
+        session.first_of(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
+        exists = session.first_of(f"SELECT to_regclass('{CLOCK}')")[0] is not None
+    else:
+        exists = session.first_of(f"SELECT 1 FROM sqlite_master WHERE name = '{CLOCK}'") is not None
+    if exists:
+        return
+    types = {"int": "BIGINT", "text": 'TEXT COLLATE "C"'} if session.is_server else {"int": "INTEGER", "text": "TEXT"}
+    for sql in _TABLES:
+        session.connection.execute(sql.format(**types))
+    for sql in _POSTGRES_TRIGGERS if session.is_server else _SQLITE_TRIGGERS:
+        session.connection.execute(sql)
+
+
+def to_text(at: datetime) -> str:
+    """Return an instant as a text that sorts by time."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
+
+
+def from_text(text: str) -> datetime:
+    """Return the instant of a text of `to_text`."""
+    return datetime.fromisoformat(text)

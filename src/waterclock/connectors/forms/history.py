@@ -1,0 +1,240 @@
+"""Reads entities: pages of current rows, the history of a row, batches, and rows as of an instant; undoes a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waterclock.connectors.forms.changes import (
+    SELECT_ROWS,
+    Applied,
+    Edit,
+    Origin,
+    StoredRow,
+    apply,
+    is_registered,
+    key_text,
+    read_json,
+    read_rows,
+    register,
+    split_key,
+    stored_row,
+)
+from waterclock.connectors.forms.database import BATCHES, CHANGES, ROWS, FormsDatabase, FormsSession, from_text, to_text
+from waterclock.connectors.forms.values import Row
+from waterclock.errors import WaterclockError
+from waterclock.flow.forms import Entity
+
+MOST_ROWS_OF_A_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """A request for a page of rows.
+
+    - `after`: the key of the last row of the page before.
+    - `text`: a text that any column contains, in any case.
+    - `equal`: values that columns have exactly.
+    - `is_waiting`: only rows that lack a required value.
+    - `sort`: a column; the default is the key. `offset` is only for pages with `sort`.
+    """
+
+    after: str = ""
+    text: str = ""
+    equal: Mapping[str, str] | None = None
+    is_waiting: bool = False
+    sort: str | None = None
+    is_descending: bool = False
+    offset: int = 0
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a row: its number, its batch, the row before and after, and who made it, when and why.
+
+    `before` is None for a new row, `after` for a deleted one.
+    """
+
+    number: int
+    batch: int
+    key: str
+    before: Row | None
+    after: Row | None
+    who: str
+    at: datetime
+    why: str
+    origin: Origin
+    undoes: int | None
+
+    @property
+    def differences(self) -> tuple[tuple[str, str | None, str | None], ...]:
+        """The columns that differ, each with its value before and after."""
+        before, after = self.before or {}, self.after or {}
+        names = dict.fromkeys((*before, *after))
+        return tuple((name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name))
+
+
+def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery) -> tuple[list[StoredRow], bool]:
+    """Return a page of current rows, and whether more follow.
+
+    Cost: without a text, values or a sort column, it does not grow with the number of rows.
+    """
+    limit = min(max(query.limit, 1), MOST_ROWS_OF_A_PAGE)
+    with database.open_for_reading(entity.table) as session:
+        conditions, values = _conditions(session, entity, query)
+        if query.sort is None:
+            order = "key"
+            if query.after:
+                conditions, values = f"{conditions} AND key > ?", [*values, query.after]
+            page, bound = f"LIMIT {limit + 1}", values
+        else:
+            order = f"{_sort_key(session, entity, query.sort)} {'DESC' if query.is_descending else 'ASC'}, key"
+            page, bound = f"LIMIT {limit + 1} OFFSET {max(query.offset, 0)}", values
+        found = session.rows_of(f"{SELECT_ROWS} WHERE {conditions} ORDER BY {order} {page}", bound)
+    return [stored_row(row) for row in found[:limit]], len(found) > limit
+
+
+def iterate_rows(database: FormsDatabase, entity: Entity) -> Iterator[StoredRow]:
+    """Yield all current rows in the order of their keys, as of one moment, a page at a time."""
+    after = ""
+    with database.open_for_reading(entity.table) as session:
+        while True:
+            sql = f"{SELECT_ROWS} WHERE entity = ? AND key > ? ORDER BY key LIMIT {MOST_ROWS_OF_A_PAGE}"
+            page = [stored_row(row) for row in session.rows_of(sql, (entity.name, after))]
+            yield from page
+            if len(page) < MOST_ROWS_OF_A_PAGE:
+                return
+            after = page[-1].key
+
+
+def find_row(database: FormsDatabase, entity: Entity, key: Sequence[str]) -> StoredRow | None:
+    """Return the current row of a key; None if there is none."""
+    with database.open_for_reading(entity.table) as session:
+        return next(iter(read_rows(session, entity, [key_text(key)])), None)
+
+
+def count_rows(database: FormsDatabase, entity: Entity) -> tuple[int, int]:
+    """Return how many rows the entity has, and how many of them lack a required value. Cost: a scan of an index."""
+    with database.open_for_reading(entity.table) as session:
+        sql = f"SELECT count(*), coalesce(sum(waits), 0) FROM {ROWS} WHERE entity = ?"
+        rows, waiting = session.first_of(sql, (entity.name,))
+        return int(rows), int(waiting)
+
+
+def find_change(database: FormsDatabase, entity: Entity, number: int) -> Change | None:
+    """Return the change with a number; None if the entity has no such change."""
+    return next(iter(_changes(database, entity, "c.id = ?", (number,), 1)), None)
+
+
+def list_changes(database: FormsDatabase, entity: Entity, key: Sequence[str], most: int = 100) -> list[Change]:
+    """Return the newest changes of a row, newest first."""
+    return _changes(database, entity, "c.key = ?", (key_text(key),), most)
+
+
+def list_changes_of_batch(database: FormsDatabase, entity: Entity, batch: int, most: int) -> list[Change]:
+    """Return changes of a batch, last one first."""
+    return _changes(database, entity, "c.batch = ?", (batch,), most)
+
+
+def undo(database: FormsDatabase, entity: Entity, batch: int, *, who: str, why: str, most: int = 100_000) -> Applied:
+    """Restore the rows of a batch as they were before it, as a batch of its own.
+
+    Raises E892 if one of its rows was changed since, E894 if the entity has no such batch.
+    """
+    changes = list_changes_of_batch(database, entity, batch, most)
+    if not changes:
+        raise WaterclockError(
+            "E894",
+            f"{entity.table} has no batch {batch}",
+            where=entity.table,
+            fix=f"`waterclock edit history {entity.table} KEY` shows the batches of a row",
+        )
+    edits = [
+        Edit(
+            split_key(entity, change.key),
+            change.before,
+            None if change.after is None else change.number,
+            is_whole=True,
+        )
+        for change in changes
+    ]
+    return apply(database, entity, who=who, why=why, edits=edits, origin=Origin.UNDO, undoes=batch)
+
+
+def rows_as_of(database: FormsDatabase, entity: Entity, at: datetime) -> dict[str, Row]:
+    """Return the rows whose changes have a time before `at`, by key, from the history alone."""
+    sql = (
+        f"SELECT c.key, c.after FROM {CHANGES} AS c JOIN (SELECT key, max(id) AS id FROM {CHANGES} WHERE entity = ?"
+        f" AND batch <= ? GROUP BY key) AS m ON c.id = m.id WHERE c.after IS NOT NULL"
+    )
+    with database.open_for_reading(entity.table) as session:
+        found = session.rows_of(sql, (entity.name, last_batch_before(session, at)))
+    return {str(key): read_json(after) or {} for key, after in found}
+
+
+def last_batch_before(session: FormsSession, at: datetime) -> int:
+    """Return the number of the last batch with a time before `at`; 0 if there is none."""
+    row = session.first_of(f"SELECT id FROM {BATCHES} WHERE at < ? ORDER BY at DESC, id DESC LIMIT 1", (to_text(at),))
+    return 0 if row is None else int(row[0])
+
+
+def require_registered(database: FormsDatabase, entity: Entity) -> None:
+    """Record a changed declaration of the entity, so that its rows are marked as waiting by it. Raises E893.
+
+    Cost: one query, without a lock, if the declaration has not changed.
+    """
+    with database.open_for_reading(entity.table) as session:
+        if is_registered(session, entity):
+            return
+    with database.open_for_writing(entity.table) as session:
+        register(session, entity)
+
+
+def _changes(database: FormsDatabase, entity: Entity, condition: str, values: Sequence[Any], most: int) -> list[Change]:
+    sql = (
+        "SELECT c.id, c.batch, c.key, c.before, c.after, b.who, b.at, b.why, b.origin, b.undoes"
+        f" FROM {CHANGES} AS c JOIN {BATCHES} AS b ON b.id = c.batch WHERE c.entity = ? AND {condition}"
+        f" ORDER BY c.id DESC LIMIT {int(most)}"
+    )
+    with database.open_for_reading(entity.table) as session:
+        return [
+            Change(
+                number, batch, key, read_json(before), read_json(after), who, from_text(at), why, Origin(origin), undoes
+            )
+            for number, batch, key, before, after, who, at, why, origin, undoes in session.rows_of(
+                sql, (entity.name, *values)
+            )
+        ]
+
+
+def _conditions(session: FormsSession, entity: Entity, query: RowQuery) -> tuple[str, list[Any]]:
+    conditions, values = ["entity = ?"], [entity.name]
+    if query.is_waiting:
+        conditions.append("waits = 1")
+    for name, value in (query.equal or {}).items():
+        field = entity.field(name)
+        if field is not None:
+            conditions.append(f"coalesce({session.json_field('content', field.name)}, '') = ?")
+            values.append(value)
+    if query.text:
+        pattern = "%" + query.text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        anywhere = [
+            f"lower(coalesce({session.json_field('content', field.name)}, '')) LIKE ? ESCAPE '\\'"
+            for field in entity.fields
+        ]
+        conditions.append(f"({' OR '.join(anywhere)})")
+        values += [pattern] * len(anywhere)
+    return " AND ".join(conditions), values
+
+
+def _sort_key(session: FormsSession, entity: Entity, name: str) -> str:
+    field = entity.field(name)
+    if field is None:
+        return "key"
+    text = session.json_field("content", field.name)
+    if field.type in {"STRING", "BOOLEAN", "DATE", "TIMESTAMP"}:
+        return text
+    return f"CAST({text} AS {'DOUBLE PRECISION' if session.is_server else 'REAL'})"

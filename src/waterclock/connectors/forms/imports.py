@@ -1,0 +1,249 @@
+"""Reads rows that people paste or import, compares them with the current rows, and writes rows for spreadsheets.
+
+A blank cell keeps the value that is there. Rows and columns that the text does not have stay as they are, and no row is
+ever deleted. A value that a spreadsheet would take for a formula is written with an apostrophe before it, which reading
+removes.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import IO
+
+from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key_text, read_rows
+from waterclock.connectors.forms.database import FormsDatabase
+from waterclock.connectors.forms.values import InvalidValue, parse_value
+from waterclock.errors import WaterclockError
+from waterclock.flow.forms import Entity, FormField
+
+MOST_CHARACTERS_OF_A_TEXT = 20_000_000
+"""The maximum length of an imported text, in characters."""
+
+_FORMULA = re.compile(r"'*[=+\-@\t]")
+_ESCAPED = re.compile(r"'+[=+\-@\t]")
+_NUMERIC = re.compile(r"[+-]?[0-9.]+(?:e[+-]?[0-9]+)?", re.IGNORECASE)
+
+
+class RowStatus(StrEnum):
+    """What importing a row does."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SAME = "same"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCell:
+    """A cell of an imported row: the value before and after, and the reason if it cannot be saved."""
+
+    field: str
+    before: str | None
+    after: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedRow:
+    """An imported row: its line from 1, its key, and what importing it does."""
+
+    line: int
+    key: tuple[str, ...]
+    status: RowStatus
+    cells: tuple[ReviewedCell, ...]
+    version: int | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The reasons why the row cannot be saved, each with its column."""
+        return tuple(f"{cell.field}: {cell.problem}" for cell in self.cells if cell.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Imported rows, compared with the current ones. `ignored` are columns that the entity does not have."""
+
+    rows: tuple[ReviewedRow, ...]
+    ignored: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = dataclasses.field(default=(), repr=False)
+
+    def count(self, status: RowStatus) -> int:
+        """Return the number of rows with a status."""
+        return sum(row.status is status for row in self.rows)
+
+    @property
+    def can_be_applied(self) -> bool:
+        """Whether no row is invalid, and at least one changes something."""
+        return bool(self.edits) and not self.count(RowStatus.INVALID)
+
+
+def read_text(text: str) -> list[list[str]]:
+    """Parse a pasted block or a CSV file into rows of cells, without empty rows. Raises E891.
+
+    Cells are separated by tabs, semicolons or commas, whichever the first line has most of.
+    """
+    if len(text) > MOST_CHARACTERS_OF_A_TEXT:
+        raise _unreadable_error(f"it has {len(text)} characters, and at most {MOST_CHARACTERS_OF_A_TEXT} are read")
+    plain = text.removeprefix("\ufeff")
+    first = plain.lstrip("\r\n").split("\n", 1)[0]
+    separator = max("\t;,", key=first.count)
+    try:
+        rows = list(csv.reader(io.StringIO(plain, newline=""), delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise _unreadable_error(str(error)) from error
+    return [row for row in rows if any(cell.strip() for cell in row)]
+
+
+def read_workbook(file: IO[bytes]) -> list[list[str]]:
+    """Read the first visible sheet of a workbook into rows of cells. Raises E807, E884 to E886 or E888."""
+    from waterclock.connectors.files.sheet_rows import SheetRequest
+    from waterclock.connectors.files.workbook_process import read_columns, read_rows
+
+    request = SheetRequest()
+    names = read_columns(file, request)
+    file.seek(0)
+    rows = [list(names)]
+    for columns in read_rows(file, SheetRequest(declared=names)):
+        rows += [[cell or "" for cell in cells] for cells in zip(*columns[:-1], strict=True)]
+        if len(rows) > MOST_EDITS + 1:
+            raise _unreadable_error(f"at most {MOST_EDITS} rows are imported at once")
+    return rows
+
+
+def review_rows(
+    database: FormsDatabase, entity: Entity, rows: Sequence[Sequence[str]], *, decimal_comma: bool = False
+) -> Review:
+    """Compare rows of cells with the current rows, without changing any. Raises E891 if they have no KEY.
+
+    The first row has the names of the columns in any case and order. If it has none, the columns are those of the
+    entity in their order.
+    """
+    if len(rows) > MOST_EDITS + 1:
+        raise _unreadable_error(f"at most {MOST_EDITS} rows are imported at once")
+    fields, ignored, body, first = _map_columns(entity, rows)
+    parsed = [
+        _ParsedRow.of(entity, line, fields, cells, decimal_comma=decimal_comma)
+        for line, cells in enumerate(body, first)
+    ]
+    keys = {key_text(row.key) for row in parsed if all(row.key)}
+    with database.open_for_reading(entity.table) as session:
+        current = {row.key: row for row in read_rows(session, entity, keys)}
+    seen: dict[str, int] = {}
+    reviewed, edits = [], []
+    for row in parsed:
+        text = key_text(row.key)
+        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line))
+        reviewed.append(result)
+        if result.status in {RowStatus.NEW, RowStatus.CHANGED}:
+            values = {cell.field: cell.after for cell in result.cells if cell.after != cell.before}
+            edits.append(Edit(result.key, values, result.version))
+    return Review(tuple(reviewed), ignored, tuple(edits))
+
+
+def write_csv(entity: Entity, rows: Iterable[StoredRow]) -> Iterator[str]:
+    """Yield the lines of a CSV file with all rows, which `read_text` reads back."""
+    yield _csv_line([field.name for field in entity.fields])
+    for row in rows:
+        yield _csv_line([escape_formula(row.content.get(field.name) or "", field) for field in entity.fields])
+
+
+def escape_formula(value: str, field: FormField | None = None) -> str:
+    """Return a value with an apostrophe before it if a spreadsheet would take it for a formula.
+
+    Numbers stay as they are.
+    """
+    is_number = field is not None and field.type != "STRING" and _NUMERIC.fullmatch(value)
+    return f"'{value}" if _FORMULA.match(value) and not is_number else value
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class _ParsedRow:
+    line: int
+    key: tuple[str, ...]
+    values: Mapping[str, str | None]
+    problems: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        entity: Entity,
+        line: int,
+        fields: Sequence[FormField | None],
+        cells: Sequence[str],
+        *,
+        decimal_comma: bool,
+    ) -> _ParsedRow:
+        values: dict[str, str | None] = {}
+        problems: dict[str, str] = {}
+        for at, field in enumerate(fields):
+            if field is None:
+                continue
+            text = cells[at] if at < len(cells) else ""
+            text = text[1:] if _ESCAPED.match(text) else text
+            try:
+                value = parse_value(field, text, entity.zone, decimal_comma=decimal_comma)
+            except InvalidValue as error:
+                problems[field.name], values[field.name] = error.message, text
+                continue
+            if value is not None or field.is_key:
+                values[field.name] = value
+        if any(cell.strip() for cell in cells[len(fields) :]):
+            problems[entity.fields[-1].name] = "the row has more cells than the header"
+        return cls(line, tuple(values.get(field.name) or "" for field in entity.keys), values, problems)
+
+
+def _map_columns(
+    entity: Entity, rows: Sequence[Sequence[str]]
+) -> tuple[list[FormField | None], tuple[str, ...], Sequence[Sequence[str]], int]:
+    """Return the field of each column, the names of other columns, the rows below the header, and their first line."""
+    header = [cell.strip() for cell in rows[0]] if rows else []
+    found = [entity.field(name) for name in header]
+    if not any(found):
+        return list(entity.fields), (), rows, 1
+    names = [field.name for field in found if field is not None]
+    if len(set(names)) < len(names) or any(field.name not in names for field in entity.keys):
+        keys = ", ".join(field.name for field in entity.keys)
+        raise _unreadable_error(f"its header has {', '.join(header)}, and the KEY is {keys}; each column comes once")
+    ignored = tuple(name for name, field in zip(header, found, strict=True) if field is None and name)
+    return found, ignored, rows[1:], 2
+
+
+def _review(entity: Entity, row: _ParsedRow, there: StoredRow | None, first_line: int) -> ReviewedRow:
+    before = {} if there is None else there.content
+    cells = []
+    for field in entity.fields:
+        problem = row.problems.get(field.name, "")
+        after = row.values.get(field.name, before.get(field.name))
+        if not problem and after is None and field.is_required:
+            problem = "a value is required"
+        if not problem and field.is_key and first_line != row.line:
+            problem = f"line {first_line} has the same key"
+        cells.append(ReviewedCell(field.name, before.get(field.name), after, problem))
+    if any(cell.problem for cell in cells):
+        status = RowStatus.INVALID
+    elif there is None:
+        status = RowStatus.NEW
+    else:
+        status = RowStatus.CHANGED if any(cell.before != cell.after for cell in cells) else RowStatus.SAME
+    return ReviewedRow(row.line, row.key, status, tuple(cells), None if there is None else there.version)
+
+
+def _unreadable_error(why: str) -> WaterclockError:
+    return WaterclockError(
+        "E891",
+        "these rows cannot be read",
+        why=why,
+        fix="use a header with the names of the columns, as `waterclock edit export` writes it",
+    )

@@ -1,0 +1,129 @@
+"""Entities of master data: tables that people edit, each declared by a COLLECT from a connection of type `forms`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from waterclock.flow.declarations import Column, Flow, Table
+from waterclock.flow.enums import Scope
+from waterclock.flow.references import Reference
+
+FORMS = "forms"
+"""The connection type whose tables are edited by people."""
+
+_TYPE = re.compile(
+    r"STRING|TINYINT|SMALLINT|INT|INTEGER|BIGINT|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP|DECIMAL\(\d+(,\d+)?\)"
+)
+_LITERAL = r"'[^'\\]*'"
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A column of an entity as a field to edit.
+
+    - `type`: the Spark type in upper case without blanks; STRING if the column declares none.
+    - `is_required`: the column is NOT NULL or part of the KEY.
+    - `choices`: the texts of an `EXPECT (column IN ('a', 'b'))`, or empty if any value is allowed.
+    - `rules`: the names of all other rules on the column, which only a run checks.
+    """
+
+    name: str
+    type: str
+    is_key: bool = False
+    is_required: bool = False
+    choices: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    comment: str | None = None
+    reference: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A table that people edit. `name` is its name in the connection `connection`, `table` that of the COLLECT.
+
+    `zone` is the zone of times that are entered without one.
+    """
+
+    name: str
+    connection: str
+    table: str
+    fields: tuple[FormField, ...]
+    zone: str = "UTC"
+
+    @property
+    def keys(self) -> tuple[FormField, ...]:
+        """The fields of the KEY, in the declared order."""
+        return tuple(field for field in self.fields if field.is_key)
+
+    @property
+    def values(self) -> tuple[FormField, ...]:
+        """The fields that are not part of the KEY, in the declared order."""
+        return tuple(field for field in self.fields if not field.is_key)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the fields outside of the KEY that need a value before the row is collected."""
+        return tuple(field.name for field in self.values if field.is_required)
+
+    def field(self, name: str) -> FormField | None:
+        """Return the field of a name in any case; None if there is none."""
+        return next((field for field in self.fields if field.name.lower() == name.lower()), None)
+
+
+def entities_of(flow: Flow) -> Mapping[str, Entity]:
+    """Map the name of each table that collects from a connection of type `forms` to its entity."""
+    found = {}
+    for name, table in flow.tables.items():
+        unit = None if table.source is None else table.source.unit
+        connection = None if unit is None else flow.connections.get(unit.connection)
+        if connection is not None and connection.type == FORMS:
+            found[name] = entity_of(table)
+    return found
+
+
+def entity_of(table: Table) -> Entity:
+    """Build the entity that a COLLECT from a connection of type `forms` declares."""
+    if table.source is None:
+        raise AssertionError(f"{table.name} has no source, which the caller checks")
+    unit = table.source.unit
+    fields = tuple(_field_of(column) for column in table.columns.named)
+    return Entity(unit.path, unit.connection, table.name, fields, table.cadence.zone)
+
+
+def normal_type(type_text: str | None) -> str | None:
+    """Return a column's type in upper case without blanks, STRING if it declares none; None if no form can edit it."""
+    text = re.sub(r"\s+", "", type_text or "STRING").upper()
+    return text if _TYPE.fullmatch(text) else None
+
+
+def _field_of(column: Column) -> FormField:
+    choices: tuple[str, ...] = ()
+    rules = []
+    for rule in column.rules:
+        found = _parse_choices(rule.expression, column.name) if rule.scope is Scope.ROW else ()
+        if found and not choices:
+            choices = found
+        else:
+            rules.append(rule.name)
+    return FormField(
+        column.name,
+        normal_type(column.type) or "STRING",
+        is_key=column.is_key,
+        is_required=column.is_key or column.is_not_null,
+        choices=choices,
+        rules=tuple(rules),
+        comment=column.comment,
+        reference=column.references,
+    )
+
+
+def _parse_choices(expression: str, column: str) -> tuple[str, ...]:
+    """Return the texts of `column IN ('a', 'b')`; empty for any other expression."""
+    text = expression.strip()
+    while text.startswith("(") and text.endswith(")"):
+        text = text[1:-1].strip()
+    shape = rf"`?{re.escape(column)}`?\s+IN\s*\(\s*({_LITERAL}(?:\s*,\s*{_LITERAL})*)\s*"
+    found = re.fullmatch(shape + r"\)", text, re.IGNORECASE)
+    return () if found is None else tuple(each[1:-1] for each in re.findall(_LITERAL, found[1]))

@@ -1,0 +1,75 @@
+"""The answer of `edit`: rows of master data, their history, and what an import changes."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from waterclock.json_models.parts import Answer, AnswerPart, Instant
+
+
+class FormRowPart(AnswerPart):
+    """A current row of a form."""
+
+    key: str
+    """The value of the KEY; a JSON list if it has several columns."""
+    version: int
+    """The number of the change that made the row."""
+    values: dict[str, str | None]
+    """The stored texts by column."""
+    waiting: bool
+    """Whether a required value is missing, so that the row is not collected."""
+
+
+class FormChangePart(AnswerPart):
+    """A change of a row."""
+
+    version: int
+    """The number of the change."""
+    batch: int
+    """The batch of changes, which `edit undo` takes."""
+    at: Instant
+    """The time, by the clock of the database."""
+    who: str
+    """The person."""
+    why: str
+    """The reason."""
+    origin: str
+    """edit, import, publish or undo."""
+    before: dict[str, str | None] | None
+    """The row before; null for a new row."""
+    after: dict[str, str | None] | None
+    """The row after; null for a deleted one."""
+
+
+class FormReviewPart(AnswerPart):
+    """What an import changes."""
+
+    new: int
+    """The number of new rows."""
+    changed: int
+    """The number of changed rows."""
+    same: int
+    """The number of rows that are there already."""
+    invalid: list[str]
+    """The rows that cannot be saved, with line and reason."""
+    ignored: list[str]
+    """The columns that the form does not have."""
+
+
+class EditAnswer(Answer):
+    """JSON output of `edit`: rows, history, or the batch of changes."""
+
+    table: str
+    """The table."""
+    batch: int | None = None
+    """The batch of changes; null if nothing changed."""
+    changed: int = 0
+    """The number of changed rows."""
+    rows: list[FormRowPart] = Field(default_factory=list)
+    """list: the rows."""
+    more: bool = False
+    """list: whether more rows follow."""
+    changes: list[FormChangePart] = Field(default_factory=list)
+    """history: the changes of the row, newest first."""
+    review: FormReviewPart | None = None
+    """import: what it changes."""

@@ -1,0 +1,76 @@
+"""Opens the entities of a project for editing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from waterclock.connectors.forms.collection import FormsCollector
+from waterclock.connectors.forms.database import FormsDatabase
+from waterclock.connectors.forms.history import require_registered
+from waterclock.connectors.forms.values import InvalidValue, parse_value
+from waterclock.dpl.project import Project
+from waterclock.engine.connections import connections_of
+from waterclock.errors import WaterclockError
+from waterclock.flow.forms import Entity, entities_of
+from waterclock.similar_names import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedForm:
+    """An entity with its database."""
+
+    database: FormsDatabase
+    entity: Entity
+
+
+def open_form(project: Project, table: str) -> OpenedForm:
+    """Open the form that a table collects. Raises E894 if the table collects none, E893 if its KEY has changed."""
+    entities = entities_of(project.flow)
+    if table not in entities:
+        known = ", ".join(sorted(entities))
+        raise WaterclockError(
+            "E894",
+            f"{table} is not a table that people edit",
+            why=f"these are: {known}" if known else "the project has no COLLECT from a connection of type forms",
+            fix=did_you_mean(table, entities) or "choose one of these, or declare a form",
+        )
+    entity = entities[table]
+    collector = connections_of(project).collector(entity.connection)
+    if not isinstance(collector, FormsCollector):
+        raise TypeError(f"{entity.connection} is not a connection of type forms, which entities_of excludes")
+    require_registered(collector.database, entity)
+    return OpenedForm(collector.database, entity)
+
+
+def parse_key(entity: Entity, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the stored values of a KEY. Raises E891 for a wrong number of values, or an invalid one."""
+    if len(texts) != len(entity.keys):
+        raise WaterclockError(
+            "E891",
+            f"the KEY of {entity.table} has {len(entity.keys)} values, not {len(texts)}",
+            fix=f"write one for each of {', '.join(field.name for field in entity.keys)}",
+        )
+    return tuple(require_value(entity, field.name, text) or "" for field, text in zip(entity.keys, texts, strict=True))
+
+
+def require_value(entity: Entity, name: str, text: str, *, decimal_comma: bool = False) -> str | None:
+    """Return the stored text of an entered value. Raises E891 for an unknown column or an invalid value."""
+    field = entity.field(name)
+    if field is None:
+        names = [each.name for each in entity.fields]
+        raise WaterclockError(
+            "E891",
+            f"{entity.table} has no column {name}",
+            why=f"its columns are {', '.join(names)}",
+            fix=did_you_mean(name, names) or "choose one of these",
+        )
+    try:
+        value = parse_value(field, text, entity.zone, decimal_comma=decimal_comma)
+    except InvalidValue as error:
+        raise WaterclockError(
+            "E891", f"{field.name} cannot be {text!r}", where=entity.table, why=error.message, fix="correct the value"
+        ) from error
+    if value is None and field.is_key:
+        raise WaterclockError("E891", f"{field.name} is empty", where=entity.table, fix="a KEY needs a value")
+    return value

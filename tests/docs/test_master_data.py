@@ -1,0 +1,57 @@
+"""The pages on master data: their commands print what they say, by a clock that follows their --now."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import ROOT, Command, commands_of, failures, session
+from tests.forms import SetClock
+from waterclock.connectors.forms import database
+
+ORDERS = [(1, "S105", 12.0, "2026-11-16 09:00:00"), (2, "S105", 24.0, "2026-11-17 10:00:00")]
+PRICES = """sku;price;valid_from;remark
+AB-1000;12,50;2026-11-01;"from the list
+of suppliers"
+AB-2000;1.200,00;;
+"""
+
+
+def set_clock(clock: SetClock, command: Command) -> None:
+    """Set the clock of the forms to the --now of a command; without one, it is ten o'clock of that day."""
+    found = re.search(r"--now (\S+)", command.text)
+    midnight = clock.at.replace(hour=0)
+    clock.at = datetime.fromisoformat(f"{found[1]}T00:00:00+00:00") if found else midnight + timedelta(hours=10)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("name", ["edit-a-mapping-table", "replace-a-spreadsheet"])
+def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    page = (ROOT / "docs" / "howto" / f"{name}.md").read_text(encoding="utf-8")
+    clock = SetClock(datetime.fromisoformat("2026-11-16T10:00:00+00:00"))
+    monkeypatch.setattr(database, "machine_time", clock)
+    monkeypatch.setenv("LOGNAME", "ada")
+    folder = tmp_path / "mine"
+    (folder / "flows").mkdir(parents=True)
+    [toml] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [flow] = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (folder / "waterclock.toml").write_text(f'[project]\nname = "mine"\n{toml}', encoding="utf-8")
+    (folder / "flows" / "forms.dpl").write_text(flow, encoding="utf-8")
+    (folder / "prices.csv").write_text(PRICES, encoding="utf-8")
+    with closing(sqlite3.connect(folder / "shop.db")) as shop, shop:
+        shop.execute("CREATE TABLE orders (id INTEGER, supplier_sku TEXT, amount REAL, at TEXT)")
+        shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", ORDERS)
+    wrong = []
+    with session(tmp_path, is_warm=True) as shell:
+        shell.run("cd /tmp/mine")
+        for command in commands_of(page):
+            set_clock(clock, command)
+            wrong += failures([command], shell)
+    assert not wrong, "\n\n".join(wrong)

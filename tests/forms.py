@@ -1,0 +1,86 @@
+"""Databases of forms for tests, a SQLite file or a schema of the tests' PostgreSQL server, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests import postgres
+from waterclock.connectors.forms.changes import Applied, Edit, apply
+from waterclock.connectors.forms.connector import forms_database_of
+from waterclock.connectors.forms.database import FormsDatabase
+from waterclock.connectors.forms.history import find_row
+from waterclock.connectors.interface import Setting
+from waterclock.flow.forms import Entity, FormField
+
+KINDS = ["sqlite", "postgres"]
+BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
+
+PRODUCTS = Entity(
+    "product_map",
+    "forms",
+    "mdm.product_map",
+    (
+        FormField("supplier_sku", "STRING", is_key=True, is_required=True),
+        FormField("sku", "STRING", is_required=True),
+        FormField("pack_size", "INT"),
+        FormField("remark", "STRING"),
+    ),
+)
+
+
+@dataclass
+class SetClock:
+    """A clock that stands where the test sets it."""
+
+    at: datetime = BEGIN
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def advance(self, **by: float) -> datetime:
+        """Move it on, and return its time."""
+        self.at += timedelta(**by)
+        return self.at
+
+
+@dataclass
+class FormsPlace:
+    """A database of forms, and the options of the connection that names it."""
+
+    setting: Setting
+    clock: SetClock = field(default_factory=SetClock)
+
+    @property
+    def database(self) -> FormsDatabase:
+        """The database, opened anew, with the clock of the test."""
+        return replace(forms_database_of(self.setting), clock=self.clock)
+
+
+def place_of(kind: str, folder: Path) -> FormsPlace:
+    """Return a database of forms that is empty."""
+    options: dict[str, str] = {}
+    if kind == "postgres":
+        schema = postgres.server().fresh_schema()
+        postgres.server().run(f"CREATE SCHEMA {schema}")
+        options = {"url": postgres.server().url, "schema": schema}
+    return FormsPlace(Setting("forms", options, folder, folder / "storage" / "archive"))
+
+
+def save(
+    database: FormsDatabase,
+    key: str,
+    values: Mapping[str, str | None] | None,
+    version: int | None = None,
+    why: str = "test",
+) -> Applied:
+    """Save one row of `PRODUCTS`, or delete it, as seen in this version."""
+    return apply(database, PRODUCTS, who="ada", why=why, edits=[Edit((key,), values, version)])
+
+
+def version_of(database: FormsDatabase, key: str) -> int | None:
+    """Return the version of a row of `PRODUCTS`; None if there is none."""
+    row = find_row(database, PRODUCTS, (key,))
+    return None if row is None else row.version

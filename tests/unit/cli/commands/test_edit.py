@@ -1,0 +1,85 @@
+"""`waterclock edit`: rows are shown, changed with a reason, and restored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from waterclock.cli.app import app
+
+FLOW = """
+CREATE CONNECTION forms TYPE forms;
+CREATE CONNECTION shop TYPE sqlite;
+COLLECT raw.orders (id KEY) FROM shop.orders EVERY DAY;
+COLLECT mdm.lands (land KEY, region KEY, name NOT NULL, people INT) FROM forms.lands EVERY DAY;
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(FLOW)
+    (tmp_path / "waterclock.toml").write_text(
+        '[project]\nname = "p"\n[env.dev]\nstorage = ".dev"\nconnections.shop = { path = "shop.db" }\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def edit(*words: str, code: int = 0) -> Any:
+    done = CliRunner().invoke(app, ["edit", *words, "--json"])
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_row_is_added_changed_listed_and_deleted(folder: Path) -> None:
+    assert edit("set", "mdm.lands", "DE", "BY", "name=Bavaria", "people=13", "--because", "new")["changed"] == 1
+    edit("set", "mdm.lands", "DE", "BE", "name=Berlin", "--because", "new")
+    assert edit("set", "mdm.lands", "DE", "BE", "name=Berlin", "--because", "again")["batch"] is None
+    edit("set", "mdm.lands", "DE", "BY", "people=", "--because", "unknown")
+    rows = edit("list", "mdm.lands")["rows"]
+    assert [row["key"] for row in rows] == ['["DE","BE"]', '["DE","BY"]']
+    assert rows[1]["values"] == {"land": "DE", "region": "BY", "name": "Bavaria"}
+    assert [row["key"] for row in edit("list", "mdm.lands", "name=Berlin")["rows"]] == ['["DE","BE"]']
+    edit("delete", "mdm.lands", "DE", "BE", "--because", "wrong", "--yes")
+    changes = edit("history", "mdm.lands", "DE", "BE")["changes"]
+    assert [(it["why"], it["after"] is None) for it in changes] == [("wrong", True), ("new", False)]
+    edit("undo", "mdm.lands", str(changes[0]["batch"]), "--because", "it was right", "--yes")
+    assert len(edit("list", "mdm.lands")["rows"]) == 2
+    assert (folder / ".dev" / "forms.sqlite").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("set", "mdm.lands", "DE", "BY", "name=Bavaria"), "E903"),
+        (("set", "mdm.lands", "DE", "name=Bavaria", "--because", "x"), "E891"),
+        (("set", "mdm.lands", "DE", "BY", "nam=Bavaria", "--because", "x"), "E891"),
+        (("set", "mdm.lands", "DE", "BY", "--because", "x"), "E891"),
+        (("set", "mdm.lands", "DE", "BY", "name=B", "people=many", "--because", "x"), "E891"),
+        (("delete", "mdm.lands", "DE", "XX", "--because", "x", "--yes"), "E894"),
+        (("history", "mdm.lands", "DE", "XX"), "E894"),
+        (("undo", "mdm.lands", "77", "--because", "x", "--yes"), "E894"),
+        (("undo", "mdm.lands", "one", "--because", "x", "--yes"), "E891"),
+        (("import", "mdm.lands", "none.csv", "--because", "x", "--yes"), "E891"),
+        (("list", "raw.orders"), "E894"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_done_is_refused(words: tuple[str, ...], error: str) -> None:
+    assert edit(*words, code=1)["error"]["code"] == error
+    assert edit("list", "mdm.lands")["rows"] == []
+
+
+def test_an_import_is_reviewed_and_one_batch(folder: Path) -> None:
+    (folder / "lands.csv").write_text("land,region,name,people,area\nDE,BY,Bavaria,13,70\nDE,BE,Berlin,3,1\n")
+    answer = edit("import", "mdm.lands", "lands.csv", "--because", "list", "--yes")
+    assert answer["review"] == {"new": 2, "changed": 0, "same": 0, "invalid": [], "ignored": ["area"]}
+    assert answer["changed"] == 2
+    assert edit("import", "mdm.lands", "lands.csv", "--because", "list", "--yes")["batch"] is None
+    CliRunner().invoke(app, ["edit", "export", "mdm.lands", "out.csv"])
+    assert (folder / "out.csv").read_text() == "land,region,name,people\nDE,BE,Berlin,3\nDE,BY,Bavaria,13\n"
