@@ -54,6 +54,11 @@ def folder_of(table: str) -> str:
     return f"tables/{table.replace('.', '/')}"
 
 
+def is_borrowed(location: str) -> bool:
+    """Return whether the folder of a table is absolute: a branch borrows the table from another environment."""
+    return location.startswith("/") or "://" in location
+
+
 def replace_table_names(text: str, names: Mapping[str, str]) -> str:
     """Replace whole table names in a text, all in one pass, so that two names may be swapped."""
     return _NAMED_WHOLE.sub(lambda found: names.get(found[0], found[0]), text)

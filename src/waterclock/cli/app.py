@@ -18,6 +18,7 @@ from waterclock.cli.commands.access import access
 from waterclock.cli.commands.alerts import alerts
 from waterclock.cli.commands.audit import audit
 from waterclock.cli.commands.backfill import backfill
+from waterclock.cli.commands.branch import branch
 from waterclock.cli.commands.check import check
 from waterclock.cli.commands.close import close
 from waterclock.cli.commands.diff import diff
@@ -82,6 +83,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         withdraw,
         pause,
         resume,
+        branch,
     ),
     "Edit": (edit,),
     "Inspect": (status, alerts, show, query, diff, files, audit, lineage, pii, openlineage, model, runners, ui),

@@ -23,7 +23,7 @@ def declared_tables(root: Path, env: str | None) -> list[str]:
     Raises E930 if another user can change the project, and ProjectErrors if its files cannot be parsed.
     """
     root = root.resolve()
-    config, errors = read_config(read_project_file(root), env=env)
+    config, errors = read_config(read_project_file(root), env=env, root=root)
     if config is None:
         raise ProjectErrors(errors)
     sources, wrong = read_sources(root, config.files)

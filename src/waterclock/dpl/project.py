@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.dpl.config.branches import recorded_base
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_cache import CachedProject, digest_of, key_of, read_cached_project, write_cached_project
 from waterclock.dpl.project_files import not_utf8_error, read_project_file, read_sources
@@ -25,7 +26,8 @@ from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.spark_sql import option_text
 
 if TYPE_CHECKING:
-    from waterclock.dpl.config.model import Config, SparkSection
+    from waterclock.dpl.config.environment import Environment, SparkSection
+    from waterclock.dpl.config.model import Config
     from waterclock.dpl.config.secret_setting import SecretSetting
     from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.dpl.syntax.statements import Statement
@@ -49,11 +51,22 @@ class SparkDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseEnvironment:
+    """The environment of which another one is a branch: its name, and the locations of its storage and its ledger."""
+
+    env: str
+    storage: str
+    ledger: str | Secret
+    storage_options: Mapping[str, str | Secret] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """A loaded project: its flow and its settings for one environment.
 
     `storage` and `ledger` are absolute paths if they are local; a secret with the ledger's URL is read when the ledger
     is opened. `publish` is True if the environment delivers to destinations; otherwise publishes are staged only.
+    `bases` are the environments that a branch borrows from, the nearest first; empty for other environments.
     """
 
     root: Path
@@ -74,6 +87,27 @@ class Project:
     access: AccessRules = field(default_factory=AccessRules)
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    bases: tuple[BaseEnvironment, ...] = ()
+
+    @property
+    def base_project(self) -> Project | None:
+        """This project with the storage and the ledger of the environment of which it is a branch, or None."""
+        return next(iter(self.base_projects), None)
+
+    @property
+    def base_projects(self) -> tuple[Project, ...]:
+        """This project with the storage and the ledger of each environment that a branch borrows from."""
+        return tuple(
+            replace(
+                self,
+                env=base.env,
+                storage=base.storage,
+                ledger=base.ledger,
+                storage_options=base.storage_options,
+                bases=self.bases[index + 1 :],
+            )
+            for index, base in enumerate(self.bases)
+        )
 
     @property
     def work_folder(self) -> Path:
@@ -148,7 +182,7 @@ def read_access(root: Path, *, env: str | None = None) -> tuple[AccessRules, Sec
         text = read_project_file(root)
     except UnicodeDecodeError as error:
         raise ProjectErrors([not_utf8_error(FILE, error)]) from None
-    config, errors = read_config(text, env=env or os.environ.get(_ENV))
+    config, errors = read_config(text, env=env or os.environ.get(_ENV), root=root)
     if config is None:
         raise ProjectErrors(errors)
     return resolve_access_rules(config, errors), secret_places(root, config)
@@ -179,7 +213,8 @@ def _check(
     except WaterclockError as error:
         return None, (error,)
     # not cached: a flow checked against `known` columns, and one with Python files, whose run may depend on anything
-    key = key_of(root, env or "", text, capabilities) if known is None else b""
+    branch = recorded_base(root, env) or ""
+    key = key_of(root, f"{env or ''}\x1f{branch}", text, capabilities) if known is None else b""
     project = _load_cached(root, env or "", key) if key else None
     if project is not None:
         return project, ()
@@ -219,7 +254,7 @@ def _read_without_cache(
     from waterclock.dpl.resolve.secret_places import secret_place_errors, shared_variable_errors
     from waterclock.dpl.resolve.written_secrets import written_setting_errors
 
-    config, errors = read_config(text, env=env)
+    config, errors = read_config(text, env=env, root=root)
     if config is None:
         return None, (), errors
     errors += _check_storage_path(_resolve_location(root, config.environment.storage), config)
@@ -297,7 +332,14 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
         owner=str(default[0]) if default else None,
         files=tuple(sources),
         sources=sources,
+        bases=tuple(_base(root, *base) for base in config.bases),
     )
+
+
+def _base(root: Path, name: str, environment: Environment) -> BaseEnvironment:
+    storage = _resolve_location(root, environment.storage)
+    ledger = _ledger(root, name, environment.ledger, storage)
+    return BaseEnvironment(name, storage, ledger, _texts(environment.storage_options))
 
 
 def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:

@@ -11,6 +11,8 @@ from functools import partial
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
+from waterclock.engine.branching.base_checks import require_borrowed_tables
+from waterclock.engine.branching.branch_state import BranchState, require_branch
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
 from waterclock.engine.earlier_starts import find_shortened_reads
@@ -22,6 +24,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
+from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, make_folder
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
@@ -43,16 +46,20 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
     is_question: bool = False,
     lasts: bool = False,
     tables: Collection[str] | None = None,
+    is_branch_run: bool = False,
 ) -> Iterator[RunContext]:
     """Open a project's resources as a context manager, and close them at the end.
 
     Creates the storage folder and the ledger on the first run. A query (`is_question`) gets a ledger in memory instead.
     `sessions` given by the caller are left open. `ledger` is one that is being rebuilt. No JVM is started here; if the
     caller `lasts`, a JVM that starts later is set up to run for days. `tables` are those whose batches are made, by
-    default all: Spark gets the credentials of their buckets, and a query those of the storage alone.
+    default all: Spark gets the credentials of their buckets, and a query those of the storage alone. A branch allows
+    queries, and with `is_branch_run` the run that makes its own tables.
 
-    Raises E421 if the ledger is missing from a storage that has tables, E422 if it is damaged.
+    Raises E470 for a branch that was not created, E472 if the command is not available in one, E475 if a borrowed table
+    has changed, E421 if the ledger is missing from a storage that has tables, E422 if it is damaged.
     """
+    state = _require_branch(project, is_allowed=is_question or is_branch_run) if project.bases else None
     reach_storage(project)
     ledger = (
         ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else open_or_create_ledger(project))
@@ -68,10 +75,13 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
         else Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project, tables), lasts=lasts)
     )
     try:
+        lake = lake_of(project, ledger)
+        if state is not None:
+            require_borrowed_tables(state, {name: lake.folder(name) for name in state.heads})
         yield RunContext(
             project,
             ledger,
-            lake_of(project, ledger),
+            lake,
             own,
             connections_of(project),
             settings or RunSettings(),
@@ -83,12 +93,36 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
             own.close()
 
 
+def require_no_branch(project: Project) -> None:
+    """Raise E472 if the project's environment is a branch, where few commands are available."""
+    if project.bases:
+        _require_branch(project, is_allowed=False)
+
+
+def _require_branch(project: Project, *, is_allowed: bool) -> BranchState:
+    """Return the state of a branch, and make the storages reachable that it borrows from."""
+    state = require_branch(project)
+    if not is_allowed:
+        raise WaterclockError(
+            "E472",
+            f"{project.env} is a branch of {state.base}, where this command is not available",
+            where=f"[env.{project.env}]",
+            why="a branch only reads the tables of the other environment, and makes those whose code was changed",
+            fix=f"use --env {state.base}; in the branch, use run, query, diff, plan and promote",
+        )
+    for base in project.base_projects:
+        reach_storage(base)
+    return state
+
+
 def sessions_of_queries(project: Project, also: Project | None = None) -> Sessions:
     """Return sessions whose local Spark is confined to the storage's table folders (see `spark.confined_jvm`).
 
-    With `also`, it can read the table folders of this other environment's storage, too.
+    With `also`, it can read the table folders of this other environment's storage, too. A branch can read those that it
+    borrows from.
     """
-    storages = [each.storage for each in (project, also) if each is not None and not is_remote(each.storage)]
+    both = (project, *project.base_projects, *(() if also is None else (also, *also.base_projects)))
+    storages = [each.storage for each in both if not is_remote(each.storage)]
     readable = [folder for storage in storages for folder in readable_by_queries(storage)]
     # separate from the folder of runs, whose processes import and read the files there
     folder = project.work_folder / "queries" / "files"

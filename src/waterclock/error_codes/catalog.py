@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from waterclock.error_codes.access import ACCESS
 from waterclock.error_codes.alerts import ALERTS
+from waterclock.error_codes.branches import BRANCHES
 from waterclock.error_codes.deadlines_and_lag import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.error_codes.erasing import ERASING
 from waterclock.error_codes.language import LANGUAGE
@@ -328,7 +329,7 @@ CLI: Mapping[str, Code] = {
     ),
     **QUALITY_COMMANDS,
 }
-SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST, **ACCESS, **ERASING}
+SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST, **ACCESS, **ERASING, **BRANCHES}
 _BY_LAYER = (
     *(TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI),
     *(SECURITY, WARNINGS),

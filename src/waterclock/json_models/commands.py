@@ -22,6 +22,7 @@ from waterclock.json_models.alerts import (
     OpenLineageAnswer,
 )
 from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
+from waterclock.json_models.branches import BranchAnswer, BranchesAnswer, DeletedBranchAnswer
 from waterclock.json_models.comparison import DiffAnswer
 from waterclock.json_models.decisions import (
     CloseAnswer,
@@ -55,6 +56,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "run": (RunAnswer,),
         "edit": (EditAnswer,),
         "alerts": (AlertsAnswer, AlertsTestAnswer, AcknowledgedAnswer, AlertsSentAnswer),
+        "branch": (BranchAnswer, BranchesAnswer, DeletedBranchAnswer),
         "close": (CloseAnswer,),
         "skip": (SkipAnswer,),
         "release": (ReleaseAnswer,),

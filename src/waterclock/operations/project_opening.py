@@ -127,10 +127,9 @@ class _StoredColumns(Mapping[str, Mapping[str, str]]):
         return sum(1 for _ in self)
 
     def _is_stored(self, name: str) -> bool:
-        place = self.folders().get(name)
-        return is_folder(
-            entry_path(self.storage, *(place.split("/") if place else ("tables", *name.split("."))), "_delta_log")
-        )
+        from waterclock.storage.lake import Lake
+
+        return is_folder(entry_path(Lake(self.storage, folders=self.folders()).folder(name), "_delta_log"))
 
 
 def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> RecordedColumns | None:
@@ -141,7 +140,7 @@ def _read_stored_columns(folder: Path, env: str | None, *, connect: bool) -> Rec
     from waterclock.dpl.resolve.schemas import RecordedColumns
 
     try:
-        config, _ = read_config(read_project_file(folder), env=env)
+        config, _ = read_config(read_project_file(folder), env=env, root=folder)
     except (OSError, UnicodeDecodeError, WaterclockError):
         return None  # load_project reports it
     if config is None or "://" in config.environment.storage:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from waterclock.batches.former_names import is_borrowed
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, make_folder, open_for_writing, put_if_absent, remove_file
 from waterclock.timelabel.label import hive_path, label_of
@@ -17,24 +18,30 @@ STAGE = "_stage"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The storage of a project: a folder or a URL. `folders` maps renamed tables to folders relative to `root`."""
+    """The storage of a project: a folder or a URL. `folders` maps renamed tables to folders relative to `root`.
+
+    A branch borrows tables of another environment: their folders in that storage are absolute.
+    """
 
     root: str
     folders: Mapping[str, str] = field(default_factory=dict, kw_only=True, compare=False)
 
     def folder(self, table: str) -> str:
         """Return the absolute folder of a table (`schema.table`) or of a publish stage (`publish/<unit>`)."""
-        return f"{self.root.rstrip('/')}/{self.location(table)}"
+        location = self.location(table)
+        return location if is_borrowed(location) else f"{self.root.rstrip('/')}/{location}"
 
     def location(self, table: str) -> str:
-        """Return the folder of a table or publish stage, relative to the root."""
+        """Return the folder of a table or publish stage: relative to the root, or absolute for a borrowed table."""
         if table.startswith("publish/"):
             return table
         return self.folders.get(table) or "tables/" + "/".join(table.split("."))
 
     def history(self, table: str) -> str:
         """Return the absolute folder for the recomputed older states of a MERGE or TEMPORAL table."""
-        return f"{self.root.rstrip('/')}/history/{self.location(table).removeprefix('tables/')}"
+        location = self.location(table)
+        below = table.replace(".", "/") if is_borrowed(location) else location.removeprefix("tables/")
+        return f"{self.root.rstrip('/')}/history/{below}"
 
     def slice_path(self, label: datetime, claim: int) -> str:
         """Return the folder of the slice that a claim seals for a label, relative to the table's folder."""

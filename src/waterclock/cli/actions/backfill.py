@@ -14,6 +14,7 @@ from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
+from waterclock.engine.run_opening import require_no_branch
 from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels, snapshot_for
@@ -54,6 +55,7 @@ def run_backfill(
     """Show the plan of a backfill, ask, and run it. Return the exit code."""
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
+        require_no_branch(at.project)
         backfill = planned_backfill(at, *which)
         project = at.project
         if backfill.count:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from waterclock.dpl.config.model import Environment
+from waterclock.dpl.config.environment import Environment
 from waterclock.errors import WaterclockError
 
 DAYS = 3

@@ -16,6 +16,7 @@ from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
+from waterclock.engine.run_opening import require_no_branch
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words, label_range, local_range
 from waterclock.operations.held_batches import find_held_labels
@@ -62,6 +63,7 @@ def restate_batches(
     """Show the affected batches, ask, record the request, and run them with dependent ones. Return the exit code."""
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
+        require_no_branch(at.project)
         found = {name: labels for name, labels in wish.choose(at, wish.selection, wish.labels).items() if labels}
         held = find_held_labels(at, wish.selection, wish.labels) if wish.command in _MAKE_HELD else {}
         if at.ledger is not None and held:

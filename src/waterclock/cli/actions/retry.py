@@ -8,6 +8,7 @@ from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
+from waterclock.engine.run_opening import require_no_branch
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words
 from waterclock.operations.pauses import waiting_request_lines
@@ -31,6 +32,7 @@ def retry_batches(
     to = console(stderr=is_json)
     selection, labels = which
     with open_read_only(folder, env, now) as at:
+        require_no_branch(at.project)
         proposal = propose(at, Verb.RETRY, selection or "", labels)
         if proposal.count:
             decide(at, proposal, by=owner(RunSettings().who, SignIn.COMMAND), why=why)

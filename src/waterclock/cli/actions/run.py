@@ -51,8 +51,8 @@ class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
     `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events
-    as lines of JSON. `at_most`: how many labels may be made again because inputs were restated. With
-    `newest_first`, the newest labels run first.
+    as lines of JSON. `is_branch_run`: the run makes the own tables of a branch. `at_most`: how many labels may be made
+    again because inputs were restated. With `newest_first`, the newest labels run first.
     """
 
     command: str
@@ -69,6 +69,7 @@ class RunOptions:
     is_for_query: bool = False
     servers: RunServers = field(default_factory=RunServers)
     is_logged: bool = False
+    is_branch_run: bool = False
 
 
 def run_and_report(project: Project, asked: RunOptions) -> int:
@@ -111,7 +112,13 @@ def execute_run(
     started = time.perf_counter()
     is_watch = asked.watch_seconds is not None
     with open_workplace(
-        project, settings=settings, listener=progress, sessions=sessions, lasts=is_watch, tables=asked.only
+        project,
+        settings=settings,
+        listener=progress,
+        sessions=sessions,
+        lasts=is_watch,
+        tables=asked.only,
+        is_branch_run=asked.is_branch_run,
     ) as work:
         with progress.display():
             now = now_of(asked.now, project.flow, work.ledger)

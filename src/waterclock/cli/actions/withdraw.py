@@ -6,6 +6,7 @@ from pathlib import Path
 
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
+from waterclock.engine.run_opening import require_no_branch
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words, label_range
 from waterclock.operations.project_opening import open_read_only
@@ -19,6 +20,7 @@ _MOST_NAMED = 5
 def run_withdraw(folder: Path, env: str | None, which: tuple[str, str | None], *, why: str, is_json: bool) -> None:
     """Cancel requests, and print them. Raises E428 if no request is selected, E510 to E514 as `selection.select`."""
     with open_read_only(folder, env, None) as at:
+        require_no_branch(at.project)
         proposal = propose(at, Verb.WITHDRAW, *which)
         if not proposal.count:
             raise no_request_error(at, *which)

@@ -87,6 +87,12 @@ def run(  # noqa: PLR0913 - each is an option
     if log not in {None, "json"}:
         raise typer.BadParameter("the only log format is json; text is the default", param_hint="--log")
     opened = open_project(project, env)
+    if opened.bases:
+        if watch or now is not None or until is not None:
+            raise typer.BadParameter("a branch runs once, as of its tick", param_hint="--now")
+        from waterclock.cli.actions.branch import BranchRun, run_in_branch
+
+        raise typer.Exit(run_in_branch(opened, BranchRun(tuple(selection or ()), labels, threads, is_json=json)))
     found, by_table = select_tables(opened.flow, selection, labels)
     asked = RunOptions(
         command="run",

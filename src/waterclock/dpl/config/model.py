@@ -8,10 +8,19 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from waterclock.dpl.config.branches import recorded_base
+from waterclock.dpl.config.environment import (
+    Environment,
+    Scalar,
+    SparkSection,
+    VaultSection,
+    resolve_environment,
+)
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection, section_at
 from waterclock.dpl.config.secret_setting import SecretSetting
@@ -31,7 +40,6 @@ _LATER_SECTIONS = frozenset({"maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
-_Scalar = str | int | float | bool | dt.datetime | dt.date
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -58,68 +66,11 @@ class Defaults(BaseModel):
     deadline: str | None = None
 
 
-class SparkSection(BaseModel):
-    """The section [env.NAME.spark]: master or Spark Connect URL, driver memory, Python, packages, Spark settings."""
-
-    model_config = _STRICT
-    master: str | None = None
-    connect: str | None = None
-    memory: str = "2g"
-    python: str | None = None
-    packages: list[str] = Field(default_factory=list)
-    confs: dict[str, str | int | float | bool | SecretSetting] = Field(default_factory=dict)
-
-
-class VaultSection(BaseModel):
-    """The section [env.NAME.vault]: the path of secrets in Vault, and the login. Relative files are in the project."""
-
-    model_config = _STRICT
-    url: str
-    mount: str = "secret"
-    path: str = ""
-    version: Literal[1, 2] = 2
-    namespace: str | None = None
-    auth: Literal["token", "approle", "kubernetes", "certificate"] = "token"
-    auth_mount: str | None = None
-    role: str | None = None
-    token: SecretSetting | None = None
-    secret_id: SecretSetting | None = None
-    certificate: str | None = None
-    key: str | None = None
-    ca: str | None = None
-
-
-class Environment(BaseModel):
-    """The section [env.NAME]: the settings of one environment.
-
-    `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `secrets` is a folder with files
-    that contain secrets. `keyring` is the name of a service in the system's keyring.
-    """
-
-    model_config = _STRICT
-    storage: str = ".waterclock"
-    storage_options: dict[str, str | bool | SecretSetting] = Field(default_factory=dict)
-    ledger: str | SecretSetting | None = None
-    publish: bool = False
-    alerts: bool = False
-    openlineage: bool = False
-    secrets: str = "secrets"
-    keyring: str | None = None
-    vault: VaultSection | None = None
-    connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    vars: dict[str, _Scalar] = Field(default_factory=dict)
-    pools: dict[str, int] = Field(default_factory=dict)
-    spark: SparkSection = Field(default_factory=SparkSection)
-    roles: dict[str, list[str]] = Field(default_factory=dict)
-    users: dict[str, UserSection] = Field(default_factory=dict)
-    sign_in: SignInSection | None = None
-
-
 class _File(BaseModel):
     model_config = _STRICT
     project: _ProjectSection
     defaults: dict[str, Any] = Field(default_factory=dict)
-    vars: dict[str, _Scalar] = Field(default_factory=dict)
+    vars: dict[str, Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
     alerts: dict[str, Any] = Field(default_factory=dict)
     openlineage: dict[str, Any] = Field(default_factory=dict)
@@ -133,7 +84,8 @@ class _File(BaseModel):
 class Config:
     """The settings of the project file for one environment.
 
-    `misspelt` are the defaults that unknown keys probably mean: their absence is not reported for each table as well.
+    `bases` are the environments that a branch borrows from, the nearest first. `misspelt` are the defaults that unknown
+    keys probably mean: their absence is not reported for each table as well.
     """
 
     source: SourceText
@@ -142,6 +94,7 @@ class Config:
     files: tuple[str, ...] = DEFAULT_FILES
     env: str = "dev"
     environment: Environment = field(default_factory=Environment)
+    bases: tuple[tuple[str, Environment], ...] = ()
     defaults: tuple[tuple[str, Defaults], ...] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     pools: Mapping[str, int] = field(default_factory=dict)
@@ -173,19 +126,20 @@ class Config:
         return self.place(own if own in self.places else path)
 
 
-def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
+def read_config(text: str, *, env: str | None, root: Path | None = None) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file for an environment; return the configuration and all errors.
 
-    Without `env` the file selects the environment. The configuration is None if the file or the environment is invalid.
+    Without `env` the file selects the environment. With `root`, the project's folder, the environment may be a branch
+    that `waterclock branch create` made. The configuration is None if the file or the environment is invalid.
     """
     source = SourceText(FILE, text)
     try:
-        return _read(source, env)
+        return _read(source, env, root)
     except RecursionError:
         return None, [unreadable_error(source, "it is nested too deep")]
 
 
-def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
+def _read(source: SourceText, env: str | None, root: Path | None) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file. Raises RecursionError if it is nested too deeply."""
     try:
         require_shallow(data := tomllib.loads(source.text), most=32)  # sections have at most five
@@ -202,7 +156,7 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
     misspelt = frozenset(
         meant for key in _unknown_defaults(file.defaults) for meant in find_similar(key, Defaults.model_fields)
     )
-    chosen = _environment(file, env, config, errors)
+    chosen = _environment(file, env, root, config, errors)
     if not _PROJECT_NAME.fullmatch(file.project.name):
         errors.append(
             config.place(("project", "name")).refuse(
@@ -212,7 +166,7 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
         )  # fmt: skip
     if chosen is None:
         return None, errors
-    name, environment = chosen
+    name, environment, bases = chosen
     variables = {**file.vars, **environment.vars}
     errors.extend(_variables(variables, config))
     pools = {"default": 4, **file.pools, **environment.pools}
@@ -224,6 +178,7 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
         tuple(file.project.files),
         name,
         environment,
+        bases,
         defaults,
         variables,
         pools,
@@ -300,8 +255,9 @@ def _drop_illegal_defaults(
 
 
 def _environment(
-    file: _File, env: str | None, config: Config, errors: list[WaterclockError]
-) -> tuple[str, Environment] | None:
+    file: _File, env: str | None, root: Path | None, config: Config, errors: list[WaterclockError]
+) -> tuple[str, Environment, tuple[tuple[str, Environment], ...]] | None:
+    """Return the selected environment, and those that it borrows from if it is a branch."""
     names = list(file.env)
     chosen = env or file.project.env
     if chosen is None:
@@ -314,10 +270,16 @@ def _environment(
             )  # fmt: skip
             return None
         chosen = names[0] if len(names) == 1 else "dev"
-    if chosen in file.env:
-        return chosen, file.env[chosen]
+    branch = None if root is None or chosen in file.env else recorded_base(root, chosen)
+    if chosen in file.env or branch is not None:
+        declared = file.env if branch is None else {**file.env, chosen: Environment.model_validate({"from": branch})}
+        try:
+            return chosen, *resolve_environment(chosen, declared)
+        except WaterclockError as error:
+            errors.append(config.place(("env", chosen, "from")).locate_error(error))
+            return None
     if not names and env is None:
-        return chosen, Environment()
+        return chosen, Environment(), ()
     span = config.place(("project", "env") if env is None else ("env",))
     errors.append(
         span.refuse(
@@ -484,4 +446,6 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(of_people.model_fields)
     env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSection, ("vault",): VaultSection}
     found = _ProjectSection if path[0] == "project" else env.get(path[2:]) if path[0] == "env" else None
-    return [] if found is None or path == ("env",) else list(found.model_fields)
+    return (
+        [] if found is None or path == ("env",) else [field.alias or key for key, field in found.model_fields.items()]
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from waterclock.dpl.config.model import SparkSection
+from waterclock.dpl.config.environment import SparkSection
 from waterclock.dpl.resolve.called_functions import (
     check_called_functions,
     check_calls_in_functions,

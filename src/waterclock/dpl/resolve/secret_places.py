@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from waterclock.dpl.config.model import Config, VaultSection
+from waterclock.dpl.config.environment import VaultSection
+from waterclock.dpl.config.model import Config
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Connection, Place, Secret

@@ -68,7 +68,7 @@ def settings_of(
 ) -> SparkSettings:
     """Return the Spark settings of a project's environment, with access to the buckets of some tables, by default all.
 
-    `also` is another environment whose storage Spark can read too.
+    `also` is another environment whose storage Spark can read too. A branch can read those that it borrows from.
 
     Raises E225, E713 for settings that a user cannot set.
     """
@@ -83,8 +83,9 @@ def settings_of(
     confs = {name: secrets.value_of(value) for name, value in declared.confs.items()}
     if declared.connect and declared.master:
         raise _master_and_connect_error(project.env)
-    of_both = (*reach_all(project, tables), *(() if also is None else reach_all(also, ())))
-    stores = tuple(dict.fromkeys(of_both))
+    others = (*(() if also is None else (also,)), *project.base_projects)
+    of_all = (*reach_all(project, tables), *(store for other in others for store in reach_all(other, ())))
+    stores = tuple(dict.fromkeys(of_all))
     of_stores = confs_of_stores(stores)
     return SparkSettings(
         declared.master or LOCAL,

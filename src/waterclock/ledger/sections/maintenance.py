@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from waterclock.ledger.read import current_revisions as current_set
 from waterclock.ledger.sections.section import DatabaseMethod, Section
 from waterclock.ledger.store import export
+from waterclock.ledger.write import branching, ledger_move_lock, pauses, rebuilt_tables, renaming, resetting
 from waterclock.ledger.write import committed_claims as adopting
-from waterclock.ledger.write import ledger_move_lock, pauses, rebuilt_tables, renaming, resetting
 from waterclock.ledger.write import rebuild_all_lock as holding
 from waterclock.ledger.write import table_rebuilds as redeclaring
 
@@ -55,6 +55,8 @@ class MaintenanceSection(Section):
     record_set = DatabaseMethod(rebuilt_tables.record_set)
     record_former_name_and_folder = DatabaseMethod(renaming.record_former_name_and_folder)
     seed = DatabaseMethod(rebuilt_tables.seed)
+    start_branch = DatabaseMethod(branching.start_branch)
+    own_tables = DatabaseMethod(branching.own_tables)
     seed_dropped_windows = DatabaseMethod(rebuilt_tables.seed_dropped_windows)
 
     def load(self, exports: Iterable[Iterable[str]]) -> int:

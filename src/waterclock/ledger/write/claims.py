@@ -8,8 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.former_names import is_borrowed
 from waterclock.batches.ledger_snapshot import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
+from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Kind, TableType
 from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.content import contents_of
@@ -41,6 +43,7 @@ _TABLES_AND_LABELS = (
         tables.c.paused_at,
         tables.c.paused_by,
         tables.c.paused_why,
+        tables.c.location,
         sa.exists().where(IS_OPEN, claims.c.table_name == tables.c.name).label("is_held"),
         batches.c.label,
         batches.c.status,
@@ -104,9 +107,9 @@ _LABELS = (
 def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     """Claim all labels of `request` for its runner, in one transaction, or refuse the claim.
 
-    Raises E406 if the runner's flow is not the applied one, E409 for a skipped label, E412 for an unknown table. Raises
-    E408 for a label that is done and complete, unless it is requested or suspect, or the request has a reason to
-    restate. The other errors are transient:
+    Raises E406 if the runner's flow is not the applied one, E409 for a skipped label, E412 for an unknown table, E473
+    for a table that a branch borrows. Raises E408 for a label that is done and complete, unless it is requested or
+    suspect, or the request has a reason to restate. The other errors are transient:
 
     - E407: another claim is open. E427: the table's pool is full. E429: the table, or all tables, are paused.
     - E410: an input changed since it was looked up. E456: a window was reopened since it was planned.
@@ -118,6 +121,8 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         if write.flow != request.flow:
             raise ledger_errors.unapplied_flow_error(request.flow, write.flow)
         known, before = _read_tables_and_labels(write, request)
+        if is_borrowed(known[request.table].location):
+            raise _borrowed_table_error(request.table, request.labels[0])
         # checked in this transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise ledger_errors.build_paused_error(request.table, request.labels[0], pause)
@@ -133,6 +138,16 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         lease_until = write.at + timedelta(seconds=request.lease_seconds)
         _record_claim(write, request, number, lease_until, before, {name: row.changes for name, row in known.items()})
         return Claim(number, request, lease_until, write.erasures)
+
+
+def _borrowed_table_error(table: str, label: datetime) -> WaterclockError:
+    return WaterclockError(
+        "E473",
+        f"{table} is borrowed",
+        where=f"{table}@{label_of(label)}",
+        why="a branch only reads the tables of the other environment",
+        fix="make the label there, then delete the branch and create it again",
+    )
 
 
 def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:

@@ -60,8 +60,8 @@ class _CacheEntry:
 class OpenTable:
     """A table at one version, as its log describes it: columns, properties, features, claims and live files.
 
-    `schema` is Delta's schema JSON. Files of a regular table are grouped by their label's folder in the stage, files of
-    a partitioned one by their label.
+    `schema` is Delta's schema JSON. `identity` is the table's id, which a table that replaces it does not have. Files
+    of a regular table are grouped by their label's folder in the stage, files of a partitioned one by their label.
     """
 
     def __init__(self, folder: str) -> None:
@@ -76,6 +76,7 @@ class OpenTable:
         require_commits(self.folder, self.version)
         self._head = commit_identity(self.folder, self.version)
         self.schema = self._delta.schema().to_json()
+        self.identity = str(metadata.id)
         self.partition_columns = list(metadata.partition_columns)
         self.configuration: Mapping[str, str] = dict(metadata.configuration)
         self.features = frozenset({*(protocol.writer_features or ()), *(protocol.reader_features or ())})

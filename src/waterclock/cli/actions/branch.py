@@ -1,0 +1,207 @@
+"""Creates, lists, runs and deletes branches from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from waterclock.batches.ledger_snapshot import verb_of_earlier_start
+from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.actions.run import RunOptions, run_and_report
+from waterclock.cli.exit_codes import ExitCode
+from waterclock.cli.views.branch import print_branch_work, print_branches
+from waterclock.cli.views.json import print_answer
+from waterclock.cli.views.theme import console
+from waterclock.dpl.config.branches import BRANCHES, recorded_base
+from waterclock.dpl.project import Project
+from waterclock.engine.branching.base_checks import require_lease
+from waterclock.engine.branching.branch_state import BranchState, read_branch_state, require_branch
+from waterclock.engine.branching.creation import (
+    create_branch,
+    delete_branch,
+    forget_new_branch,
+    record_new_branch,
+)
+from waterclock.engine.branching.own_tables import take_own_tables
+from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
+from waterclock.engine.run_opening import apply_flow, open_workplace
+from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import WaterclockError
+from waterclock.files.filesystem import folders_in
+from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
+from waterclock.operations.project_opening import now_of, open_project, select_tables
+
+if TYPE_CHECKING:
+    from waterclock.engine.run_context import RunContext
+
+
+def create(project: Project, at: str | None, days: int, *, is_json: bool) -> None:
+    """Create a branch and print what it borrows. Raises E470 to E476."""
+    now = datetime.now(UTC)
+    tick = None if at is None else now_of(at, project.flow)
+    state = create_branch(project, tick=tick, now=now, days=days, who=RunSettings().who)
+    if is_json:
+        from waterclock.json_models.branches import BranchAnswer
+
+        print_answer(BranchAnswer.build(**_fields_of(project, state)))
+        return
+    console(stderr=False).print(
+        Text(
+            f"created: {state.name} borrows {len(state.heads)} tables of {state.base}, "
+            f"until {state.expires_at:%Y-%m-%d %H:%MZ}"
+        ),
+        soft_wrap=True,
+    )
+
+
+def list_all(folder: Path, *, is_json: bool) -> None:
+    """Print the branches of a project."""
+    found = [(project, state) for project in find_branches(folder) if (state := read_branch_state(project)) is not None]
+    if is_json:
+        from waterclock.json_models.branches import BranchesAnswer, BranchPart
+
+        print_answer(
+            BranchesAnswer(branches=[BranchPart.model_validate(_fields_of(project, state)) for project, state in found])
+        )
+        return
+    print_branches(console(), [state for _, state in found], datetime.now(UTC))
+
+
+def delete(project: Project, *, yes: bool, is_json: bool) -> None:
+    """Delete a branch after asking. Raises E470 if there is none."""
+    confirm(f"Delete the branch {project.env} with all that it made?", yes=yes)
+    delete_branch(project)
+    if is_json:
+        from waterclock.json_models.branches import DeletedBranchAnswer
+
+        print_answer(DeletedBranchAnswer(deleted=project.env))
+    else:
+        console().print(Text(f"deleted: {project.env}"), soft_wrap=True)
+
+
+def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
+    """Load the project for a branch to create. One that the project file does not declare is recorded in its folder.
+
+    Raises E471 if the project file declares the branch from another environment, E476 for a name that no folder can
+    have, E243 for an unknown base.
+    """
+    root = folder.resolve()
+    declared = _declared_environments(root)
+    if name in declared:
+        known = declared[name]
+        if base is not None and known not in {None, base}:
+            raise WaterclockError(
+                "E471",
+                f"{name} is a branch of {known}",
+                where=f"[env.{name}]",
+                why=f"the project file says so, and not {base}",
+                fix="leave --from out, or use another name",
+            )
+        return open_project(root, name)
+    is_new = recorded_base(root, name) is None
+    if is_new:
+        record_new_branch(root, name, base or open_project(root, None).env)
+    try:
+        return open_project(root, name)
+    except BaseException:
+        if is_new:
+            forget_new_branch(root, name)
+        raise
+
+
+def _declared_environments(root: Path) -> Mapping[str, str | None]:
+    """Map each environment of the project file to the one that it borrows from, or None."""
+    import tomllib
+
+    from waterclock.dpl.project_files import read_project_file
+
+    try:
+        sections = tomllib.loads(read_project_file(root)).get("env", {})
+    except (FileNotFoundError, ValueError):
+        return {}  # loading the project reports it
+    sections = sections if isinstance(sections, dict) else {}
+    return {name: section.get("from") for name, section in sections.items() if isinstance(section, dict)}
+
+
+def find_branches(folder: Path) -> Sequence[Project]:
+    """Return the branches that the project file declares, and those that `branch create` made."""
+    root = folder.resolve()
+    environments = _declared_environments(root)
+    declared = [name for name, base in environments.items() if base is not None]
+    made = [name for name in folders_in(root / BRANCHES) if name not in environments and recorded_base(root, name)]
+    return [open_project(root, name) for name in dict.fromkeys((*declared, *made))]
+
+
+def _fields_of(project: Project, state: BranchState) -> Mapping[str, object]:
+    return {
+        "name": state.name,
+        "base": state.base,
+        "storage": project.storage,
+        "tick": state.tick,
+        "created_at": state.created_at,
+        "expires_at": state.expires_at,
+        "tables": len(state.heads),
+        "is_complete": state.is_complete,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRun:
+    """The options of a run in a branch."""
+
+    selection: Sequence[str]
+    labels: str | None
+    threads: int | None
+    is_json: bool
+
+
+def run_in_branch(project: Project, asked: BranchRun) -> int:
+    """Make the changed tables of a branch, and those made from them. Create the branch first if it is declared only.
+
+    Raises E474 if its lease has ended, E475 if its base changed a borrowed table.
+    """
+    to = console(stderr=asked.is_json)
+    project = for_branch(project)
+    if read_branch_state(project) is None:
+        create_branch(project, tick=None, now=datetime.now(UTC), days=7, who=RunSettings().who)
+    state = require_branch(project)
+    require_lease(state, datetime.now(UTC))
+    with open_workplace(project, is_branch_run=True) as work:
+        changes, found = prepare_branch_run(work, state, asked)
+    print_branch_work(to, state, changes, found)
+    if not found.spans:
+        to.print("nothing to make", soft_wrap=True)
+        if not asked.is_json:
+            return ExitCode.DONE
+    options = RunOptions(
+        command="run",
+        only=tuple(found.spans),
+        labels=found.spans,
+        now=state.tick.isoformat(),
+        threads=asked.threads,
+        is_json=asked.is_json,
+        is_branch_run=True,
+    )
+    return run_and_report(project, options)
+
+
+def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -> tuple[TableChanges, BranchWork]:
+    """Apply the flow to the branch's ledger, take over the changed tables, and request the labels of older code."""
+    apply_flow(work, state.tick)
+    changes = find_table_changes(work.flow, state, work.former)
+    work.lake = take_own_tables(work.ledger, work.lake, state, changes, who=work.settings.who)
+    selected, by_table = select_tables(work.flow, list(asked.selection), asked.labels)
+    only = selected.tables if asked.selection else None
+    labels = {name: of for name, of in by_table.items() if name in changes.own}
+    found = find_branch_work(work.flow, work.ledger, state, changes, labels, only)
+    for name, older in found.older.items():
+        verb = verb_of_earlier_start(work.flow.tables[name])
+        work.ledger.decisions.request_restate(
+            name, older, verb, who=work.settings.who, why=f"branch {state.name}", is_retry=True
+        )
+    return changes, found

@@ -1,0 +1,48 @@
+"""Prints branches, and what a branch makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from waterclock.operations.formatting import count_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from waterclock.engine.branching.branch_state import BranchState
+    from waterclock.engine.branching.table_changes import TableChanges
+    from waterclock.operations.branches import BranchWork
+
+
+def print_branches(to: Console, branches: Sequence[BranchState], now: datetime) -> None:
+    """Print a line for each branch."""
+    if not branches:
+        to.print("there is no branch", soft_wrap=True)
+        return
+    table = Table("branch", "from", "as of", "until", "", box=None)
+    for each in branches:
+        note = "interrupted" if not each.is_complete else "expired" if each.expires_at <= now else ""
+        texts = (each.name, each.base, f"{each.tick:%Y-%m-%d %H:%MZ}", f"{each.expires_at:%Y-%m-%d %H:%MZ}", note)
+        table.add_row(*map(Text, texts))
+    to.print(table)
+
+
+def print_branch_work(to: Console, state: BranchState, changes: TableChanges, found: BranchWork) -> None:
+    """Print the tables that a branch borrows, and those that it makes with their labels."""
+    to.print(
+        Text(f"{state.name} borrows {count_words(len(changes.borrowed), 'table')} of {state.base}"), soft_wrap=True
+    )
+    for name in changes.own:
+        how = (
+            "changed" if name in changes.changed else "new" if name in changes.new else f"reads {changes.reasons[name]}"
+        )
+        windows = found.windows.get(name, ())
+        labels = f"{count_words(len(windows), 'label')}" if windows else "no labels"
+        to.print(Text(f"  {name}: {how}; {labels}"), soft_wrap=True)
+    for name in changes.collects:
+        to.print(Text(f"  {name}: changed, but a branch collects nothing: its rows are those of {state.base}"))

@@ -1,0 +1,61 @@
+"""Checks that a branch may still be used: its lease has not ended, and its base still has what it borrows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from waterclock.batches.former_names import is_borrowed
+from waterclock.engine.branching.branch_state import BorrowedHead, BranchState
+from waterclock.errors import WaterclockError
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import open_table
+
+
+def require_lease(state: BranchState, now: datetime) -> None:
+    """Raise E474 if the lease of a branch has ended."""
+    if now >= state.expires_at:
+        raise WaterclockError(
+            "E474",
+            f"the lease of the branch {state.name} has ended",
+            why=f"it ended on {state.expires_at:%Y-%m-%d %H:%MZ}; {state.base} may have removed what it borrows",
+            fix=_again(state),
+        )
+
+
+def require_borrowed_tables(state: BranchState, folders: Mapping[str, str]) -> None:
+    """Raise E475 if a borrowed table was dropped, made again, or got other columns. `folders` are those of all tables.
+
+    Rows that were removed are found when they are read. Cost: an open table for each borrowed one.
+    """
+    for name, head in state.heads.items():
+        folder = folders.get(name)
+        if folder is None or not is_borrowed(folder):
+            continue
+        if problem := _find_problem(folder, head):
+            raise WaterclockError(
+                "E475",
+                f"{state.base} has changed {name}, which the branch {state.name} borrows",
+                where=folder,
+                why=problem,
+                fix=_again(state),
+            )
+
+
+def missing_rows_error(state: BranchState, error: WaterclockError) -> WaterclockError:
+    """Add to an error for a file that is gone that the base of a branch may have removed it."""
+    error.fix = f"if {state.base} removed it: {_again(state)}"
+    return error
+
+
+def _again(state: BranchState) -> str:
+    return f"`waterclock branch delete {state.name}`, then create it again"
+
+
+def _find_problem(folder: str, head: BorrowedHead) -> str | None:
+    if not table_exists(folder):
+        return "its folder is gone"
+    with open_table(folder) as table:
+        if table.identity != head.identity or table.version < head.version:
+            return "another table is in its folder"
+        return None if table.schema == head.schema else "it has other columns now"

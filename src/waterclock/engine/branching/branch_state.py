@@ -1,0 +1,101 @@
+"""Reads and writes the file of a branch: what it borrows from, as of which tick, and until when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+from waterclock.dpl.config.branches import BRANCH_FILE
+from waterclock.dpl.project import Project
+from waterclock.errors import WaterclockError
+from waterclock.files.filesystem import entry_path, read_json, replace_text
+
+
+@dataclass(frozen=True, slots=True)
+class BorrowedHead:
+    """A table of the base at the time when the branch was created: its newest version, its id and its columns."""
+
+    version: int
+    identity: str
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """A branch: the environment `base` that it borrows from, as of `tick`. It ends at `expires_at`.
+
+    `codes` are the fingerprints of the tables that the base declares, `statements` their texts, and `heads` the tables
+    that it has made. A branch that is not complete was interrupted while it was created or deleted.
+    """
+
+    name: str
+    base: str
+    tick: datetime
+    created_at: datetime
+    expires_at: datetime
+    codes: Mapping[str, str] = field(default_factory=dict)
+    statements: Mapping[str, str] = field(default_factory=dict)
+    heads: Mapping[str, BorrowedHead] = field(default_factory=dict)
+    is_complete: bool = False
+
+
+def read_branch_state(project: Project) -> BranchState | None:
+    """Return the state of a branch that was created, complete or not; None if there is none, or its file is no such."""
+    path = entry_path(project.storage, BRANCH_FILE)
+    try:
+        found = read_json(path)
+        if found is None:
+            return None
+        return BranchState(
+            name=str(found["name"]),
+            base=str(found["from"]),
+            tick=_parse_instant(found["tick"]),
+            created_at=_parse_instant(found["created_at"]),
+            expires_at=_parse_instant(found["expires_at"]),
+            codes={str(name): str(code) for name, code in found["codes"].items()},
+            statements={str(name): str(text) for name, text in found["statements"].items()},
+            heads={
+                str(name): BorrowedHead(int(head["version"]), str(head["identity"]), str(head["schema"]))
+                for name, head in found["heads"].items()
+            },
+            is_complete=found["is_complete"] is True,
+        )
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
+        return None
+
+
+def write_branch_state(project: Project, state: BranchState) -> None:
+    """Replace the file of a branch."""
+    fields = asdict(state)
+    fields["from"] = fields.pop("base")
+    for name in ("tick", "created_at", "expires_at"):
+        fields[name] = fields[name].isoformat()
+    replace_text(entry_path(project.storage, BRANCH_FILE), json.dumps(fields, indent=1))
+
+
+def require_branch(project: Project) -> BranchState:
+    """Return the state of a branch. Raises E470 if it was not created, or not completely."""
+    state = read_branch_state(project)
+    if state is None or not state.is_complete:
+        raise no_branch_error(project.env)
+    return state
+
+
+def no_branch_error(env: str) -> WaterclockError:
+    """Build the error for a branch that was not created."""
+    return WaterclockError(
+        "E470",
+        f"there is no branch {env}",
+        where=f"[env.{env}]",
+        why="it was not created, or its creation was interrupted",
+        fix=f"`waterclock branch create {env}` creates it",
+    )
+
+
+def _parse_instant(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(text)
+    return found

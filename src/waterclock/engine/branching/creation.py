@@ -1,0 +1,227 @@
+"""Creates and deletes branches. Nothing is written to the environment that a branch borrows from.
+
+A branch starts with a copy of the other environment's ledger, in which each table has its absolute folder there. Its
+file is written before anything else and removed after everything else, so an interrupted creation or deletion can be
+repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, is_branch_name
+from waterclock.dpl.project import Project
+from waterclock.engine.branching.branch_state import (
+    BorrowedHead,
+    BranchState,
+    no_branch_error,
+    read_branch_state,
+    write_branch_state,
+)
+from waterclock.engine.ledger_opening import ledger_url
+from waterclock.engine.storage_access import reach_storage
+from waterclock.errors import WaterclockError
+from waterclock.faults import fault
+from waterclock.files.filesystem import (
+    entry_path,
+    file_exists,
+    files_below,
+    make_folder,
+    remove_file,
+    remove_folder,
+    replace_text,
+)
+from waterclock.files.object_stores import is_remote
+from waterclock.flow.enums import Kind
+from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.store.locations import place_of
+from waterclock.ledger.store.read_only import OlderSchema
+from waterclock.storage.lake import Lake
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.open_tables import open_table
+
+LEASE_DAYS = 7
+"""The default lease: production keeps replaced files for at least so long (KEEP VERSIONS)."""
+_SQLITE = "sqlite:///"
+_MADE_BY_A_RUN = ("rebuilding",)
+
+
+def create_branch(project: Project, *, tick: datetime | None, now: datetime, days: int, who: str) -> BranchState:
+    """Create a branch: copy the other environment's ledger as of one moment, and record what is borrowed.
+
+    An interrupted creation starts over. `tick` defaults to the moment of the copy. Raises E412 if the other environment
+    has no ledger, E402 if other code wrote it last, E471 if the branch exists, E476 for an unusable storage.
+    Cost: proportional to the ledger, some 20 µs a row; a read of the newest log entries of each table.
+    """
+    base = project.base_project
+    if base is None:
+        raise WaterclockError(
+            "E471",
+            f"{project.env} is no branch",
+            where=f"[env.{project.env}]",
+            why="the project file declares it without `from`",
+            fix="use another name",
+        )
+    known = read_branch_state(project)
+    if known is not None and known.is_complete:
+        raise WaterclockError(
+            "E471",
+            f"the branch {project.env} exists",
+            where=project.storage,
+            why=f"it was created on {known.created_at:%Y-%m-%d} from {known.base}",
+            fix=f"`waterclock branch delete {project.env}` deletes it",
+        )
+    is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
+    _require_own_storage(project, base, is_begun=is_begun)
+    _remove_contents(project)
+    state = BranchState(project.env, base.env, tick or now, now, now + timedelta(days=days))
+    make_folder(entry_path(project.storage))
+    write_branch_state(project, state)
+    fault("branch begun")
+    reach_storage(project)
+    reach_storage(base)
+    state = _copy_ledger(project, base, state, who)
+    fault("branch ledger copied")
+    place_of(ledger_url(project)).install_draft(now, replaces=False)
+    fault("branch ledger installed")
+    state = replace(state, is_complete=True)
+    write_branch_state(project, state)
+    return state
+
+
+def record_new_branch(root: Path, name: str, base: str) -> None:
+    """Record the base of a branch that the project file does not declare. Raises E476 for an unusable name."""
+    if not is_branch_name(name):
+        raise WaterclockError(
+            "E476",
+            f"{name!r} cannot be the name of a branch",
+            why="it is also the name of a folder",
+            fix="use letters, digits, _, - and .",
+        )
+    make_folder(root / BRANCHES / name)
+    replace_text(root / BRANCHES / name / BRANCH_FILE, json.dumps({"from": base}))
+
+
+def forget_new_branch(root: Path, name: str) -> None:
+    """Remove the record of a branch that cannot be created."""
+    remove_file(root / BRANCHES / name / BRANCH_FILE)
+    for folder in (root / BRANCHES / name, root / BRANCHES):
+        with suppress(OSError):  # it contains other files or branches
+            folder.rmdir()
+
+
+def delete_branch(project: Project) -> None:
+    """Delete the storage and the ledger of a branch. Raises E470 if there is none."""
+    file = entry_path(project.storage, BRANCH_FILE)
+    if not project.bases or not file_exists(file):
+        raise no_branch_error(project.env)
+    state = read_branch_state(project)
+    if state is not None:  # a killed deletion leaves no branch that runs
+        write_branch_state(project, replace(state, is_complete=False))
+    fault("branch deletion begun")
+    _remove_contents(project)
+    fault("branch contents removed")
+    remove_file(file)
+    if not is_remote(project.storage):
+        remove_folder(entry_path(project.storage))
+        parent = Path(project.storage).parent
+        if parent != project.root and not any(parent.iterdir()):
+            parent.rmdir()
+
+
+def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) -> BranchState:
+    """Copy the base's ledger into a draft of the branch's ledger. Return the state with what the branch borrows."""
+    place = place_of(ledger_url(project))
+
+    def copy(ledger: Ledger) -> BranchState:
+        ledger.maintenance.require_not_moved()
+        lake = Lake(base.storage, folders=ledger.declared.former().folders)
+        with Ledger.open(place.empty_draft()) as draft:
+            draft.maintenance.load([ledger.maintenance.export_lines()])
+            records = [record for record in draft.reads.tables() if record.kind != Kind.PUBLISH]
+            folders = {record.name: lake.folder(record.name) for record in records}
+            draft.maintenance.start_branch(folders, who=who, base=base.env)
+            declared = {record.name: draft.past.codes(record.name, 1) for record in records}
+            newest = {name: found[0] for name, found in declared.items() if found and found[0].statement is not None}
+            heads = {record.name: record.head_version for record in records if record.head_version >= 0}
+        return replace(
+            state,
+            codes={name: each.code for name, each in newest.items()},
+            statements={name: each.statement or "" for name, each in newest.items()},
+            heads={
+                name: read_head(folders[name], version)
+                for name, version in heads.items()
+                if table_exists(folders[name])
+            },
+        )
+
+    try:
+        found = Ledger.query(ledger_url(base), copy)
+    except OlderSchema as older:
+        raise WaterclockError(
+            "E402",
+            f"the ledger of {base.env} was written by an older version",
+            where=f"[env.{base.env}]",
+            why=f"its schema is {older.found}, this version reads {older.known}",
+            fix=f"`waterclock run --env {base.env}` with this version upgrades it",
+        ) from older
+    if found is None:
+        raise WaterclockError(
+            "E412",
+            f"there is no ledger of {base.env} yet",
+            where=f"[env.{base.env}]",
+            why="nothing has run there",
+            fix=f"`waterclock run --env {base.env}` makes the due batches",
+        )
+    return found
+
+
+def read_head(folder: str, version: int) -> BorrowedHead:
+    """Return a table's id and current columns, with the version that a branch reads."""
+    with open_table(folder) as table:
+        return BorrowedHead(version, table.identity, table.schema)
+
+
+def _require_own_storage(project: Project, base: Project, *, is_begun: bool) -> None:
+    """Raise E476 if the storage of a branch contains files of others, or overlaps the one that it borrows from."""
+    where = f"[env.{project.env}]"
+    own, others = f"{project.storage.rstrip('/')}/", [f"{each.storage.rstrip('/')}/" for each in project.bases]
+    if any(own.startswith(other) or other.startswith(own) for other in others):
+        why = f"{project.storage} overlaps the storage of {base.env}"
+    elif not ledger_url(project).startswith(_SQLITE):
+        why = "its ledger is on a server"
+    elif not is_begun and any(True for _ in files_below(entry_path(project.storage))):
+        why = f"{project.storage} contains files, and deleting the branch would delete them"
+    else:
+        return
+    raise WaterclockError(
+        "E476",
+        f"{project.env} cannot use this storage as a branch",
+        where=where,
+        why=why,
+        fix=f"leave storage and ledger out of {where}, or name an empty folder",
+    )
+
+
+def _remove_contents(project: Project) -> None:
+    """Remove the ledger and the files of a branch, except its own file. Links are removed, never their targets."""
+    url = ledger_url(project)
+    if url.startswith(_SQLITE):
+        file = Path(url.removeprefix(_SQLITE).partition("?")[0])
+        for suffix in ("", "-wal", "-shm"):
+            for name in (file.name, *(f"{file.name}.{made}" for made in _MADE_BY_A_RUN)):
+                remove_file(file.with_name(f"{name}{suffix}"))
+    if is_remote(project.storage):
+        for folder in ("tables", "history", "publish"):
+            remove_folder(entry_path(project.storage, folder))
+        return
+    root = entry_path(project.storage)
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            remove_folder(path)
+        elif path.name != BRANCH_FILE:
+            remove_file(path)

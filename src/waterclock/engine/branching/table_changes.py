@@ -1,0 +1,82 @@
+"""Determines which tables of a flow differ from those that a branch borrows. Pure.
+
+A table is the branch's own if its code was changed, or if it is made from such a table. Code is compared by
+fingerprints, which ignore comments, spacing and unused views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from waterclock.batches.former_names import FormerNames
+from waterclock.engine.branching.branch_state import BranchState
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
+from waterclock.flow.graph import closure, readers_of
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """The tables of a branch whose code differs from that of its base, and those that are made from them.
+
+    `changed` and `new` are transforms. `affected` are unchanged transforms that read one of them, directly or not.
+    `collects` are new or changed collects: a branch collects nothing, so they keep the rows of the base. `publishes`
+    deliver own tables; a branch does not run them.
+    """
+
+    changed: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    affected: tuple[str, ...] = ()
+    collects: tuple[str, ...] = ()
+    publishes: tuple[str, ...] = ()
+    borrowed: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The transforms that the branch makes itself."""
+        return (*self.changed, *self.new, *self.affected)
+
+
+def find_table_changes(flow: Flow, state: BranchState, former: FormerNames) -> TableChanges:
+    """Compare a flow with the code that the base of a branch had declared when the branch was created."""
+    changed, new, collects = list[str](), list[str](), list[str]()
+    for name in flow.order:
+        table = flow.tables[name]
+        was = _former_code(table, state)
+        if table.kind is Kind.PUBLISH or (was is not None and former.code(was, table.fingerprint) == table.fingerprint):
+            continue
+        (collects if table.kind is Kind.COLLECT else new if was is None else changed).append(name)
+    edges = {name: {*others, *_companions(flow, name)} for name, others in readers_of(flow).items()}
+    reached = closure((*changed, *new), edges)
+    others = [name for name in flow.order if name in reached and name not in {*changed, *new}]
+    own = {*changed, *new, *others}
+    return TableChanges(
+        tuple(changed),
+        tuple(new),
+        tuple(name for name in others if flow.tables[name].kind is Kind.TRANSFORM),
+        tuple(collects),
+        tuple(name for name in others if flow.tables[name].kind is Kind.PUBLISH),
+        tuple(name for name in flow.order if name not in own and flow.tables[name].kind is not Kind.PUBLISH),
+        {name: _first_changed_input(flow, name, own) for name in others},
+    )
+
+
+def _former_code(table: Table, state: BranchState) -> str | None:
+    found = state.codes.get(table.name)
+    return found if found is not None or table.was is None else state.codes.get(table.was)
+
+
+def _companions(flow: Flow, name: str) -> list[str]:
+    """Return the tables with the late rows or the open windows of a table."""
+    return [
+        each.name
+        for each in flow.tables.values()
+        if each.open_of == name or (each.late_rows is not None and each.late_rows.of == name)
+    ]
+
+
+def _first_changed_input(flow: Flow, name: str, own: set[str]) -> str:
+    reads = (read.table for read in flow.tables[name].reads if read.table in own and read.table != name)
+    return next(reads, name)

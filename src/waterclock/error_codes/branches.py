@@ -1,0 +1,45 @@
+"""Error codes of branches: environments that borrow the tables of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.errors import Code
+
+BRANCHES: Mapping[str, Code] = {
+    "E470": Code(
+        "no such branch",
+        "The environment is no branch that was created. `waterclock branch list` shows the branches, and "
+        "`waterclock branch create NAME` creates one.",
+    ),
+    "E471": Code(
+        "existing branch",
+        "A branch with this name was created before, or the environment is none. Delete the branch first, or use "
+        "another name.",
+    ),
+    "E472": Code(
+        "command in a branch",
+        "A branch borrows its collected and unchanged tables from another environment, which it only reads. Commands "
+        "that collect, deliver or maintain are not available there. Run them in the other environment.",
+    ),
+    "E473": Code(
+        "borrowed table",
+        "The table is borrowed from the environment of which this one is a branch. It is only read, and no batch of it "
+        "is made.",
+    ),
+    "E474": Code(
+        "expired branch",
+        "The lease of the branch has ended. Production removes replaced files after KEEP VERSIONS, so an older branch "
+        "may not find what it borrows. Delete the branch and create it again.",
+    ),
+    "E475": Code(
+        "changed base",
+        "The other environment has rebuilt, dropped or changed a table that the branch borrows, or removed rows of it. "
+        "Delete the branch and create it again.",
+    ),
+    "E476": Code(
+        "storage of a branch",
+        "A branch needs an empty storage of its own, outside of the storage that it borrows from and not around it. "
+        "its ledger is a file.",
+    ),
+}

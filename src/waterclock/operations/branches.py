@@ -1,0 +1,116 @@
+"""Determines what a branch makes: the changed tables, their labels, and the labels that were made by older code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.dpl.project import Project
+from waterclock.engine.branching.branch_state import BranchState
+from waterclock.engine.branching.table_changes import TableChanges
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import OnRestate
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.planning import Planner
+from waterclock.selection import Labels
+from waterclock.timelabel.window import Window
+
+NEWEST = 7
+"""How many windows of each own table a branch makes if no labels are given."""
+LabelsByTable = Mapping[str, Labels]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchWork:
+    """The labels that a branch makes of each own table: `spans`, and in them those that other code made (`older`)."""
+
+    spans: LabelsByTable
+    older: Mapping[str, tuple[datetime, ...]]
+    windows: Mapping[str, tuple[Window, ...]]
+
+
+def for_branch(project: Project) -> Project:
+    """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE)."""
+    tables = {
+        name: replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        for name, table in project.flow.tables.items()
+    }
+    return replace(project, flow=replace(project.flow, tables=tables), publish=False)
+
+
+def find_branch_work(
+    flow: Flow,
+    ledger: Ledger,
+    state: BranchState,
+    changes: TableChanges,
+    labels: Mapping[str, Labels],
+    selected: Sequence[str] | None = None,
+) -> BranchWork:
+    """Return the labels that a branch makes: those of `labels`, or the newest windows that the base has made.
+
+    A new table without stored windows gets the newest windows for which its inputs exist; a new regular table all.
+    `selected` limits the tables. Raises E513 if no window of a table is in its range of labels.
+    Cost: a query of the labels of each own table.
+    """
+    starts = Planner(flow).starts(ledger.reads.snapshot(flow), state.tick)
+    newest = _NewestEnds(flow, ledger, state.tick)
+    spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
+    for name in flow.order:
+        if name not in changes.own or (selected is not None and name not in selected):
+            continue
+        table, end = flow.tables[name], newest.of(name)
+        start = starts[name]
+        if end is None or end <= start:
+            continue
+        if name in labels:
+            low, high = labels[name].limit_to(table, start, table.cadence.floor(state.tick))
+        else:
+            low, high = _newest_windows(table, start, end, is_new=name in changes.new)
+        found = tuple(table.cadence.windows(low, high))
+        if not found:
+            continue
+        spans[name] = Labels.from_range(found[0].start, found[-1].start)
+        windows[name] = found
+        made = ledger.past.made_labels(name, low, high)
+        older[name] = tuple(label for label, code in made if code != table.fingerprint)
+    return BranchWork(spans, older, windows)
+
+
+def _newest_windows(table: Table, start: datetime, end: datetime, *, is_new: bool) -> tuple[datetime, datetime]:
+    """Return the bounds of the newest windows before `end`; of a new regular table all, since a state needs them."""
+    if is_new and not (table.is_partitioned and not table.is_in_label_order):
+        return start, end
+    low = end
+    for _ in range(NEWEST):
+        if low <= start:
+            break
+        low = table.cadence.previous(low)
+    return max(low, start), end
+
+
+class _NewestEnds:
+    """Finds the end of the newest window of each table that the base has made, up to the tick of the branch."""
+
+    def __init__(self, flow: Flow, ledger: Ledger, tick: datetime) -> None:
+        self._flow, self._ledger, self._tick = flow, ledger, tick
+        self._known = {record.name for record in ledger.reads.tables()}
+        self._found: dict[str, datetime | None] = {}
+
+    def of(self, name: str) -> datetime | None:
+        """Return the end of a table's newest window, for a table without windows that of its inputs; None if none."""
+        if name not in self._found:
+            self._found[name] = None  # a table that reads itself
+            self._found[name] = self._find(name)
+        return self._found[name]
+
+    def _find(self, name: str) -> datetime | None:
+        cadence = self._flow.tables[name].cadence
+        last = cadence.floor(self._tick)
+        made = self._ledger.past.made_labels(name, BEGINNING, last) if name in self._known else []
+        if made:
+            return cadence.next(made[-1][0])
+        ends = [self.of(read.table) for read in self._flow.tables[name].reads if read.table != name]
+        known = [end for end in ends if end is not None]
+        return min(cadence.floor(min(known)), last) if known else None
