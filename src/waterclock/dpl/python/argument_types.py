@@ -75,6 +75,7 @@ class CollectArguments(DecoratedFunction, total=False):
     by: str | None
     await_: str | None
     on_schema_change: str | None
+    continuous: str | None
 
 
 class TransformArguments(DecoratedFunction, total=False):
@@ -84,6 +85,7 @@ class TransformArguments(DecoratedFunction, total=False):
     close_when: str | None
     max_lateness: str | None
     shuffle: str | None
+    continuous: bool
     options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None
