@@ -94,6 +94,7 @@ ACCEPTED = {
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
         COLLECT.format("SORT BY (a)"), TRANSFORM.format("SORT BY (a, `b c`)"), TRANSFORM.format("SHUFFLE NONE"),
         TRANSFORM.format("APART (a)"), TRANSFORM.format("APART (a, `b c`) KEYS d FOR 90 DAYS"),
+        COLLECT.format("CONTINUOUS 10 SECONDS"), TRANSFORM.format("CONTINUOUS"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
@@ -107,7 +108,6 @@ REFUSED = {
     "`GRANT APPROVE`": "GRANT APPROVE ON a.b TO (c)",
     "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
     "`SHUFFLE SALT`": TRANSFORM.format("SHUFFLE SALT (a) INTO 16"),
-    "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
     "`CLUSTER BY`": TRANSFORM.format("CLUSTER BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),

@@ -21,7 +21,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow, Query, Read, TableReference
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
-from waterclock.flow.open_windows import open_windows_table, tables_by_view
+from waterclock.flow.open_windows import has_open_windows, tables_by_view
 from waterclock.flow.watermarks import mark_of
 from waterclock.similar_names import did_you_mean
 
@@ -113,10 +113,8 @@ def _reference(table: NamedTable, flow: Flow, shown: Mapping[str, str]) -> Table
     view = flow.views.get(table.name)
     if view is None:
         of = shown.get(table.name) if table.name not in flow.tables else None
-        # without a companion table for open windows, the view is the table
-        return TableReference(
-            *at, read=Read(of if of is not None and open_windows_table(flow, of) is None else table.name)
-        )
+        # without open windows, the view is the table
+        return TableReference(*at, read=Read(of if of is not None and not has_open_windows(flow, of) else table.name))
     columns = () if view.columns.is_open else tuple(column.name for column in view.columns.named)
     return TableReference(*at, view=view.query, view_columns=columns)
 

@@ -52,6 +52,12 @@ CLOSINGS: Mapping[str, Code] = {
         "complete windows. With open windows, the batch would have to run again at each boundary. Read the table "
         "itself.",
     ),
+    "E389": Code(
+        "CONTINUOUS not possible",
+        "The table cannot have its open windows computed every some seconds. The time is at least a second and shorter "
+        "than the window. A transform with CONTINUOUS reads a table that has it, by its name or by PAST. A table with "
+        "CLOSE WHEN has OPTIONS (open_windows 'kept') instead. The column name is_closed is reserved.",
+    ),
     "E370": Code(
         "MAX LATENESS without CLOSE WHEN",
         "MAX LATENESS is the time during which late rows reopen a window whose books CLOSE WHEN closed. Windows "

@@ -84,6 +84,8 @@ class Capabilities:
       empty for a connection. Secrets in the options are references.
     - `copies`: a collect with `format 'raw'` has one row per item of the source, and a publish with that format copies
       these items.
+    - `reads_open_windows`: the ways to collect in which a window that is not over can be read, and read again
+      (CONTINUOUS).
     - `seals`: the source has no clock, as a receiver; the run that collects it decides when a window is complete.
     - `each_parameters`: returns the columns that a unit's path and options contain as placeholders (FOR EACH). None if
       the connector does not support that.
@@ -108,6 +110,7 @@ class Capabilities:
     origin_fields: frozenset[str] = frozenset()
     keeps_order: bool = False
     wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[InvalidOption]] | None = None
+    reads_open_windows: frozenset[Batching] = frozenset()
     seals: bool = False
     copies: bool = False
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None

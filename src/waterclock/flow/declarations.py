@@ -386,6 +386,8 @@ class TableDeclaration(Keyed):
     - `start`: None if it follows from the inputs, or if the first run records it (arrivals, snapshots).
     - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `sort_by`: the columns by which the rows of each stored file are ordered. They are no part of the content.
+    - `continuous`: the time between two reads of the table's open windows (CONTINUOUS); None: windows are made once
+      they are over.
     - `is_unshuffled`: SHUFFLE NONE: a batch whose query moves rows between tasks is refused.
     - `restate_at_most`: if more labels may be made again because inputs changed, all wait for a user; None: no limit.
     - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
@@ -417,6 +419,7 @@ class TableDeclaration(Keyed):
     manifest: str | None = None
     sort_by: tuple[str, ...] = ()
     is_unshuffled: bool = False
+    continuous: Duration | None = None
     pool: str = "default"
     is_sequential: bool = False
     on_restate: OnRestate = OnRestate.RECOMPUTE

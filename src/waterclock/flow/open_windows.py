@@ -1,6 +1,8 @@
 """Names of the companion table `spd_<table>` of open windows, and of the view `<table>_view` over both tables.
 
 The view contains each window once: from the table if it is done there, else from the newest state of `spd_<table>`.
+Batches make these states at the boundaries of the inputs (OPTIONS open_windows 'kept'), or ticks every some seconds
+(CONTINUOUS).
 """
 
 from __future__ import annotations
@@ -31,6 +33,16 @@ def open_windows_table(flow: Flow, table: str) -> Table | None:
     """Return the companion table with the open windows of `table`, or None if there is none."""
     found = flow.tables.get(open_table_of(table))
     return found if found is not None and found.open_of == table else None
+
+
+def has_open_windows(flow: Flow, table: str) -> bool:
+    """Return whether the view of a table shows open windows as well."""
+    return flow.tables[table].continuous is not None or open_windows_table(flow, table) is not None
+
+
+def continuous_tables(flow: Flow) -> list[Table]:
+    """Return the tables whose open windows ticks make (CONTINUOUS), inputs first."""
+    return [table for name in flow.order if (table := flow.tables[name]).continuous is not None]
 
 
 def view_of(table: str) -> str:

@@ -166,6 +166,7 @@ CAPABILITIES = Capabilities(
     awaits=frozenset({WindowSignal.MARKER, WindowSignal.NEXT}),
     changes=ChangeReporting.BY_ITSELF,
     returns_unparsed_lines=True,
+    reads_open_windows=frozenset({Batching.ARRIVAL_TIME}),
     origin_fields=frozenset(TYPES),
     copies=True,
     wrong_options=_wrong_options,

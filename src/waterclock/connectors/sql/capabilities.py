@@ -87,6 +87,7 @@ def database_capabilities(
         collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}) | more,
         publishes=frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
+        reads_open_windows=frozenset({Batching.DATA_TIME}),
         awaits=frozenset({WindowSignal.QUERY}),
         changes=changes,
         replaces_some=True,

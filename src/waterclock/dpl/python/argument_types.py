@@ -75,6 +75,7 @@ class CollectArguments(DecoratedFunction, total=False):
     by: str | None
     await_: str | None
     on_schema_change: str | None
+    continuous: str | None
 
 
 class TransformArguments(DecoratedFunction, total=False):
@@ -85,6 +86,7 @@ class TransformArguments(DecoratedFunction, total=False):
     max_lateness: str | None
     shuffle: str | None
     apart: str | None
+    continuous: bool
     options: Mapping[str, OptionValue] | str | None
     as_: str | None
     when: Sequence[tuple[str, str]] | None

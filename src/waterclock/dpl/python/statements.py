@@ -134,7 +134,7 @@ class _CallReader:
             return  # its arguments are one clause, read together
         word = _clause_word(argument)
         clause = BY_ARGUMENT[argument]
-        if clause.form is ClauseForm.FLAG:
+        if clause.form is ClauseForm.FLAG or call.kind in clause.flag_in:
             if value is not True:
                 raise at.refuse("E251", f"{argument} is {value!r}, not True or False", fix=f"write {argument}=True")
             yield Clause(word, next(it.flag for it in clause.python_arguments if it.name == argument), at)

@@ -12,6 +12,7 @@ from waterclock.dpl.resolve.called_functions import (
     check_cast_types,
 )
 from waterclock.dpl.resolve.close_when import resolve_closings
+from waterclock.dpl.resolve.continuous import resolve_continuous
 from waterclock.dpl.resolve.cycles import check_cycles
 from waterclock.dpl.resolve.deadlines import check_deadlines
 from waterclock.dpl.resolve.destination_names import check_destination_names
@@ -55,13 +56,17 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
 
 
 def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Yield the errors of all checks that need cadences. Also resolve CLOSE WHEN, and HIDDEN columns in input rules."""
+    """Yield the errors of all checks that need cadences.
+
+    Also resolve CLOSE WHEN, CONTINUOUS, and HIDDEN columns in input rules.
+    """
     drafts = flow.drafts
     yield from check_reads(drafts, flow.spans)
     yield from check_partial(drafts, flow.queries.found)
     yield from check_deadlines(drafts)
     yield from resolve_closings(drafts, flow.config.variables, flow.functions)
     yield from check_open_windows(drafts, flow.statements)
+    yield from resolve_continuous(flow)
     yield from check_rule_actions(drafts.values())
     yield from check_input_rules(drafts, flow.queries.views)
     exclude_hidden_from_input_rules(drafts)

@@ -65,11 +65,12 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
 def query_only_reason(name: str, tables: Mapping[str, Statement]) -> str | None:
     """Return the reason why only ad hoc queries can read this companion table or view; None for any other name."""
     for table, statement in tables.items():
-        options = statement.value("OPTIONS", ParsedOptions)
-        if name == open_table_of(table) and keeps_open_windows(options):
+        is_kept = keeps_open_windows(statement.value("OPTIONS", ParsedOptions))
+        has_open = is_kept or statement.clause("CONTINUOUS") is not None
+        if name == open_table_of(table) and has_open:
             return f"it contains the open windows of {table}"
         if name == view_of(table) and statement.value("TYPE OF TABLE", TableType) is TableType.PARTITIONED:
-            return f"it shows {table}, with its open windows" if keeps_open_windows(options) else f"it shows {table}"
+            return f"it shows {table}, with its open windows" if has_open else f"it shows {table}"
     return None
 
 
@@ -98,6 +99,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         manifest=None,
         sort_by=(),
         is_unshuffled=False,
+        continuous=None,
         is_sequential=False,
         on_restate=OnRestate.RECOMPUTE,
         restate_at_most=None,
@@ -128,7 +130,7 @@ def _check_inputs(
             fix="leave the option out",
         )
     for read in draft.declared.reads:
-        if draft.name in _find_upstream(drafts, [read.table]):
+        if draft.name in upstream_of(drafts, [read.table]):
             yield span.refuse(
                 "E268",
                 f"windows of {draft.name} read {read}, and cannot be computed while they are open",
@@ -139,7 +141,8 @@ def _check_inputs(
             )
 
 
-def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: Sequence[str]) -> set[str]:
+def upstream_of(drafts: Mapping[str, UnresolvedTable], names: Sequence[str]) -> set[str]:
+    """Return the given tables, and all tables that they read, directly or indirectly."""
     found: set[str] = set()
     to_do = list(names)
     while to_do:

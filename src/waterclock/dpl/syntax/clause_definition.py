@@ -48,6 +48,7 @@ class ClauseDefinition:
     - `checks_text`: the function that checks a TEXT that is passed as a string in Python.
     - `later`: the statements that accept it only in a later release.
     - `elsewhere`: maps statements that do not accept it to the fix that their error suggests.
+    - `flag_in`: the statements in which the clause has no value, and its Python argument is True.
     - `table_field`: the field of `TableDeclaration` that gets its value unchanged; a flag becomes True. Empty if a
       module of `dpl/resolve` computes the field from the value.
     - `arguments`: its Python arguments, if there are several, or if the only one is not named like its word.
@@ -65,6 +66,7 @@ class ClauseDefinition:
     is_repeatable: bool = False
     later: frozenset[StatementKind] = frozenset()
     elsewhere: Mapping[StatementKind, str] = field(default_factory=dict)
+    flag_in: frozenset[StatementKind] = frozenset()
     table_field: str = ""
     arguments: tuple[PythonArgument, ...] = ()
     example: str = ""

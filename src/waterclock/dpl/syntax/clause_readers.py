@@ -250,6 +250,20 @@ def parse_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the 
     return True
 
 
+def parse_continuous_transform(cursor: Cursor) -> bool:
+    """Return True for CONTINUOUS of a transform, which has no time of its own. Raises E204 if one is written."""
+    if not cursor.is_done and (cursor.peek().kind == "number" or cursor.peek().text[:1].isdigit() or cursor.at(":")):
+        start = cursor.index
+        cursor.duration()
+        raise cursor.span_since(start).refuse(
+            "E204",
+            "CONTINUOUS of a transform takes no time",
+            why="it is computed whenever the tables that it reads are",
+            fix="write CONTINUOUS alone, and the time in the COLLECT",
+        )
+    return True
+
+
 def parse_tags(cursor: Cursor) -> tuple[str, ...]:
     """Parse a list of tags in brackets."""
     return cursor.names("tags")

@@ -239,7 +239,7 @@ class _StatementParser:
             return
         if clause.word not in {"BY", "MODE"}:  # the first word of these is a part of the clause
             cursor.index += length
-        self._read_guarded(clause.word, lambda: read_clause(clause.word, cursor), start)
+        self._read_guarded(clause.word, lambda: read_clause(clause.word, cursor, kind), start)
 
     def _check_clause(self, clause: ClauseDefinition, kind: StatementKind) -> WaterclockError | None:
         span = self.cursor.here()

@@ -192,9 +192,9 @@ def read_for_all_windows(work: RunContext, spark: SparkSession, shown: Sequence[
     slices, such as the state of a MERGE table. Cost: no job here, and one scan for any number of windows.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
-    if read_same_rows(shown):
+    if first.opened is None and read_same_rows(shown):
         return frame_of(spark, work.lake, work.flow, first)
-    if table.is_fold or any(each.steps for each in shown):
+    if table.is_fold or any(each.steps or each.opened is not None for each in shown):
         return None
     pieces = {piece.slice_path: piece for each in shown for piece in each.slices}
     copies = sum(piece.rows for each in shown for piece in each.slices)

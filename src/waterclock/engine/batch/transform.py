@@ -17,7 +17,7 @@ from waterclock.engine.batch.shared_views import SharedView, shared_rows
 from waterclock.engine.batch.window_rows import compute_rows, union_by_name
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.missing_parents import AbsentParents
-from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
+from waterclock.engine.reads.pin import PinnedRead, frame_of, has_open_slices, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_key_past_read
 from waterclock.flow.declarations import Flat, Table, TableReference
@@ -60,7 +60,7 @@ def transform_parts(
     # not shared: views of partial batches, of open windows, of batches whose rules filter their inputs, and of batches
     # that must not shuffle, since another job would make the view's rows
     is_plain = not batches[0].missing and table.open_of is None and not table.input_rules
-    if is_plain and not table.is_unshuffled:
+    if is_plain and not table.is_unshuffled and not has_open_slices(pins):
         shared = shared_rows(work, spark, table, batches, pins, partial(_window_rows, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flat_reads(table):
         return _query_one_by_one(work, spark, table, batches, pins, shared, absent)

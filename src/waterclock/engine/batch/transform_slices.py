@@ -92,6 +92,8 @@ def _build_notes(batch: Batch) -> dict[str, Any]:
 
 
 def _has_no_rows(work: RunContext, pinned: PinnedRead) -> bool:
+    if pinned.opened is not None and any(manifest.rows for manifest in pinned.opened.manifests):
+        return False
     is_slices = not work.flow.tables[pinned.read.table].is_fold
     return not pinned.slices or (is_slices and not any(piece.rows for piece in pinned.slices))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.damage import require_log
+from waterclock.engine.query.speed_windows import SpeedWindows, frame_of_speed_view
 from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
 from waterclock.engine.query.views import find_viewed_table
@@ -31,20 +32,30 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 
 
 def frame_of_viewed(
-    work: RunContext, spark: SparkSession, name: str, moment: ResolvedTick | None, heads: Mapping[str, int]
+    work: RunContext,
+    spark: SparkSession,
+    name: str,
+    moment: ResolvedTick | None,
+    heads: Mapping[str, int],
+    speed_windows: SpeedWindows,
 ) -> DataFrame:
     """Return the rows of the view `name`, as of a tick (`moment`) or now.
 
-    `heads` maps tables to the versions to read; other tables are read at their newest version.
+    `heads` maps tables to the versions to read; other tables are read at their newest version. `speed_windows` are the
+    open windows of tables with CONTINUOUS, found before any of these versions.
     """
     table = find_viewed_table(work.flow, name) or name
     require_log(work, table)
     if moment is not None:
         return frame_at_moment(work, spark, name, moment)
+
+    def read_closed() -> DataFrame:
+        return frame_of_table(work, spark, table, version=heads.get(table))
+
+    if work.flow.tables[table].continuous is not None:
+        return frame_of_speed_view(work, spark, table, speed_windows[table], read_closed)
     shown = find_shown_windows(work.flow, work.ledger, work.real_now(), table)
-    return frame_of_view(
-        work, spark, table, lambda: frame_of_table(work, spark, table, version=heads.get(table)), shown=shown
-    )
+    return frame_of_view(work, spark, table, read_closed, shown=shown)
 
 
 def frame_of_table(

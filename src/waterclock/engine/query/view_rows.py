@@ -63,16 +63,25 @@ def frame_of_view(
     """Return a view's rows: those of open windows, and those that `closed` reads from the table. Raises E268, E522."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    frames: list[DataFrame] = []
     labels = [window.label for window in shown.windows]
-    open_table = open_windows_table(work.flow, table)
+    open_table, opened = open_windows_table(work.flow, table), None
     if labels and open_table is not None and shown.boundary is not None:
         if not resolve_as_of(work, open_table, shown.boundary, known_at=known_at).steps:
             raise _missing_boundary_error(open_table, shown.boundary)
         rows = frame_as_of(work, spark, open_table, shown.boundary, known_at=known_at)
         is_ended = F.col(TIMELABEL).isin([window.label for window in shown.windows if window.start in shown.ended])
         rows = rows.where(F.col(WINDOW_LABEL).isin(labels)).drop(TIMELABEL)
-        frames.append(rows.withColumnRenamed(WINDOW_LABEL, TIMELABEL).withColumn(IS_CLOSED, is_ended))
+        opened = rows.withColumnRenamed(WINDOW_LABEL, TIMELABEL).withColumn(IS_CLOSED, is_ended)
+    return union_with_closed(work, table, opened, labels, closed)
+
+
+def union_with_closed(
+    work: RunContext, table: str, opened: DataFrame | None, labels: Sequence[str], closed: Callable[[], DataFrame]
+) -> DataFrame:
+    """Return the rows of a view: those of open windows (`opened`, with `labels`), and all other rows of `closed`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frames = [] if opened is None else [opened]
     if not frames or has_columns(work.lake.folder(table)):
         rows = closed()
         if any(name.lower() == IS_CLOSED for name in rows.columns):
@@ -91,7 +100,14 @@ def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: Re
 
     if table is None:
         return read_closed()
-    return frame_of_view(work, spark, table, read_closed, shown=moment.shown_open[table], known_at=moment.known_at)
+    return frame_of_view(
+        work,
+        spark,
+        table,
+        read_closed,
+        shown=moment.shown_open.get(table, VisibleWindows(None)),
+        known_at=moment.known_at,
+    )
 
 
 def _iterate_boundaries_newest_first(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.open_tables import is_readable
-from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import (
     FILES_READ_DIRECTLY,
     frame_at,
@@ -29,23 +29,33 @@ from waterclock.storage.slices.read import (
     no_rows,
     table_schema,
 )
-from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSlices:
+    """The rows of a table's open labels: the slices in the folder of its `spd_` table, oldest first."""
+
+    folder: str
+    manifests: tuple[Manifest, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PinnedRead:
     """A table that a batch reads, fixed to a state: its input for the audit trail, and the slices of that state.
 
-    `steps` are set if a MERGE or TEMPORAL state is in no readable version: it is rebuilt from these slices.
+    `steps` are set if a MERGE or TEMPORAL state is in no readable version: it is rebuilt from these slices. `opened`
+    has the rows of labels that are not done, for the windows that a tick computes (CONTINUOUS).
     """
 
     bound: BoundRead
     input: Input
     slices: tuple[Slice, ...]
     steps: tuple[LogStep, ...] = ()
+    opened: OpenSlices | None = None
 
     @property
     def read(self) -> Read:
@@ -94,7 +104,14 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     return add_hidden_columns(_pinned_rows(spark, lake, table, pinned), table)
 
 
+def has_open_slices(pins: Mapping[datetime, Sequence[PinnedRead]]) -> bool:
+    """Return whether rows of labels that are not done are read."""
+    return any(pinned.opened is not None for reads in pins.values() for pinned in reads)
+
+
 def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRead) -> DataFrame:
+    if pinned.opened is not None:
+        return _with_open_rows(spark, lake, table, pinned, pinned.opened)
     folder = lake.folder(table.name)
     if not pinned.slices:
         return build_empty_frame(spark, lake, table)
@@ -119,6 +136,18 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
         high=pinned.bound.high,
         is_partitioned=table.is_partitioned,
     )
+
+
+def _with_open_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRead, opened: OpenSlices) -> DataFrame:
+    """Return the pinned rows of done labels, with those of open labels. An open label may be done in the meantime."""
+    rows = frame_of_slices(spark, opened.folder, opened.manifests)
+    if not pinned.slices:
+        return rows
+    from pyspark.sql import functions as F  # noqa: N812
+
+    labels = [label_of(manifest.label) for manifest in opened.manifests]
+    done = _pinned_rows(spark, lake, table, replace(pinned, opened=None)).where(~F.col(TIMELABEL).isin(labels))
+    return done.unionByName(rows, allowMissingColumns=True)
 
 
 def build_empty_frame(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:

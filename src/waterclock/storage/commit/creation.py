@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable, Schema
@@ -49,8 +49,17 @@ _PROPERTIES = {
 }
 
 
-def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, project: str) -> None:
+def create_table(
+    folder: str,
+    schema: AnySchema,
+    *,
+    is_partitioned: bool,
+    project: str,
+    properties: Mapping[str, str] = _PROPERTIES,
+) -> None:
     """Create a table, or leave an existing one as it is. A table that was reset gets its columns. Cost: 10 ms.
+
+    `properties` are set in place of the usual ones of the same names.
 
     Raises:
         WaterclockError: E601 if the table belongs to another project, E624 if it is partitioned by other columns, E615
@@ -62,7 +71,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
         if table_exists(folder):
             break
         try:
-            _create(folder, schema, wanted, project)
+            _create(folder, schema, wanted, project, properties)
         except DeltaError as error:
             if table_exists(folder):  # another runner created it first
                 break
@@ -78,28 +87,28 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
         refuse_other_project(table, project)
         text = schema_text(schema)
         while is_bare(table) and text != BARE:  # also ends when another runner has meanwhile added columns and rows
-            try_commit(table, _build_columns_change(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
+            try_commit(table, build_columns_change(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
             table.follow()
         if table.partition_columns != wanted:
             raise partition_error(folder, table.partition_columns, wanted)
 
 
-def _build_columns_change(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
-    """Return the change that gives a table its columns, if it has had none since it was reset."""
+def build_columns_change(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
+    """Return the change that gives a table other columns and partitions."""
     actions = [metadata_of(table, schema, partition_columns)]
     if "timestamp_ntz" in schema and (protocol := needed_protocol(protocol_of(table), _FOR_LOCAL_TIMES)):
         actions.insert(0, {"protocol": protocol})
     return Change(metadata=actions)
 
 
-def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str) -> None:
+def _create(folder: str, schema: AnySchema, wanted: Sequence[str], project: str, properties: Mapping[str, str]) -> None:
     make_folder(entry_path(folder))  # delta-rs would make one that other users can read
     DeltaTable.create(
         folder,
         Schema.from_json(schema_text(schema)),
         mode="error",
         partition_by=list(wanted),
-        configuration=_PROPERTIES | {PROJECT: project},
+        configuration=_PROPERTIES | {**properties, PROJECT: project},
         raise_if_key_not_exists=False,
         # with retries, the loser of a race would write its metadata over the winner's, at the next version
         commit_properties=CommitProperties(max_commit_retries=0),

@@ -1,0 +1,310 @@
+"""Computes one tick: the rows so far of all open windows of tables with CONTINUOUS, by the queries of their batches.
+
+Correctness of batches never depends on a tick. A tick reads the version of each `spd_` table first, then the ledger,
+then the sources, and commits a table only on the version that it read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from waterclock.batches.ledger_snapshot import LedgerSnapshot
+from waterclock.engine.batch.bound_inputs import BoundInputs
+from waterclock.engine.batch.make import make
+from waterclock.engine.batch.results import MadeSlices
+from waterclock.engine.batch.row_filters import list_findings
+from waterclock.engine.continuous.open_labels import (
+    OpenLabels,
+    find_open_labels,
+    find_windows_to_compute,
+    held_labels,
+    newest_state,
+)
+from waterclock.engine.reads.pin import OpenSlices, PinnedRead, pin
+from waterclock.engine.run_context import RunContext
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.faults import fault
+from waterclock.flow.declarations import Read, Table
+from waterclock.flow.enums import Action, Kind
+from waterclock.flow.open_windows import continuous_tables, open_table_of
+from waterclock.planner.input_binding import bind
+from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope, Status
+from waterclock.planner.planning import Planner
+from waterclock.storage.commit.speed_tables import (
+    SpeedState,
+    commit_state,
+    new_slice_number,
+    read_slices,
+    read_state,
+    remove_old_slices,
+)
+from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.writer import WrittenSlices, write_slices
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_INSTANT = timedelta(microseconds=1)
+_CLEAN_SECONDS = 60.0
+_READ = "read"
+"""The entry in the notes of a slice that identifies the data that it was made from."""
+_BLOCKING = frozenset({Action.FAIL, Action.HOLD})
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The open labels of a table as a tick has them so far: those that keep their slices, and new slices."""
+
+    base: SpeedState
+    kept: dict[datetime, Manifest] = field(default_factory=dict)
+    made: dict[datetime, Manifest] = field(default_factory=dict)
+    schema: StructType | None = None
+
+    @property
+    def labels(self) -> dict[datetime, Manifest]:
+        return dict(sorted({**self.kept, **self.made}.items()))
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.made) or self.kept.keys() != self.base.slices.keys()
+
+
+def run_tick(work: RunContext, due: Collection[str] | None = None) -> int | None:
+    """Compute and commit one tick of all tables with CONTINUOUS, and return its number.
+
+    `due` are the collects whose sources are read; None: all. Others keep their rows. Return None if nothing has
+    changed, or if another runner committed a tick in the meantime: what that one committed counts.
+
+    Cost: for each table one Spark query over its windows so far. Labels whose inputs are unchanged are not computed
+    again.
+    """
+    tables = continuous_tables(work.flow)
+    folders = {table.name: work.lake.folder(open_table_of(table.name)) for table in tables}
+    rows = {table.name: _Rows(read_state(folders[table.name])) for table in tables}
+    fault("speed.pinned")
+    now, number = work.real_now(), new_slice_number()
+    snapshot = work.ledger.reads.snapshot(work.flow)
+    ticking = _Tick(work, now, number, snapshot, Planner(work.flow).starts(snapshot, now), folders, rows)
+    for table in tables:
+        is_due = due is None or table.name in due
+        ticking.collect(table, is_due=is_due) if table.kind is Kind.COLLECT else ticking.transform(table)
+    if not any(each.is_changed for each in rows.values()):
+        return None
+    tick = max(each.base.tick for each in rows.values()) + 1
+    fault("speed.made")
+    for table in tables:
+        own = rows[table.name]
+        if own.base.version < 0 and own.schema is None:
+            continue  # it has had no rows yet, and so no columns
+        state = commit_state(
+            folders[table.name], own.base, own.kept, own.made, tick=tick, table=open_table_of(table.name),
+            project=work.flow.project, code=table.fingerprint, schema=own.schema,
+        )  # fmt: skip
+        if state is None:
+            return None
+        fault("speed.committed")
+    for table in tables:
+        if work.is_time_for(f"open windows of {table.name}", _CLEAN_SECONDS):
+            remove_old_slices(folders[table.name])
+    return tick
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """The facts of one tick, and the rows of each table so far. `number` is part of the paths of its slices."""
+
+    work: RunContext
+    now: datetime
+    number: int
+    snapshot: LedgerSnapshot
+    starts: Mapping[str, datetime]
+    folders: Mapping[str, str]
+    rows: Mapping[str, _Rows]
+
+    def collect(self, table: Table, *, is_due: bool) -> None:
+        """Read the windows of a collect that are not due yet. Windows that are due in the meantime keep their rows."""
+        own = self.rows[table.name]
+        known = self._known_slices(table)
+        labels = find_open_labels(table, self.starts[table.name], self.snapshot.of(table.name), known.keys(), self.now)
+        if not is_due:
+            labels = OpenLabels(
+                (), tuple(sorted({*labels.kept, *(it.start for it in labels.made if it.start in known)}))
+            )
+        own.kept = {label: known[label] for label in labels.kept}
+        if not labels.made:
+            return
+        batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
+        with self._made(table, batches, BoundInputs({batch.label: () for batch in batches})) as made:
+            notes = {
+                window.start: _identity_of_items(made.notes.source.get(window.start, {})) for window in labels.made
+            }
+            if all(_is_unchanged(notes[window.start], known.get(window.start)) for window in labels.made):
+                own.kept |= {window.start: known[window.start] for window in labels.made if window.start in known}
+                return
+            written = self._write(table, made, {label: {_READ: identity} for label, identity in notes.items()})
+            made.notes.before_commit()
+            clock = self.work.real_now()
+            for window in labels.made:
+                if clock >= table.cadence.due_at(window):
+                    own.kept |= {window.start: known[window.start]} if window.start in known else {}
+                    continue
+                self._take(table, window.start, written, made, known.get(window.start))
+            own.schema = made.schema
+
+    def transform(self, table: Table) -> None:
+        """Compute the windows of a transform that overlap open labels of its inputs, and those not done since."""
+        work, own, known = self.work, self.rows[table.name], self._known_slices(table)
+        opened = [name for name in dict.fromkeys(read.table for read in table.reads) if name in self.rows]
+        inputs = [(work.flow.tables[name].cadence, self.rows[name].labels.keys()) for name in opened]
+        facts, start = self.snapshot.of(table.name), self.starts[table.name]
+        labels = find_windows_to_compute(table, start, facts, known.keys(), self.now, inputs)
+        own.kept = {label: known[label] for label in labels.kept}
+        for window in labels.made:
+            batch = Batch(table.name, window, Status.READY, "open", self._bind(table, window))
+            if self._reads_held_label(batch):
+                continue
+            pins = self._pin(batch)
+            identity = _identity_of_pins(table, pins)
+            if window.start in known and known[window.start].source.get(_READ) == identity:
+                own.kept[window.start] = known[window.start]
+                continue
+            with self._made(table, (batch,), BoundInputs({batch.label: pins})) as made:
+                written = self._write(table, made, {batch.label: {_READ: identity}})
+                self._take(table, batch.label, written, made, None)
+                own.schema = made.schema
+
+    def _known_slices(self, table: Table) -> dict[datetime, Manifest]:
+        """Return the slices of the tick before, if the current code made them."""
+        base = self.rows[table.name].base
+        return read_slices(self.folders[table.name], base) if base.code == table.fingerprint else {}
+
+    @contextmanager
+    def _made(self, table: Table, batches: tuple[Batch, ...], bound: BoundInputs) -> Iterator[MadeSlices]:
+        """Build rows by the steps of a batch, in a Spark session of their own that is released after the block."""
+        work = self.work
+        spark = work.sessions.own()
+        close: Callable[[], None] | None = None
+        try:
+            register_functions(spark, work.root, work.flow, table.expressions, work.keys)
+            made = make(work, spark, table, Group(table.name, batches), bound, self.now)
+            close = made.notes.close
+            yield made
+        finally:
+            if close is not None:
+                close()
+            work.sessions.release(spark)
+
+    def _write(
+        self, table: Table, made: MadeSlices, notes: Mapping[datetime, Mapping[str, Any]]
+    ) -> dict[datetime, WrittenSlices]:
+        """Write and seal the rows of a tick as those of a batch, without the measures of whole windows."""
+        found: dict[datetime, WrittenSlices] = {}
+        for part in made.parts:
+            written = write_slices(
+                part.frame,
+                folder=self.folders[table.name],
+                claim=self.number,
+                labels=part.labels,
+                lake=self.work.lake,
+                code=table.fingerprint,
+                source=notes,
+                name=open_table_of(table.name),
+                may_be_empty=part.may_be_empty,
+                through=part.through,
+            )
+            found |= dict.fromkeys(part.labels, written)
+        return found
+
+    def _take(
+        self,
+        table: Table,
+        label: datetime,
+        written: Mapping[datetime, WrittenSlices],
+        made: MadeSlices,
+        known: Manifest | None,
+    ) -> None:
+        """Take the new rows of a label, unless they equal the known ones, or a rule would fail or hold the batch."""
+        own, of_label = self.rows[table.name], written[label]
+        manifest = next(each for each in of_label.manifests if each.label == label)
+        counts = of_label.filter_counts.get(label)
+        broken = [text for action, text in list_findings(table, counts) if action in _BLOCKING] if counts else []
+        broken += [made.notes.holds[label]] if label in made.notes.holds else []
+        if broken:
+            self.work.report_once(f"open rows of {table.name}@{label_of(label)} are not shown: {broken[0]}")
+        elif known is not None and known.digest is not None and known.digest == manifest.digest:
+            own.kept[label] = known
+        else:
+            own.made[label] = manifest
+
+    def _bind(self, table: Table, window: Window) -> tuple[BoundRead, ...]:
+        """Bind the inputs of an open window: slices of the window, and the newest states made of regular tables."""
+        return tuple(self._bind_read(table, read, window) for read in table.reads_for_window(window))
+
+    def _bind_read(self, table: Table, read: Read, window: Window) -> BoundRead:
+        flow, u = self.work.flow, self.work.flow.tables[read.table]
+        if u.is_partitioned:
+            [bound] = bind(table, window, flow, self.starts, reads=[read])
+            return bound
+        end = newest_state(u.cadence, self.snapshot.of(u.name), min(window.end, self.now))
+        if end is None:
+            return BoundRead(read, ReadScope.STATE, self.starts[u.name], self.starts[u.name])
+        [bound] = bind(table, Window(end - _INSTANT, end), flow, self.starts, reads=[read])
+        return bound
+
+    def _reads_held_label(self, batch: Batch) -> bool:
+        """Return whether an input with open windows has a held label in the interval that a window reads."""
+        return any(
+            bound.low <= label < bound.high
+            for bound in batch.reads
+            if bound.read.table in self.rows
+            for label in held_labels(self.snapshot.of(bound.read.table))
+        )
+
+    def _pin(self, batch: Batch) -> tuple[PinnedRead, ...]:
+        work = self.work
+        pins = pin(work.ledger, work.lake, work.flow, [batch])[batch.label]
+        return tuple(replace(each, opened=self._open_slices(each)) for each in pins)
+
+    def _open_slices(self, pinned: PinnedRead) -> OpenSlices | None:
+        name, bound = pinned.read.table, pinned.bound
+        found = self.rows[name].labels if name in self.rows else {}
+        manifests = tuple(each for label, each in found.items() if bound.low <= label < bound.high)
+        return OpenSlices(self.folders[name], manifests) if manifests else None
+
+
+_NO_ITEMS = "[]"
+
+
+def _is_unchanged(identity: str | None, known: Manifest | None) -> bool:
+    """Return whether a label has the same items as in the tick before. Without items, there were and are no rows."""
+    if known is None:
+        return identity == _NO_ITEMS
+    return identity is not None and known.source.get(_READ) == identity
+
+
+def _identity_of_items(notes: Mapping[str, Any]) -> str | None:
+    """Return a text that identifies the items that a label was read from; None for a source without items."""
+    items = notes.get("items")
+    return None if items is None else json.dumps(items, sort_keys=True)
+
+
+def _identity_of_pins(table: Table, pins: Sequence[PinnedRead]) -> str:
+    """Return a hash that identifies the rows that a window reads."""
+    parts = [
+        (
+            str(each.read),
+            str(each.bound.high) if each.bound.scope is ReadScope.STATE else "",
+            [(label_of(piece.label), piece.claim) for piece in each.slices],
+            [manifest.slice_path for manifest in each.opened.manifests] if each.opened is not None else [],
+        )
+        for each in pins
+    ]
+    return sha256(json.dumps([table.fingerprint, parts]).encode()).hexdigest()

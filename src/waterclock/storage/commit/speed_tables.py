@@ -1,0 +1,171 @@
+"""Stores the rows of open windows next to a table: a Delta table `spd_<table>` with a partition for each open label.
+
+Each tick replaces partitions by one commit, which is refused if another runner has committed since the version that
+the tick started from. A commit lists all labels with the slices that have their rows, so readers need only the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from waterclock.faults import fault
+from waterclock.files.filesystem import entry_path, file_exists, read_bytes, remove_folder
+from waterclock.storage.commit.change import build_slice_change
+from waterclock.storage.commit.creation import build_columns_change, create_table
+from waterclock.storage.commit.write_commit import build_remove_actions, try_commit
+from waterclock.storage.log.delta_log import commit_file, head, info_of, table_exists, time_of
+from waterclock.storage.log.identity import Identity, identity_in
+from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.schema_types import schema_text
+from waterclock.storage.slices.inventory import list_slice_folders
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.timelabel.label import instant_of, label_of
+
+if TYPE_CHECKING:
+    from waterclock.storage.schema_types import Schema as AnySchema
+
+TICKS_KEPT = 20
+"""The number of newest ticks of a table that queries can read."""
+KEPT_FOR = timedelta(minutes=10)
+"""How long the rows of an older tick stay on disk, for queries that read them."""
+
+_KIND = "open windows"
+_MICROS = 1_000_000
+# A tick adds a file to the log and removes files from the table. Delta would keep both for 30 days.
+_PROPERTIES = {
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedState:
+    """The open labels of a table at one tick, each with the folder of the slice that has its rows.
+
+    `version` is the Delta version of the tick's commit, -1 before the first. `code` is the fingerprint of the query
+    that made the rows; `at` is when it was committed, by the clock of the runner.
+    """
+
+    version: int = -1
+    tick: int = 0
+    code: str = ""
+    slices: Mapping[datetime, str] = field(default_factory=dict)
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TickHistory:
+    """The newest ticks of a table, newest first. `is_whole`: they are all ticks that the table ever had."""
+
+    states: tuple[SpeedState, ...]
+    is_whole: bool
+
+    def at(self, tick: int) -> SpeedState | None:
+        """Return the state at a tick, an empty one before the first tick; None if it is not known."""
+        found = next((state for state in self.states if state.tick == tick), None)
+        if found is not None or not self.is_whole:
+            return found
+        return SpeedState() if all(tick < state.tick for state in self.states) else None
+
+
+def read_history(folder: str) -> TickHistory:
+    """Return the newest ticks of a table. Cost: a small file for each of them."""
+    states = tuple(iterate_states(folder))
+    is_whole = len(states) < TICKS_KEPT and (file_exists(commit_file(folder, 0)) or not table_exists(folder))
+    return TickHistory(states, is_whole)
+
+
+def read_state(folder: str) -> SpeedState:
+    """Return the newest state of a table's open windows; an empty one before the first tick."""
+    return next(iterate_states(folder), SpeedState())
+
+
+def iterate_states(folder: str) -> Iterator[SpeedState]:
+    """Yield the states of the newest ticks, newest first, at most `TICKS_KEPT`. Cost: a small file for each."""
+    if not table_exists(folder):
+        return
+    found, version = 0, head(folder)
+    while version >= 0 and found < TICKS_KEPT:
+        try:
+            state = _parse_commit(read_bytes(commit_file(folder, version)), version)
+        except FileNotFoundError:
+            return
+        if state is not None:
+            found += 1
+            yield state
+        version -= 1
+
+
+def read_slices(folder: str, state: SpeedState) -> dict[datetime, Manifest]:
+    """Return the manifest of each open label of a state."""
+    return {label: read_manifest(folder, path) for label, path in state.slices.items()}
+
+
+def new_slice_number() -> int:
+    """Return a number for the slices of a tick: the time in microseconds, and so their age."""
+    return time.time_ns() // 1000
+
+
+def commit_state(  # noqa: PLR0913 - each argument is a part of the commit
+    folder: str,
+    base: SpeedState,
+    kept: Mapping[datetime, Manifest],
+    made: Mapping[datetime, Manifest],
+    *,
+    tick: int,
+    table: str,
+    project: str,
+    code: str,
+    schema: AnySchema | None,
+) -> SpeedState | None:
+    """Commit the open labels of a tick. Return the new state, or None if another commit came after `base`.
+
+    `kept` are labels whose slices stay, `made` those with new slices; other labels of the table are removed. `schema`
+    has the columns of new slices, None if there are none. Cost: a small file.
+    """
+    if schema is not None:
+        create_table(folder, schema, is_partitioned=True, project=project, properties=_PROPERTIES)
+    slices = {label: manifest.slice_path for label, manifest in sorted({**kept, **made}.items())}
+    labels = tuple(map(label_of, slices))
+    identity = Identity(
+        project, table, _KIND, labels, labels[-1] if labels else "", 0, code, (tick,), tuple(slices.values())
+    )
+    with open_table(folder) as opened:
+        if read_state(folder).version != base.version or head(folder) != opened.version:
+            return None
+        change = build_slice_change(opened, list(made.values()), "append")
+        for label in sorted({file.label for file in opened.files.values() if file.label} - {*labels}):
+            change.removes += build_remove_actions(opened.files_at(label))
+        text = opened.schema if schema is None else schema_text(schema)
+        if text != opened.schema:
+            change.metadata = build_columns_change(opened, text, opened.partition_columns).metadata
+        fault("speed.looked")
+        version = try_commit(opened, change, identity)
+    return None if version is None else SpeedState(version, tick, code, slices)
+
+
+def remove_old_slices(folder: str) -> None:
+    """Remove slices that no kept tick has and that are older than `KEPT_FOR`. Cost: a listing of the stage."""
+    used = {path for state in iterate_states(folder) for path in state.slices.values()}
+    limit = new_slice_number() - int(KEPT_FOR.total_seconds()) * _MICROS
+    for found in list_slice_folders(folder):
+        if found.path not in used and found.claim < limit:
+            with suppress(FileNotFoundError):
+                remove_folder(entry_path(folder, found.path))
+
+
+def _parse_commit(content: bytes, version: int) -> SpeedState | None:
+    """Return the state that a commit lists, or None for a commit that is not one of a tick."""
+    actions = [json.loads(line) for line in content.splitlines() if line]
+    info = info_of(actions)
+    identity = identity_in(info)
+    if identity is None or identity.kind != _KIND or len(identity.inputs) != 1:
+        return None
+    slices = {instant_of(label): str(path) for label, path in zip(identity.labels, identity.slices, strict=True)}
+    return SpeedState(version, int(identity.inputs[0]), identity.code, slices, time_of(info))
