@@ -72,7 +72,7 @@ class Branched(Tiny):
 
     def create(self, tick: datetime, **options: Any) -> BranchState:
         """Create the branch."""
-        values = {"now": datetime.now(UTC), "days": 7, "who": "a test"} | options
+        values: dict[str, Any] = {"now": datetime.now(UTC), "days": 7, "who": "a test"} | options
         return create_branch(self.load(), tick=tick, **values)
 
     def make(self, *selection: str, labels: str | None = None) -> RunOutcome:

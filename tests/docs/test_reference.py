@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.registry import capabilities
+from waterclock.dpl.config.environment import Environment, SparkSection
 from waterclock.dpl.config.model import (
     _LATER_DEFAULTS,
     _LATER_SECTIONS,
     Defaults,
-    Environment,
-    SparkSection,
     _File,
     _ProjectSection,
 )

@@ -50,7 +50,7 @@ At = Annotated[
 ]
 Days = Annotated[
     int,
-    typer.Option("--days", metavar="N", min=1, max=365, help="create: the branch makes nothing after so many days."),
+    typer.Option("--days", metavar="N", min=1, help="create: the branch makes nothing after so many days."),
 ]
 
 

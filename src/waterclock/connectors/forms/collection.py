@@ -45,6 +45,7 @@ class FormsCollector:
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return None: the column list of the COLLECT declares the columns."""
         del unit
+        return None
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return the error of a worker that read rows, or of a stored text that is not of the column's type."""

@@ -53,8 +53,8 @@ def find_subject_columns(lineage: ColumnLineage, declared: Collection[ColumnOf])
     columns: dict[str, list[str]] = {}
     for column in search.found.values():
         columns.setdefault(column.table, []).append(column.column)
-    for table, column in search.list_moved_columns():
-        columns.setdefault(table, []).append(column)
+    for table, name in search.list_moved_columns():
+        columns.setdefault(table, []).append(name)
     unsearchable = search.find_unsearchable()
     return SubjectColumns(
         {table: tuple(names) for table, names in columns.items()}, unsearchable, search.find_pseudonyms(unsearchable)

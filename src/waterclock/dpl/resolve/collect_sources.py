@@ -53,7 +53,7 @@ def _build_source(draft: UnresolvedTable, systems: ValidConnections, errors: lis
         return Source(unit, Batching.EACH, each=each)
     if capabilities and capabilities.collects <= LINKED:
         by = resolve_link(draft, unit, by, errors)
-    elif capabilities and Batching.AS_OF in capabilities.collects:
+    elif capabilities and capabilities.collects == {Batching.AS_OF}:
         by = resolve_entity(draft, unit, by, errors)
     elif capabilities and by.batching not in capabilities.collects:
         legal = sorted(_BATCHINGS[batching] for batching in capabilities.collects)

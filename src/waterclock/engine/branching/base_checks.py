@@ -9,7 +9,6 @@ from waterclock.batches.former_names import is_borrowed
 from waterclock.engine.branching.branch_state import BorrowedHead, BranchState
 from waterclock.errors import WaterclockError
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.open_tables import open_table
 
 
 def require_lease(state: BranchState, now: datetime) -> None:
@@ -55,6 +54,8 @@ def _again(state: BranchState) -> str:
 def _find_problem(folder: str, head: BorrowedHead) -> str | None:
     if not table_exists(folder):
         return "its folder is gone"
+    from waterclock.storage.log.open_tables import open_table  # it loads Delta's library
+
     with open_table(folder) as table:
         if table.identity != head.identity or table.version < head.version:
             return "another table is in its folder"

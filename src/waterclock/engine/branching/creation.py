@@ -46,6 +46,7 @@ from waterclock.storage.log.open_tables import open_table
 
 LEASE_DAYS = 7
 """The default lease: production keeps replaced files for at least so long (KEEP VERSIONS)."""
+MOST_LEASE_DAYS = 36_500
 _SQLITE = "sqlite:///"
 _MADE_BY_A_RUN = ("rebuilding",)
 
@@ -78,7 +79,7 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
     is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
     _require_own_storage(project, base, is_begun=is_begun)
     _remove_contents(project)
-    state = BranchState(project.env, base.env, tick or now, now, now + timedelta(days=days))
+    state = BranchState(project.env, base.env, tick or now, now, now + timedelta(days=min(days, MOST_LEASE_DAYS)))
     make_folder(entry_path(project.storage))
     write_branch_state(project, state)
     fault("branch begun")
