@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from itertools import count
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -42,7 +43,7 @@ def texts() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("unwanted", REGISTRY_HOSTS + MACHINE_PATHS)
+@pytest.mark.parametrize("unwanted", REGISTRY_HOSTS + MACHINE_PATHS, ids=count())
 def test_no_committed_file_names_a_registry_host_or_a_path_of_one_machine(texts: dict[str, str], unwanted: str) -> None:
     naming = [name for name, text in texts.items() if unwanted in text]
     assert naming == []
