@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from tests.tiny import Tiny, described
 from waterclock.cli.actions.branch import BranchRun, prepare_branch_run
+from waterclock.cli.actions.promote import request_promotion
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.branching.branch_state import BranchState, require_branch
 from waterclock.engine.branching.creation import create_branch
+from waterclock.engine.branching.promotion import read_offered_revisions
 from waterclock.engine.query.query import query
-from waterclock.engine.run_opening import open_workplace
+from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.session import Sessions
 from waterclock.operations.branches import for_branch
+from waterclock.operations.promotion import Promotion, plan_promotion
+from waterclock.selection import Labels
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
@@ -91,6 +95,19 @@ class Branched(Tiny):
         outcome = Runner(work, only=tuple(found.spans), labels=found.spans).run_once(state.tick)
         assert not outcome.failed, described(outcome)
         return outcome
+
+    def promote(self, branch: Branched, now: datetime) -> tuple[Promotion, RunOutcome]:
+        """Promote a branch to this environment."""
+        sessions = Sessions.from_session(self.spark)
+        with open_workplace(self.load(), settings=self.settings, listener=self.heard, sessions=sessions) as work:
+            work.offered = read_offered_revisions(branch.load(), work.flow)
+            plan = plan_promotion(work.flow, work.ledger, work.offered)
+            request_promotion(work.ledger, plan)
+            apply_flow(work, now)
+            spans = {it: Labels.from_range(plan.labels_of(it)[0], plan.labels_of(it)[-1]) for it in plan.tables}
+            outcome = Runner(work, only=tuple(spans), labels=spans).run_once(now)
+        assert not outcome.failed, described(outcome)
+        return plan, outcome
 
 
 def contents(folder: Path) -> dict[str, str]:

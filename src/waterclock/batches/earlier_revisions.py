@@ -13,7 +13,9 @@ REVERTED = "reverted"
 """The measure of a revision that a revert committed: the revision it was reverted to and from, by whom, and why."""
 TAKEN_BACK = "taken back"
 """The measure of a revision that adopts an earlier one, since its code and inputs are equal again: that revision."""
-_OF_ONE_COMMIT = frozenset({REVERTED, TAKEN_BACK, "recovered"})
+PROMOTED = "promoted"
+"""The measure of a revision that adopts a slice of a branch: the branch, its revision, and by whom."""
+_OF_ONE_COMMIT = frozenset({REVERTED, TAKEN_BACK, PROMOTED, "recovered"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,15 @@ class EarlierRevision:
     def own_measures(self) -> dict[str, Any]:
         """The measures that describe the rows, without the notes about how this revision was committed."""
         return {name: value for name, value in self.measures.items() if name not in _OF_ONE_COMMIT}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedRevisions:
+    """The current revisions that a branch has made itself, by table and label, and the folders of these tables."""
+
+    branch: str
+    folders: Mapping[str, str] = field(default_factory=dict)
+    revisions: Mapping[str, Mapping[datetime, EarlierRevision]] = field(default_factory=dict)
 
 
 def input_identities(inputs: Sequence[Input]) -> list[tuple[object, ...]]:

@@ -35,6 +35,7 @@ from waterclock.cli.commands.openlineage import openlineage
 from waterclock.cli.commands.pause import pause
 from waterclock.cli.commands.pii import pii
 from waterclock.cli.commands.plan import plan
+from waterclock.cli.commands.promote import promote
 from waterclock.cli.commands.query import query
 from waterclock.cli.commands.rebuild import rebuild
 from waterclock.cli.commands.receive import receive
@@ -84,6 +85,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         pause,
         resume,
         branch,
+        promote,
     ),
     "Edit": (edit,),
     "Inspect": (status, alerts, show, query, diff, files, audit, lineage, pii, openlineage, model, runners, ui),

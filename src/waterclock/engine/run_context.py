@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.batches.audit_records import SPARK_PAGE
+from waterclock.batches.earlier_revisions import OfferedRevisions
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import Claim
 from waterclock.batches.schemas import SchemaVersion
@@ -33,7 +34,8 @@ class RunContext:
     """The resources of a run, shared by its threads. The run's `now` is passed separately.
 
     `run` is the name of the run in the ledger, if it has one. `past` is given while a second table set is made next to
-    the live one: the live ledger, which has the tables' schema versions. `former` maps the old names of renamed tables.
+    the live one: the live ledger, which has the tables' schema versions. `offered` are slices of a branch that batches
+    may adopt. `former` maps the old names of renamed tables.
     """
 
     project: Project
@@ -45,6 +47,7 @@ class RunContext:
     listener: Listener = field(default_factory=Listener)
     run: str | None = None
     past: Ledger | None = None
+    offered: OfferedRevisions | None = None
     former: FormerNames = field(init=False)
     links: Links = field(init=False)
     shared: SharedRows = field(init=False)

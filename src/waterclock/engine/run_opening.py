@@ -77,7 +77,7 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
     try:
         lake = lake_of(project, ledger)
         if state is not None:
-            require_borrowed_tables(state, {name: lake.folder(name) for name in state.heads})
+            require_borrowed_tables(state, {name: lake.location(name) for name in state.heads})
         yield RunContext(
             project,
             ledger,

@@ -1,8 +1,8 @@
-"""The answers of `branch`."""
+"""The answers of `branch` and `promote`."""
 
 from __future__ import annotations
 
-from waterclock.json_models.parts import Answer, AnswerPart, Instant
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label
 
 
 class BranchPart(AnswerPart):
@@ -57,3 +57,18 @@ class DeletedBranchAnswer(Answer):
 
     deleted: str
     """Its name."""
+
+
+class PromoteAnswer(Answer):
+    """JSON output of `promote --dry-run`, or if nothing is to be promoted: the labels that a promotion makes."""
+
+    branch: str
+    """The branch."""
+    adopted: dict[str, list[Label]]
+    """The labels by table whose slices are adopted."""
+    computed: dict[str, list[Label]]
+    """The labels by table that are computed."""
+    reasons: dict[str, str]
+    """Why the first of these labels is computed, by table."""
+    equal: int
+    """The number of labels that are equal already."""

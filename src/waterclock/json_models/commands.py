@@ -22,7 +22,7 @@ from waterclock.json_models.alerts import (
     OpenLineageAnswer,
 )
 from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
-from waterclock.json_models.branches import BranchAnswer, BranchesAnswer, DeletedBranchAnswer
+from waterclock.json_models.branches import BranchAnswer, BranchesAnswer, DeletedBranchAnswer, PromoteAnswer
 from waterclock.json_models.comparison import DiffAnswer
 from waterclock.json_models.decisions import (
     CloseAnswer,
@@ -57,6 +57,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "edit": (EditAnswer,),
         "alerts": (AlertsAnswer, AlertsTestAnswer, AcknowledgedAnswer, AlertsSentAnswer),
         "branch": (BranchAnswer, BranchesAnswer, DeletedBranchAnswer),
+        "promote": (PromoteAnswer, RunAnswer),
         "close": (CloseAnswer,),
         "skip": (SkipAnswer,),
         "release": (ReleaseAnswer,),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from waterclock.batches.earlier_revisions import EarlierRevision, input_identities
-from waterclock.batches.ledger_snapshot import FOLLOW
+from waterclock.batches.ledger_snapshot import FOLLOW, RECOMPUTE
 from waterclock.batches.records import MISSING, Input, warnings_of
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Table
@@ -35,14 +35,16 @@ def has_repeatable_rows(table: Table) -> bool:
 
 def is_repeated(batch: Batch) -> bool:
     """Return whether a batch is made again only because its inputs have changed, and has all of its inputs."""
-    return (
-        batch.is_revision
-        and batch.verb in {None, FOLLOW}
-        and not batch.missing
-        and not batch.opened
-        and batch.closing is None
-        and batch.stands_from is None
-    )
+    return batch.is_revision and batch.verb in {None, FOLLOW} and _has_only_recorded_inputs(batch)
+
+
+def is_promotable(batch: Batch) -> bool:
+    """Return whether a batch may adopt a slice of a branch: it has all of its inputs, and its rows are not skipped."""
+    return batch.verb in {None, FOLLOW, RECOMPUTE} and _has_only_recorded_inputs(batch)
+
+
+def _has_only_recorded_inputs(batch: Batch) -> bool:
+    return not batch.missing and not batch.opened and batch.closing is None and batch.stands_from is None
 
 
 def find_equal_revisions(

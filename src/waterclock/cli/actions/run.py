@@ -38,6 +38,7 @@ from waterclock.selection import Labels
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.batches.earlier_revisions import OfferedRevisions
     from waterclock.dpl.project import Project
     from waterclock.engine.run_context import RunContext
     from waterclock.engine.spark.session import Sessions
@@ -51,8 +52,9 @@ class RunOptions:
     """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
     `is_for_query` is true if the run makes batches for a query, so that it prints to stderr. `is_logged` prints events
-    as lines of JSON. `is_branch_run`: the run makes the own tables of a branch. `at_most`: how many labels may be made
-    again because inputs were restated. With `newest_first`, the newest labels run first.
+    as lines of JSON. `is_branch_run`: the run makes the own tables of a branch. `offered`: slices of a branch that
+    batches may adopt. `at_most`: how many labels may be made again because inputs were restated. With `newest_first`,
+    the newest labels run first.
     """
 
     command: str
@@ -70,6 +72,7 @@ class RunOptions:
     servers: RunServers = field(default_factory=RunServers)
     is_logged: bool = False
     is_branch_run: bool = False
+    offered: OfferedRevisions | None = None
 
 
 def run_and_report(project: Project, asked: RunOptions) -> int:
@@ -120,6 +123,7 @@ def execute_run(
         tables=asked.only,
         is_branch_run=asked.is_branch_run,
     ) as work:
+        work.offered = asked.offered
         with progress.display():
             now = now_of(asked.now, project.flow, work.ledger)
             until = None if asked.until is None else now_of(asked.until, project.flow)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from waterclock.engine.branching.branch_state import BranchState
     from waterclock.engine.branching.table_changes import TableChanges
     from waterclock.operations.branches import BranchWork
+    from waterclock.operations.promotion import Promotion
 
 
 def print_branches(to: Console, branches: Sequence[BranchState], now: datetime) -> None:
@@ -46,3 +47,16 @@ def print_branch_work(to: Console, state: BranchState, changes: TableChanges, fo
         to.print(Text(f"  {name}: {how}; {labels}"), soft_wrap=True)
     for name in changes.collects:
         to.print(Text(f"  {name}: changed, but a branch collects nothing: its rows are those of {state.base}"))
+
+
+def print_promotion(to: Console, plan: Promotion, env: str) -> None:
+    """Print which labels are adopted from a branch, and which are computed, with the reason."""
+    for name in sorted(plan.tables):
+        adopted, computed = len(plan.adopted.get(name, ())), len(plan.computed.get(name, ()))
+        parts = [f"{count_words(adopted, 'label')} adopted"] if adopted else []
+        parts += [f"{count_words(computed, 'label')} computed: {plan.reasons[name]}"] if computed else []
+        to.print(Text(f"  {name}: {'; '.join(parts)}"), soft_wrap=True)
+    if plan.equal:
+        to.print(Text(f"{count_words(plan.equal, 'label')} of {plan.branch} are in {env} already"), soft_wrap=True)
+    if not plan.tables:
+        to.print("nothing to promote", soft_wrap=True)

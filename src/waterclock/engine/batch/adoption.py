@@ -12,8 +12,8 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from waterclock.batches.earlier_revisions import TAKEN_BACK, EarlierRevision
-from waterclock.batches.records import Claim
+from waterclock.batches.earlier_revisions import PROMOTED, TAKEN_BACK, EarlierRevision
+from waterclock.batches.records import BatchResult, Claim
 from waterclock.batches.schemas import SCHEMA
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.collect_result import ADOPTED, RECOMPUTED, RELEASED
@@ -21,7 +21,7 @@ from waterclock.engine.reads.pin import PinnedRead, pin
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.planner.adopting import find_equal_revisions, has_repeatable_rows, is_repeated
+from waterclock.planner.adopting import find_equal_revisions, has_repeatable_rows, is_promotable, is_repeated
 from waterclock.planner.plan import Batch, Group
 from waterclock.planner.reverting import usable_revisions
 from waterclock.storage.slices.damage import damage_of
@@ -36,11 +36,15 @@ _OF_ONE_BATCH = frozenset({LOOKED, CHANGED, SCHEMA, RECOMPUTED, RELEASED, ADOPTE
 
 @dataclass(frozen=True, slots=True)
 class AdoptedSlice:
-    """A sealed slice to adopt, its revision, and the measures that record its adoption."""
+    """A sealed slice to adopt, its revision, and the measures that record its adoption.
+
+    `folder` is that of its table, if it is the slice of a branch.
+    """
 
     manifest: Manifest
     revision: EarlierRevision
     note: Mapping[str, Any]
+    folder: str | None = None
 
     @property
     def measures(self) -> dict[str, Any]:
@@ -80,7 +84,7 @@ def _link(work: RunContext, table: Table, adopted: Sequence[AdoptedSlice], claim
     return tuple(
         seal_linked_slice(
             each.manifest,
-            folder,
+            each.folder or folder,
             folder=folder,
             lake=work.lake,
             claim=claim.number,
@@ -102,12 +106,52 @@ def find_equal_slices(
     *,
     is_deep: bool = True,
 ) -> dict[datetime, AdoptedSlice]:
-    """Map labels of batches that are made again to earlier slices with equal code and inputs. `pins`: their inputs.
+    """Map labels of batches to earlier slices, or to those of a branch, with equal code and inputs. `pins`: the inputs.
 
-    Damaged slices are left out. Cost: nothing unless a batch is made again because its inputs changed. Then two ledger
-    queries, and a scan of each slice that is found, or with `is_deep` False a read of the footers of its files.
+    Of its own table, only batches that are made again adopt slices. Damaged slices are left out. Cost: nothing unless a
+    batch is made again because its inputs changed, or a branch is promoted. Then two ledger queries, and a scan of each
+    slice that is found, or with `is_deep` False a read of the footers of its files.
     """
-    wanted = [batch for batch in batches if is_repeated(batch)] if has_repeatable_rows(table) else []
+    if not has_repeatable_rows(table):
+        return {}
+    promoted = _find_promoted_slices(work, table, batches, pins, is_deep=is_deep)
+    wanted = [batch for batch in batches if is_repeated(batch) and batch.label not in promoted]
+    return promoted | _find_own_slices(work, table, wanted, pins, is_deep=is_deep)
+
+
+def _find_promoted_slices(
+    work: RunContext,
+    table: Table,
+    batches: Sequence[Batch],
+    pins: Mapping[datetime, Sequence[PinnedRead]] | None,
+    *,
+    is_deep: bool,
+) -> dict[datetime, AdoptedSlice]:
+    """Map labels of batches to the slices of the branch that is promoted, if their code and inputs are equal."""
+    if work.offered is None or table.name not in work.offered.revisions:
+        return {}
+    offered, folder = work.offered.revisions[table.name], work.offered.folders[table.name]
+    wanted = [batch for batch in batches if batch.label in offered and is_promotable(batch)]
+    pins = pins or (pin(work.ledger, work.lake, work.flow, wanted) if wanted else {})
+    found = dict[datetime, AdoptedSlice]()
+    for batch in wanted:
+        reads = [read.input for read in pins[batch.label]]
+        for each in find_equal_revisions([offered[batch.label]], reads, partial(_is_current_code, work, table)):
+            if slice_fault(folder, each, is_deep=is_deep) is None:
+                note = {PROMOTED: {"branch": work.offered.branch, "revision": each.claim, "by": work.settings.who}}
+                found[batch.label] = replace(adopt(folder, each, note), folder=folder)
+    return found
+
+
+def _find_own_slices(
+    work: RunContext,
+    table: Table,
+    wanted: list[Batch],
+    pins: Mapping[datetime, Sequence[PinnedRead]] | None,
+    *,
+    is_deep: bool,
+) -> dict[datetime, AdoptedSlice]:
+    """Map labels of batches to earlier slices of their own table with equal code and inputs."""
     if not wanted:
         return {}
     emptying_versions = work.ledger.maintenance.emptying_versions_of(table.name)
@@ -129,6 +173,14 @@ def find_equal_slices(
     return found
 
 
+def record_promotions(work: RunContext, table: Table, results: Sequence[BatchResult], claim: int) -> None:
+    """Record in the audit trail which labels were adopted from a branch, and by whom."""
+    for result in results:
+        if noted := result.measures.get(PROMOTED):
+            data = {"branch": noted["branch"], "revision": noted["revision"], "claim": claim}
+            work.ledger.past.add_event(PROMOTED, who=noted["by"], table=table.name, label=result.label, data=data)
+
+
 def split_by_adoption(work: RunContext, group: Group) -> list[Group]:
     """Split a group into labels that adopt earlier slices and labels whose rows are computed. Labels stay in order.
 
@@ -140,7 +192,8 @@ def split_by_adoption(work: RunContext, group: Group) -> list[Group]:
         return [group]
     first = label_of(min(found))
     what = first if len(found) == 1 else f"{first} and {len(found) - 1} more labels"
-    work.listener.on_message(f"{table.name}: {what}: taken back from earlier revisions, made from equal inputs")
+    whose = "earlier revisions" if work.offered is None else f"{work.offered.branch} or earlier revisions"
+    work.listener.on_message(f"{table.name}: {what}: taken back from {whose}, made from equal inputs")
     if table.is_in_label_order:
         runs = [tuple(run) for _, run in groupby(group.batches, key=lambda batch: batch.label in found)]
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from waterclock.engine.batch.adoption import record_promotions
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.audit import audit
 from waterclock.engine.batch.bound_inputs import BoundInputs
@@ -93,6 +94,7 @@ def _run_steps(attempt: GroupAttempt) -> None:
         record_release(work, group, claim, describe_release(attempt))
     if group.verb == REVERT:
         record_reverts(work, table, results, claim.number)
+    record_promotions(work, table, results, claim.number)
     fault("recorded")
     sealed.notes.after(work)
 
