@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
+from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.flow_reloading import Reloading
 from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_opening import apply_flow, open_workplace
@@ -137,6 +138,7 @@ def execute_run(
                 _send_lineage_at_end(work),
                 _record_run(work, asked, now) as outcomes,
                 serve_next_to_run(work, asked.servers, progress),
+                _tick_next_to_run(work, asked),
                 _stop_on_signals(stop, progress, is_own_process=sessions is None),
             ):
                 try:
@@ -259,6 +261,11 @@ def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> N
         check_alerts_after_run(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
     if asked.watch_seconds is not None:
         _send_lineage(work)
+
+
+def _tick_next_to_run(work: RunContext, asked: RunOptions) -> AbstractContextManager[object]:
+    """Compute open windows (CONTINUOUS) while a run watches. Other runs make only batches."""
+    return nullcontext() if asked.watch_seconds is None else OpenWindowTicks(work, asked.only)
 
 
 @contextmanager

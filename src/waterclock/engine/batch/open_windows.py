@@ -1,4 +1,7 @@
-"""Makes the rows of open windows, with the table's own query over the slices that exist so far."""
+"""Makes the rows of open windows, with the table's own query over the slices that exist so far.
+
+Also ends the ticks that compute open windows meanwhile (CONTINUOUS), before a batch becomes visible.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.batch.multi_window_query import Pins
 from waterclock.engine.reads.pin import PinnedRead, set_label
+from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import ReadKind
-from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL
-from waterclock.planner.plan import Batch, BoundRead
+from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, continuous_tables, open_table_of
+from waterclock.planner.plan import Batch, BoundRead, Group
+from waterclock.storage.commit.speed_tables import end_running_ticks
+from waterclock.storage.log.open_tables import has_columns
+from waterclock.storage.slices.read import table_schema
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -31,6 +38,25 @@ def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Makin
     `making` runs the table's own query, if possible once for all windows.
     """
     return [([batch], _state_rows(table, batch, pins[batch.label], making)) for batch in batches]
+
+
+def end_ticks(work: RunContext, table: Table, group: Group) -> None:
+    """Make the commits of running ticks fail, of a table with CONTINUOUS and of those that read it.
+
+    A tick that is committed after a batch could otherwise show fewer rows of its labels than the batch has. Labels that
+    were done before are in no tick. Cost: a small file for each of these tables.
+    """
+    if table.continuous is None or all(batch.is_revision for batch in group.batches):
+        return
+    names = {table.name}
+    for other in continuous_tables(work.flow):
+        if other.name in names or any(read.table in names for read in other.reads):
+            names.add(other.name)
+            name = open_table_of(other.name)
+            folder = work.lake.folder(name)
+            known = next((each for each in (folder, work.lake.folder(other.name)) if has_columns(each)), None)
+            if known is not None:  # else it had neither a tick nor a batch yet
+                end_running_ticks(folder, table_schema(known), table=name, project=work.flow.project)
 
 
 def _state_rows(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:

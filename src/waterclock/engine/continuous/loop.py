@@ -9,14 +9,12 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from waterclock.engine.continuous.tick import run_tick
 from waterclock.engine.newer_flow import has_newer_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.open_windows import continuous_tables, open_table_of
-from waterclock.storage.commit.speed_tables import read_state
 
 _IDLE_SECONDS = 1.0  # between two checks whether a changed flow has tables with CONTINUOUS
 _JOIN_SECONDS = 60.0
@@ -64,6 +62,8 @@ class OpenWindowTicks:
         return tables if self._only is None or all(table.name in self._only for table in tables) else []
 
     def _try_tick(self, tables: Collection[Table]) -> None:
+        from waterclock.engine.continuous.tick import run_tick  # imports what runs without ticks do not need
+
         work = self._work
         try:
             if has_newer_flow(work, is_reported=False) or self._is_blocked() or self._is_turn_of_another(tables):
@@ -83,6 +83,8 @@ class OpenWindowTicks:
 
     def _is_turn_of_another(self, tables: Collection[Table]) -> bool:
         """Return whether another runner committed a tick less than half of the time between two ticks ago."""
+        from waterclock.storage.commit.speed_tables import read_state
+
         newest = read_state(self._work.lake.folder(open_table_of(next(iter(tables)).name)))
         if newest.at is None or newest.tick == self._last_tick:
             return False

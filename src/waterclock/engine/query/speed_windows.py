@@ -21,13 +21,25 @@ from waterclock.flow.open_windows import IS_CLOSED, open_table_of
 from waterclock.storage.commit.speed_tables import SpeedState, TickHistory, read_history
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SpeedWindows = Mapping[str, tuple[Manifest, ...]]
-"""The slices of the open windows to show, by table. A table without open windows has none."""
+_MOST_ATTEMPTS = 20  # each takes some milliseconds, and ticks are seconds apart
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLabels:
+    """The slices of the open windows of a table that a view shows, and the windows that it shows from the table."""
+
+    opened: tuple[Manifest, ...]
+    done: IntervalSet
+
+
+SpeedWindows = Mapping[str, ShownLabels]
+"""What the view of each table with CONTINUOUS shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +53,29 @@ def find_speed_windows(work: RunContext, tables: Collection[str]) -> SpeedWindow
     """Return the open windows to show of those of `tables` with CONTINUOUS, all as of one tick.
 
     A window that is done in one table and not in another is shown as of the tick in both, so that their rows agree.
-    Cost: some small files for each table, and a snapshot of the ledger.
+    If a tick is committed while the ledger is read, both are read again. Cost: some small files for each table, and a
+    snapshot of the ledger.
     """
     names = [name for name in tables if work.flow.tables[name].continuous is not None]
     if not names:
         return {}
+    names.sort(key=work.flow.order.index, reverse=True)  # a tick commits inputs first: so each has what a reader has
     folders = {name: work.lake.folder(open_table_of(name)) for name in names}
-    states = choose_common_tick({name: read_history(folder) for name, folder in folders.items()})
-    fault("view.pinned")
-    snapshot = work.ledger.reads.snapshot(work.flow, tables=names)
+    histories = {name: read_history(folder) for name, folder in folders.items()}
+    for _ in range(_MOST_ATTEMPTS):
+        fault("view.pinned")
+        snapshot = work.ledger.reads.snapshot(work.flow, tables=names)
+        pinned, histories = histories, {name: read_history(folder) for name, folder in folders.items()}
+        if pinned == histories:
+            break
+    states = choose_common_tick(pinned)
     shown = choose_open_labels(work.flow, states, snapshot)
     return {
-        name: tuple(read_manifest(folders[name], states[name].slices[label]) for label in shown[name]) for name in names
+        name: ShownLabels(
+            tuple(read_manifest(folders[name], states[name].slices[label]) for label in shown[name]),
+            snapshot.of(name).covered,
+        )
+        for name in names
     }
 
 
@@ -99,14 +122,21 @@ def frame_of_speed_view(
     work: RunContext,
     spark: SparkSession,
     table: str,
-    manifests: Sequence[Manifest],
+    shown: ShownLabels,
     closed: Callable[[], DataFrame],
 ) -> DataFrame:
-    """Return the rows of a view: those of open windows, and all others from the table itself, which is read now."""
+    """Return the rows of a view: those of open windows, and those of windows that were done from the table itself.
+
+    The table is read after the ledger, so it may have labels that were not done yet.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
+    def read_done() -> DataFrame:
+        spans = [f"timelabel >= '{label_of(low)}' AND timelabel < '{label_of(high)}'" for low, high in shown.done]
+        return closed().where(" OR ".join(spans) or "FALSE")
+
     opened = None
-    if manifests:
-        rows = frame_of_slices(spark, work.lake.folder(open_table_of(table)), manifests)
+    if shown.opened:
+        rows = frame_of_slices(spark, work.lake.folder(open_table_of(table)), shown.opened)
         opened = add_hidden_columns(rows, work.flow.tables[table]).withColumn(IS_CLOSED, F.expr("FALSE"))
-    return union_with_closed(work, table, opened, [label_of(each.label) for each in manifests], closed)
+    return union_with_closed(work, table, opened, [label_of(each.label) for each in shown.opened], read_done)

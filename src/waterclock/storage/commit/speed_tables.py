@@ -1,7 +1,9 @@
 """Stores the rows of open windows next to a table: a Delta table `spd_<table>` with a partition for each open label.
 
-Each tick replaces partitions by one commit, which is refused if another runner has committed since the version that
-the tick started from. A commit lists all labels with the slices that have their rows, so readers need only the commit.
+Each tick replaces partitions by one commit, which is refused if another commit came after the version that the tick
+started from. A commit lists all labels with the slices that have their rows, so readers need only the commit. A batch
+of the table ends the ticks that are running, by an empty commit before its own. Otherwise a tick that was stopped for a
+while could show fewer rows of a label than a reader has seen in the table.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,8 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, read_bytes, remove_folder
 from waterclock.storage.commit.change import build_slice_change
 from waterclock.storage.commit.creation import build_columns_change, create_table
-from waterclock.storage.commit.write_commit import build_remove_actions, try_commit
+from waterclock.storage.commit.pointers import commit_race_error
+from waterclock.storage.commit.write_commit import Change, build_remove_actions, try_commit
 from waterclock.storage.log.delta_log import commit_file, head, info_of, table_exists, time_of
 from waterclock.storage.log.identity import Identity, identity_in
 from waterclock.storage.log.open_tables import open_table
@@ -35,7 +38,8 @@ TICKS_KEPT = 20
 KEPT_FOR = timedelta(minutes=10)
 """How long the rows of an older tick stay on disk, for queries that read them."""
 
-_KIND = "open windows"
+_KIND, _END = "open windows", "end of ticks"
+_MAX_ATTEMPTS = 200
 _MICROS = 1_000_000
 # A tick adds a file to the log and removes files from the table. Delta would keep both for 30 days.
 _PROPERTIES = {
@@ -48,11 +52,13 @@ _PROPERTIES = {
 class SpeedState:
     """The open labels of a table at one tick, each with the folder of the slice that has its rows.
 
-    `version` is the Delta version of the tick's commit, -1 before the first. `code` is the fingerprint of the query
-    that made the rows; `at` is when it was committed, by the clock of the runner.
+    `version` is the Delta version of the tick's commit, -1 before the first, and `head` the newest version when the
+    state was read. `code` is the fingerprint of the query that made the rows; `at` is when it was committed, by the
+    clock of the runner.
     """
 
     version: int = -1
+    head: int = -1
     tick: int = 0
     code: str = ""
     slices: Mapping[datetime, str] = field(default_factory=dict)
@@ -83,17 +89,20 @@ def read_history(folder: str) -> TickHistory:
 
 def read_state(folder: str) -> SpeedState:
     """Return the newest state of a table's open windows; an empty one before the first tick."""
-    return next(iterate_states(folder), SpeedState())
+    newest = head(folder) if table_exists(folder) else -1
+    found = next(iterate_states(folder), SpeedState())
+    return replace(found, head=newest)
 
 
 def iterate_states(folder: str) -> Iterator[SpeedState]:
     """Yield the states of the newest ticks, newest first, at most `TICKS_KEPT`. Cost: a small file for each."""
     if not table_exists(folder):
         return
-    found, version = 0, head(folder)
+    found = 0
+    version = newest = head(folder)
     while version >= 0 and found < TICKS_KEPT:
         try:
-            state = _parse_commit(read_bytes(commit_file(folder, version)), version)
+            state = _parse_commit(read_bytes(commit_file(folder, version)), version, newest)
         except FileNotFoundError:
             return
         if state is not None:
@@ -137,7 +146,7 @@ def commit_state(  # noqa: PLR0913 - each argument is a part of the commit
         project, table, _KIND, labels, labels[-1] if labels else "", 0, code, (tick,), tuple(slices.values())
     )
     with open_table(folder) as opened:
-        if read_state(folder).version != base.version or head(folder) != opened.version:
+        if opened.version != max(base.head, 0):
             return None
         change = build_slice_change(opened, list(made.values()), "append")
         for label in sorted({file.label for file in opened.files.values() if file.label} - {*labels}):
@@ -147,7 +156,21 @@ def commit_state(  # noqa: PLR0913 - each argument is a part of the commit
             change.metadata = build_columns_change(opened, text, opened.partition_columns).metadata
         fault("speed.looked")
         version = try_commit(opened, change, identity)
-    return None if version is None else SpeedState(version, tick, code, slices)
+    return None if version is None else SpeedState(version, version, tick, code, slices)
+
+
+def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: str) -> None:
+    """Make the commits of all ticks fail that have started before this call. `schema` is used for a new table.
+
+    Cost: a small file.
+    """
+    create_table(folder, schema, is_partitioned=True, project=project, properties=_PROPERTIES)
+    identity = Identity(project, table, _END, (), "", 0, "")
+    for _ in range(_MAX_ATTEMPTS):
+        with open_table(folder) as opened:
+            if try_commit(opened, Change(), identity) is not None:
+                return
+    raise commit_race_error(folder)
 
 
 def remove_old_slices(folder: str) -> None:
@@ -160,7 +183,7 @@ def remove_old_slices(folder: str) -> None:
                 remove_folder(entry_path(folder, found.path))
 
 
-def _parse_commit(content: bytes, version: int) -> SpeedState | None:
+def _parse_commit(content: bytes, version: int, newest: int) -> SpeedState | None:
     """Return the state that a commit lists, or None for a commit that is not one of a tick."""
     actions = [json.loads(line) for line in content.splitlines() if line]
     info = info_of(actions)
@@ -168,4 +191,4 @@ def _parse_commit(content: bytes, version: int) -> SpeedState | None:
     if identity is None or identity.kind != _KIND or len(identity.inputs) != 1:
         return None
     slices = {instant_of(label): str(path) for label, path in zip(identity.labels, identity.slices, strict=True)}
-    return SpeedState(version, int(identity.inputs[0]), identity.code, slices, time_of(info))
+    return SpeedState(version, newest, int(identity.inputs[0]), identity.code, slices, time_of(info))

@@ -1,0 +1,48 @@
+"""Runs ticks or batches of a tiny project in a process of its own, which is killed by SIGKILL at one point.
+
+    python -m tests.faults.killing_a_speed_layer FOLDER tick|run POINT TIMES NOW
+
+It works with the JVM whose gateway the environment names. It is killed when it passes the point for the last of TIMES.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import datetime
+from pathlib import Path
+from unittest.mock import patch
+
+from tests.faults.killing import LEASE, session_there, wait_for_leases
+from tests.tiny import Tiny
+from waterclock.engine.continuous.tick import run_tick
+from waterclock.engine.run_context import RunContext
+from waterclock.engine.run_opening import apply_flow
+from waterclock.engine.run_settings import RunSettings
+from waterclock.engine.runner import Runner
+from waterclock.faults import inject_faults
+
+
+def main(folder: str, form: str, point: str, times: str, at: str) -> int:
+    """Do what is due at `now`; gives 3 where the point was not passed so often."""
+    now, left = datetime.fromisoformat(at), int(times)
+
+    def strike(passed: str) -> None:
+        nonlocal left
+        left -= passed == point
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    settings = RunSettings(threads=1, attempts=1, lease=LEASE, who="a test")
+    tiny = Tiny(Path(folder), session_there(), toml=None, settings=settings)
+    wait_for_leases(tiny)
+    with patch.object(RunContext, "real_now", lambda _: now), tiny.opened() as work:
+        apply_flow(work, now)
+        with inject_faults(strike):
+            run_tick(work) if form == "tick" else Runner(work).run_once(now)
+    return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
