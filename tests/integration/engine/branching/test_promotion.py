@@ -57,7 +57,7 @@ def production(branched: Branched, tmp_path: Path) -> Branched:
 
 
 def jobs(spark: SparkSession) -> int:
-    return int(spark._jsc.sc().dagScheduler().numTotalJobs())  # type: ignore[attr-defined]
+    return int(spark._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def made_again(production: Branched) -> dict[Any, Any]:
