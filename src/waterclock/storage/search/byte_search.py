@@ -45,6 +45,8 @@ _PACKED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
 _ZIP = b"PK\x03\x04"
 _TYPED = (_PARQUET, _SQLITE, _ZIP)
 _HEADER = 1 << 16
+_MEASURES, _COUNTS = "measures", frozenset({"broken", "first"})
+"""The member with the measures of a batch, and those of its members that map a rule's name to a number of rows."""
 _ERRORS = (OSError, EOFError, ValueError, RecursionError, RuntimeError, zlib.error, sqlite3.Error, zipfile.BadZipFile)
 
 
@@ -236,8 +238,11 @@ class ByteSearch:
 
     # ---- JSON
 
-    def _search_json(self, path: str, content: bytes | None) -> bool:
-        """Search a JSON document or JSON lines by their members; return False for other content."""
+    def _search_json(self, path: str, content: bytes | None, *, within: str = "") -> bool:
+        """Search a JSON document or JSON lines by their members; return False for other content.
+
+        `within` is the name of the member or column that contains the document.
+        """
         if content is None or content.lstrip()[:1] not in (b"{", b"["):
             return False
         try:
@@ -248,7 +253,7 @@ class ByteSearch:
             except (ValueError, RecursionError):
                 return False
         for document in documents:
-            self._search_members(path, document, "", is_subject=False)
+            self._search_members(path, document, within and f".{within}", is_subject=False)
         return True
 
     def _search_members(self, path: str, value: Any, where: str, *, is_subject: bool) -> None:
@@ -257,7 +262,9 @@ class ByteSearch:
             value, where, is_subject = waiting.pop()
             if isinstance(value, dict):
                 waiting += [
-                    (inner, f"{where}.{name}", is_subject or self._names_subject(name)) for name, inner in value.items()
+                    (inner, f"{where}.{name}", is_subject or self._names_subject(name))
+                    for name, inner in value.items()
+                    if not _is_counts_of_rules(where, name, inner)
                 ]
             elif isinstance(value, list):
                 waiting += [(inner, where, is_subject) for inner in value]
@@ -346,7 +353,7 @@ class ByteSearch:
                 doubtful = doubtful or match.needle.is_doubtful
                 if not match.needle.is_doubtful:
                     self._add(path, where, is_certain=True)
-            if doubtful and not self._search_json(f"{path}: {where}", value):
+            if doubtful and not self._search_json(f"{path}: {where}", value, within=name):
                 self._add(path, where, is_certain=False)
         elif is_subject and str(value) in self._all:
             self._add(path, where, is_certain=True)
@@ -405,3 +412,10 @@ def _decompress(file: IO[bytes], kind: str) -> Iterator[bytes]:
     else:
         stream = cast("IO[bytes]", bz2.BZ2File(file) if kind == "bz2" else gzip.GzipFile(fileobj=file))
     yield from _chunks_of(stream, MOST_UNPACKED)
+
+
+def _is_counts_of_rules(where: str, name: str, value: object) -> bool:
+    """Return whether a member counts rows by rule. The name of a rule may be that of a column, as in `KEY (id)`."""
+    if name not in _COUNTS or _MEASURES not in where.split(".") or not isinstance(value, dict):
+        return False
+    return all(isinstance(each, int) for each in value.values())

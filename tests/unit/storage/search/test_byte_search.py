@@ -185,6 +185,11 @@ def test_a_number_counts_only_in_a_column_of_persons(tmp_path: Path) -> None:
         ({"rows": 42, "size": 4242}, 0, 0),
         ({"stats": json.dumps({"minValues": {"customer_id": 42, "n": 42}})}, 1, 0),
         ({"measures": {"max(customer_id)": 42, "max(n)": 42}}, 1, 0),
+        # rows that a rule counts; its name may be that of a column
+        ({"measures": {"first": {"KEY (customer_id)": 42}, "broken": {"customer_id > 0": 42}}}, 0, 0),
+        ({"measures": {"inputs": {"raw.a": {"first": {"KEY (customer_id)": 42}}}}}, 0, 0),
+        ({"measures": {"first": {"customer_id": "42"}}}, 1, 0),
+        ({"first": {"customer_id": 42}}, 1, 0),
         ({"error": "customer 42 has no name"}, 0, 1),
         ({"customer_id": ["42", 7]}, 1, 0),
         ({"customer_id": 420, "at": "2042-04-20"}, 0, 0),
@@ -218,11 +223,13 @@ def test_a_number_in_other_texts_is_only_possible(tmp_path: Path) -> None:
 
 def test_a_number_in_a_database_is_decided_by_its_column(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
-        database.execute("CREATE TABLE runs (id INTEGER, customer_id, note TEXT)")
-        database.execute("INSERT INTO runs VALUES (42, 7, '{\"customer_id\": 42}')")
-        database.execute("INSERT INTO runs VALUES (42, 42, 'rows: 42')")
+        database.execute("CREATE TABLE runs (id INTEGER, customer_id, note TEXT, measures TEXT)")
+        database.execute(
+            'INSERT INTO runs VALUES (42, 7, \'{"customer_id": 42}\', \'{"first": {"KEY (customer_id)": 42}}\')'
+        )
+        database.execute("INSERT INTO runs VALUES (42, 42, 'rows: 42', '{}')")
     result = search(tmp_path, NUMBER)
-    assert {hit.where for hit in result.hits} == {"table runs, column customer_id", "member customer_id"}
+    assert {hit.where for hit in result.hits} == {"table runs, column customer_id", "member note.customer_id"}
     assert {hit.where for hit in result.possible} == {"table runs, column note"}
 
 
