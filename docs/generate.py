@@ -526,6 +526,8 @@ columns, and has texts, numbers, BOOLEAN, DATE and TIMESTAMP.
 - A change after a window was collected belongs to a later window, whatever the clock of the database shows. Nothing is
   late.
 - A row without a value in a NOT NULL column is not collected. The run reports the number of such rows.
+- A PUBLISH by MERGE inserts keys that the form never had, and changes no row (E897: another key). Its other columns are
+  hints beside the row. See [a classification queue](../howto/a-classification-queue.md).
 - Values are stored as texts, and cast to the types of the columns when they are collected (E895).
 
 The database has five tables whose names begin with `waterclock_forms_`. `waterclock_forms_changes` is the history:

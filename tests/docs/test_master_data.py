@@ -32,7 +32,7 @@ def set_clock(clock: SetClock, command: Command) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("name", ["edit-a-mapping-table", "replace-a-spreadsheet"])
+@pytest.mark.parametrize("name", ["edit-a-mapping-table", "replace-a-spreadsheet", "a-classification-queue"])
 def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     page = (ROOT / "docs" / "howto" / f"{name}.md").read_text(encoding="utf-8")
     clock = SetClock(datetime.fromisoformat("2026-11-16T10:00:00+00:00"))

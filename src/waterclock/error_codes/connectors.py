@@ -461,4 +461,8 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "The clock of the database with the forms is behind, so changes of this window may still come. The batch is "
         "tried again.",
     ),
+    "E897": Code(
+        "publish with another key than its form",
+        "A publish to a form inserts its keys, so it needs the key columns of the form, by their names.",
+    ),
 }

@@ -18,6 +18,8 @@ class FormRowPart(AnswerPart):
     """The stored texts by column."""
     waiting: bool
     """Whether a required value is missing, so that the row is not collected."""
+    hints: dict[str, str | None] | None
+    """The other columns that a publish sent with the key; null if none did."""
 
 
 class FormChangePart(AnswerPart):

@@ -57,15 +57,27 @@ def show_rows(form: OpenedForm, given: Sequence[str], *, after: str, is_waiting:
         from waterclock.json_models.editing import EditAnswer
 
         parts = [
-            {"key": row.key, "version": row.version, "values": row.content, "waiting": row.is_waiting} for row in rows
+            {
+                "key": row.key,
+                "version": row.version,
+                "values": row.content,
+                "waiting": row.is_waiting,
+                "hints": row.hints,
+            }
+            for row in rows
         ]
         print_answer(EditAnswer.build(table=form.entity.table, rows=parts, more=more))
         return
     shown = Table(box=None, pad_edge=False)
     for field in form.entity.fields:
         shown.add_column(Text(field.name))
+    has_hints = any(row.hints for row in rows)
+    if has_hints:
+        shown.add_column(Text("hints"))
     for row in rows:
-        shown.add_row(*(_cell(row, field.name, is_required=field.is_required) for field in form.entity.fields))
+        cells = [_cell(row, field.name, is_required=field.is_required) for field in form.entity.fields]
+        hints = ", ".join(f"{name}: {value}" for name, value in (row.hints or {}).items())
+        shown.add_row(*cells, *([Text(hints)] if has_hints else []))
     to = console()
     to.print(shown if rows else "no rows", soft_wrap=True)
     if more:

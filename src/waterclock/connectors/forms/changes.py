@@ -80,6 +80,17 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class NewBatch:
+    """A batch to write: its entity, the person, the reason, its origin, and the batch that it undoes."""
+
+    entity: str
+    who: str
+    why: str
+    origin: Origin
+    undoes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
     """The result of `apply`: the number of the batch, and the number of changed rows. `batch` is None without any."""
 
@@ -139,11 +150,10 @@ def apply(
         changed = dict(_find_changes(entity, by_key, current, origin))
         if not changed:
             return Applied(None, 0)
-        at = next_time(database, session)
-        batch = 1 + (session.first_of(f"SELECT max(id) FROM {BATCHES}")[0] or 0)
-        _write(session, entity, (batch, entity.name, who, to_text(at), why, origin.value, undoes), changed, current)
+        batch = NewBatch(entity.name, who, why, origin, undoes)
+        number, at = write_batch(database, session, batch, changed, current, entity.required)
     fault("forms.done")
-    return Applied(batch, len(changed), at)
+    return Applied(number, len(changed), at)
 
 
 def next_time(database: FormsDatabase, session: FormsSession) -> datetime:
@@ -236,31 +246,40 @@ def _content_after(entity: Entity, edit: Edit, there: StoredRow | None) -> Row |
     return {**before, **edit.values, **of_key}
 
 
-def _write(
+def write_batch(
+    database: FormsDatabase,
     session: FormsSession,
-    entity: Entity,
-    batch: Sequence[object],
+    new: NewBatch,
     changed: Mapping[str, Row | None],
     current: Mapping[str, StoredRow],
-) -> None:
+    required: Sequence[str],
+) -> tuple[int, datetime]:
+    """Write a batch with its changes and rows in the writing transaction, and return its number and time.
+
+    `changed` has the new content of each key, None for a deleted row. `current` are the rows there, whose versions the
+    caller has compared.
+    """
+    at = next_time(database, session)
+    number = 1 + (session.first_of(f"SELECT max(id) FROM {BATCHES}")[0] or 0)
+    batch = (number, new.entity, new.who, to_text(at), new.why, new.origin.value, new.undoes)
     session.execute(f"INSERT INTO {BATCHES} VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
     fault("forms.batch")
     first = 1 + (session.first_of(f"SELECT max(id) FROM {CHANGES}")[0] or 0)
     texts = {key: None if after is None else write_json(after) for key, after in changed.items()}
     changes = [
-        (first + at, batch[0], entity.name, key, write_json(current[key].content) if key in current else None, after)
+        (first + at, number, new.entity, key, write_json(current[key].content) if key in current else None, after)
         for at, (key, after) in enumerate(texts.items())
     ]
     session.execute_many(
         f"INSERT INTO {CHANGES} (id, batch, entity, key, before, after) VALUES (?, ?, ?, ?, ?, ?)", changes
     )
     fault("forms.changes")
-    gone = [(entity.name, key) for key, after in changed.items() if after is None]
+    gone = [(new.entity, key) for key, after in changed.items() if after is None]
     session.execute_many(f"DELETE FROM {ROWS} WHERE entity = ? AND key = ?", gone)
     fault("forms.deletes")
     kept = [
-        (entity.name, key, number, int(any(not (changed[key] or {}).get(name) for name in entity.required)), after)
-        for number, _, _, key, _, after in changes
+        (new.entity, key, version, int(any(not (changed[key] or {}).get(name) for name in required)), after)
+        for version, _, _, key, _, after in changes
         if after is not None
     ]
     session.execute_many(
@@ -270,6 +289,7 @@ def _write(
         kept,
     )
     fault("forms.rows")
+    return number, at
 
 
 def _require_words(entity: Entity, who: str, why: str) -> None:

@@ -4,6 +4,7 @@ Connection      `url`: sqlite:///path, relative to the project's folder, or post
                 Without a url: the file `forms.sqlite` in the project's storage.
 Unit            The name of a form. The column list of the COLLECT declares its fields; no second schema exists.
 Without a BY    The rows as of the end of each window, from the history of changes, also for windows long ago.
+Publish         MERGE inserts keys that the form never had, and changes no row (see `delivery`).
 Clock           That of the server; this machine's for a file.
 """
 
@@ -17,7 +18,7 @@ from waterclock.connectors.interface import ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import LOGIN
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.enums import Batching
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.forms import FORMS
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ CAPABILITIES = Capabilities(
         "timeout": Option("number", help="seconds to wait for another writer; default 30"),
     },
     collects=frozenset({Batching.AS_OF}),
+    publishes=frozenset({Mode.MERGE}),
 )
 
 
@@ -49,7 +51,13 @@ def _open_source(setting: Setting) -> FormsCollector:
 
 
 def _open_destination(setting: Setting) -> Deliverer:
-    raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
+    from waterclock.connectors.forms.delivery import FormsPostgresDeliverer, FormsSqliteDeliverer
+    from waterclock.connectors.sqlite.database import SqliteFile
+
+    forms = forms_database_of(setting)
+    if isinstance(forms.database, SqliteFile):
+        return FormsSqliteDeliverer(forms.database, forms)
+    return FormsPostgresDeliverer(forms.database, forms)
 
 
 def forms_database_of(setting: Setting) -> FormsDatabase:

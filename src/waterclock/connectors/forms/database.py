@@ -110,6 +110,11 @@ class FormsSession:
     connection: Any
     is_server: bool
 
+    def take_turn(self) -> None:
+        """Wait until no other process writes. SQLite has locked the file when the transaction began."""
+        if self.is_server:
+            self.first_of(f"SELECT one FROM {CLOCK} WHERE one = 1 FOR UPDATE")
+
     def rows_of(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Run a query and return all its rows."""
         found: list[Any] = self._run(sql, values).fetchall()
@@ -154,18 +159,17 @@ class FormsDatabase:
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[FormsSession]:
         """Open a transaction that sees one state of the database. Tables that do not exist are created before."""
-        self._require_tables(where)
+        self.require_tables(where)
         with self.database.open_for_reading(where) as connection:
             yield FormsSession(connection, self.is_server)
 
     @contextmanager
     def open_for_writing(self, where: str) -> Iterator[FormsSession]:
         """Open the writing transaction, after that of any other process. It commits if the block raises no error."""
-        self._require_tables(where)
+        self.require_tables(where)
         with self.database.open_for_writing(where) as connection:
             session = FormsSession(connection, self.is_server)
-            if self.is_server:  # SQLite locks the file when the transaction begins
-                session.first_of(f"SELECT one FROM {CLOCK} WHERE one = 1 FOR UPDATE")
+            session.take_turn()
             yield session
 
     def now(self, session: FormsSession) -> datetime:
@@ -177,7 +181,8 @@ class FormsDatabase:
         found: datetime = session.first_of("SELECT clock_timestamp()")[0]
         return found.astimezone(UTC)
 
-    def _require_tables(self, where: str) -> None:
+    def require_tables(self, where: str) -> None:
+        """Create the tables, and a private file for them, unless they exist."""
         if self._is_ready.is_set() and (self.is_server or Path(str(self.database_path)).is_file()):
             return
         if not self.is_server and not Path(self.database_path).is_file():
