@@ -1,4 +1,4 @@
-"""The answers of `branch` and `promote`."""
+"""The answers of `branch`, of `plan` in a branch, and of `promote`."""
 
 from __future__ import annotations
 
@@ -57,6 +57,29 @@ class DeletedBranchAnswer(Answer):
 
     deleted: str
     """Its name."""
+
+
+class BranchPlanAnswer(Answer):
+    """JSON output of `plan` in a branch: the tables that differ, and the labels that a run makes."""
+
+    branch: str
+    """The branch."""
+    base: str
+    """The environment that it borrows from."""
+    changed: dict[str, list[str]]
+    """The transforms with changed code, and the parts that differ."""
+    new: list[str]
+    """The transforms that the other environment does not have."""
+    affected: dict[str, str]
+    """The unchanged transforms that are made again, and the table that each reads."""
+    collects: list[str]
+    """New and changed collects. A branch collects nothing."""
+    publishes: list[str]
+    """Publishes of these tables. A branch does not deliver them."""
+    borrowed: list[str]
+    """The tables that are borrowed."""
+    labels: dict[str, list[Label]]
+    """The labels that a run makes, by table."""
 
 
 class PromoteAnswer(Answer):

@@ -22,7 +22,13 @@ from waterclock.json_models.alerts import (
     OpenLineageAnswer,
 )
 from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
-from waterclock.json_models.branches import BranchAnswer, BranchesAnswer, DeletedBranchAnswer, PromoteAnswer
+from waterclock.json_models.branches import (
+    BranchAnswer,
+    BranchesAnswer,
+    BranchPlanAnswer,
+    DeletedBranchAnswer,
+    PromoteAnswer,
+)
 from waterclock.json_models.comparison import DiffAnswer
 from waterclock.json_models.decisions import (
     CloseAnswer,
@@ -52,7 +58,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "init": (InitAnswer,),
         "check": (CheckAnswer,),
         "spec": (SpecAnswer,),
-        "plan": (PlanAnswer,),
+        "plan": (PlanAnswer, BranchPlanAnswer),
         "run": (RunAnswer,),
         "edit": (EditAnswer,),
         "alerts": (AlertsAnswer, AlertsTestAnswer, AcknowledgedAnswer, AlertsSentAnswer),

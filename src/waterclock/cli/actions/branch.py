@@ -19,8 +19,9 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.branches import BRANCHES, recorded_base
 from waterclock.dpl.project import Project
+from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.base_checks import require_lease
-from waterclock.engine.branching.branch_state import BranchState, read_branch_state, require_branch
+from waterclock.engine.branching.branch_state import BranchState, no_branch_error, read_branch_state, require_branch
 from waterclock.engine.branching.creation import (
     create_branch,
     delete_branch,
@@ -34,7 +35,8 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import folders_in
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
-from waterclock.operations.project_opening import now_of, open_project, select_tables
+from waterclock.operations.code_differences import describe_change
+from waterclock.operations.project_opening import now_of, open_project, open_read_only, select_tables
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
@@ -174,10 +176,8 @@ def run_in_branch(project: Project, asked: BranchRun) -> int:
     with open_workplace(project, is_branch_run=True) as work:
         changes, found = prepare_branch_run(work, state, asked)
     print_branch_work(to, state, changes, found)
-    if not found.spans:
-        to.print("nothing to make", soft_wrap=True)
-        if not asked.is_json:
-            return ExitCode.DONE
+    if not found.spans and not asked.is_json:
+        return ExitCode.DONE
     options = RunOptions(
         command="run",
         only=tuple(found.spans),
@@ -188,6 +188,45 @@ def run_in_branch(project: Project, asked: BranchRun) -> int:
         is_branch_run=True,
     )
     return run_and_report(project, options)
+
+
+def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str | None, *, is_json: bool) -> None:
+    """Print which tables of a branch differ from its base and how, and which labels a run would make.
+
+    Nothing is written. Raises E470 if the branch was not created.
+    """
+    state = require_branch(open_project(folder, env))
+    with open_read_only(folder, env, state.tick.isoformat()) as at:
+        if at.ledger is None:
+            raise no_branch_error(env)
+        changes = find_table_changes(at.flow, state, at.ledger.declared.former())
+        selected, by_table = select_tables(at.flow, selection, labels)
+        wanted = {name: of for name, of in by_table.items() if name in changes.own}
+        found = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
+        texts = statement_texts(at.flow, at.project.sources)
+        variables = at.project.variables
+        parts = {
+            name: describe_change(state.statements.get(at.flow.tables[name].was or name, ""), texts[name], variables)
+            for name in changes.changed
+        }
+    if not is_json:
+        print_branch_work(console(), state, changes, found, parts)
+        return
+    from waterclock.json_models.branches import BranchPlanAnswer
+
+    print_answer(
+        BranchPlanAnswer.build(
+            branch=state.name,
+            base=state.base,
+            changed={name: list(of) for name, of in parts.items()},
+            new=list(changes.new),
+            affected={name: changes.reasons[name] for name in changes.affected},
+            collects=list(changes.collects),
+            publishes=list(changes.publishes),
+            borrowed=list(changes.borrowed),
+            labels={name: [window.start for window in windows] for name, windows in found.windows.items()},
+        )
+    )
 
 
 def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -> tuple[TableChanges, BranchWork]:

@@ -29,13 +29,22 @@ def plan(  # noqa: PLR0913 - each is an option
     detailed_exitcode: Detailed = False,
     json: AsJson = False,
 ) -> None:
-    """Show which batches are due, which are waiting and what they wait for. Changes nothing."""
+    """Show which batches are due, which are waiting and what they wait for. Changes nothing.
+
+    In a branch, show which tables have changed code, and which labels a run makes.
+    """
     from waterclock.cli.actions.plan import plan_selection
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.plan import exit_code
     from waterclock.cli.views.theme import console
-    from waterclock.operations.project_opening import open_read_only
+    from waterclock.operations.project_opening import open_project, open_read_only
 
+    opened = open_project(project, env)
+    if opened.bases:
+        from waterclock.cli.actions.branch import plan_branch
+
+        plan_branch(project, opened.env, selection, labels, is_json=json)
+        raise typer.Exit(ExitCode.DONE)
     with open_read_only(project, env, now) as at:
         made = plan_selection(at, selection, labels, at_most)
     if json:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from waterclock.operations.formatting import count_words
+from waterclock.operations.formatting import count_words, label_range
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,20 +33,36 @@ def print_branches(to: Console, branches: Sequence[BranchState], now: datetime) 
     to.print(table)
 
 
-def print_branch_work(to: Console, state: BranchState, changes: TableChanges, found: BranchWork) -> None:
-    """Print the tables that a branch borrows, and those that it makes with their labels."""
+def print_branch_work(
+    to: Console,
+    state: BranchState,
+    changes: TableChanges,
+    found: BranchWork,
+    parts: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Print the tables that a branch borrows, and those that it makes with their labels.
+
+    `parts` has the changed parts of each table's code.
+    """
     to.print(
         Text(f"{state.name} borrows {count_words(len(changes.borrowed), 'table')} of {state.base}"), soft_wrap=True
     )
     for name in changes.own:
-        how = (
-            "changed" if name in changes.changed else "new" if name in changes.new else f"reads {changes.reasons[name]}"
-        )
+        how = "new" if name in changes.new else f"reads {changes.reasons.get(name)}"
+        if name in changes.changed:
+            how = f"changed ({', '.join(parts[name])})" if parts and name in parts else "changed"
         windows = found.windows.get(name, ())
-        labels = f"{count_words(len(windows), 'label')}" if windows else "no labels"
+        labels = "no labels"
+        if windows:
+            labels = f"{count_words(len(windows), 'label')}, {label_range(windows[0].start, windows[-1].start)}"
         to.print(Text(f"  {name}: {how}; {labels}"), soft_wrap=True)
+    for name in changes.publishes:
+        to.print(Text(f"  {name}: not delivered in a branch"), soft_wrap=True)
     for name in changes.collects:
-        to.print(Text(f"  {name}: changed, but a branch collects nothing: its rows are those of {state.base}"))
+        words = f"changed, but a branch collects nothing: its rows are those of {state.base}"
+        to.print(Text(f"  {name}: {words}"), soft_wrap=True)
+    if not changes.own:
+        to.print(Text(f"no table differs from {state.base}: there is nothing to make"), soft_wrap=True)
 
 
 def print_promotion(to: Console, plan: Promotion, env: str) -> None:

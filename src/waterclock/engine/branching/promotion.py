@@ -51,5 +51,5 @@ def _current_revisions(ledger: Ledger, name: str, code: str, state: BranchState)
         label: replace(each, is_current=False)
         for label, of_label in made.items()
         for each in of_label
-        if each.is_current
+        if each.is_current and each.recorded_at > state.created_at
     }
