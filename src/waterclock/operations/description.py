@@ -74,6 +74,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "keeps": table.retain and str(table.retain).lower(),
         "manifest": table.manifest,
         "sorted by": ", ".join(table.sort_by),
+        "clustered by": ", ".join(table.cluster_by),
         "shuffle": "none" if table.is_unshuffled else "",
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
         "owner": table.about.owner,

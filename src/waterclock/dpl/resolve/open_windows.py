@@ -97,6 +97,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         retain=None,
         manifest=None,
         sort_by=(),
+        cluster_by=(),
         is_unshuffled=False,
         is_sequential=False,
         on_restate=OnRestate.RECOMPUTE,
