@@ -368,6 +368,27 @@ class Sorted(Part):
 
 
 @dataclass(frozen=True)
+class Clustered(Part):
+    """The rows of a label are in files by values; which rows there are stays as it is, also by other columns."""
+
+    columns: tuple[str, ...] = ("v",)
+    word = "CLUSTER BY"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return of.mode not in FOLDS and not of.has(Sorted)
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        del of
+        return cls(tuple(random.sample(["k", "v", "at"], random.choice((1, 2, 3)))))
+
+    @property
+    def clause(self) -> str:
+        return f"CLUSTER BY ({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True)
 class Unshuffled(Part):
     """A batch that would move rows between tasks is refused. None is, since one task reads all rows of an input."""
 
@@ -378,7 +399,7 @@ class Unshuffled(Part):
         # FLAT, KEY PAST and older states of folds are made with shuffles
         is_plain = not any(read.kind == "FLAT" or of.shapes[read.table] in FOLDS for read in of.all_reads)
         is_transform = of.kind == "TRANSFORM" and of.mode in BY_LABEL | {"REPLACE"} and not of.answers
-        return is_transform and is_plain and not of.has(KeyPast)
+        return is_transform and is_plain and not of.has(KeyPast, Clustered)
 
     @property
     def clause(self) -> str:
@@ -471,7 +492,7 @@ class Closes(Part):
 
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, Groups, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes,
-    ByTime, Retire, Retain, Sorted, Unshuffled, Partial, Closes, Personal, Impersonal, Subject, Granted,
+    ByTime, Retire, Retain, Sorted, Clustered, Unshuffled, Partial, Closes, Personal, Impersonal, Subject, Granted,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

@@ -388,6 +388,7 @@ class TableDeclaration(Keyed):
     - `sort_by`: the columns by which the rows of each stored file are ordered. They are no part of the content.
     - `continuous`: the time between two reads of the table's open windows (CONTINUOUS); None: windows are made once
       they are over.
+    - `cluster_by`: the columns by whose values the rows of a label are split into files, and ordered in each.
     - `is_unshuffled`: SHUFFLE NONE: a batch whose query moves rows between tasks is refused.
     - `restate_at_most`: if more labels may be made again because inputs changed, all wait for a user; None: no limit.
     - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
@@ -418,6 +419,7 @@ class TableDeclaration(Keyed):
     keep_versions: Duration | None = None
     manifest: str | None = None
     sort_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
     is_unshuffled: bool = False
     continuous: Duration | None = None
     pool: str = "default"
@@ -485,6 +487,11 @@ class Table(TableDeclaration):
     def each(self) -> Each | None:
         """The FOR EACH of a collect that sends a request for each row of another table; None for all other tables."""
         return None if self.source is None else self.source.each
+
+    @property
+    def file_order(self) -> tuple[str, ...]:
+        """The columns by which the rows of each stored file are ordered: of CLUSTER BY or SORT BY."""
+        return self.cluster_by or self.sort_by
 
     @property
     def is_fold(self) -> bool:

@@ -76,6 +76,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "manifest": table.manifest,
         "sorted by": ", ".join(table.sort_by),
         "open windows": table.continuous and f"every {str(table.continuous).lower()}",
+        "clustered by": ", ".join(table.cluster_by),
         "shuffle": "none" if table.is_unshuffled else "",
         "kept apart": _describe_apart(table),
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),

@@ -11,11 +11,18 @@ import pytest
 from tests.life.books import Unexpected
 from tests.life.favour import seeds_of
 from tests.life.lives import lived, met_before
+from waterclock.storage.slices import clustering
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let CLUSTER BY split labels of a few rows."""
+    monkeypatch.setattr(clustering, "TARGET_BYTES", 1_000)
 
 
 @pytest.mark.sampled(2, by_commit=True)

@@ -49,6 +49,7 @@ class DecoratedFunction(TimedArguments, total=False):
     was: str | None
     keep_versions: str | None
     sort_by: Texts | None
+    cluster_by: Texts | None
 
 
 class ConnectionArguments(DescribedArguments, total=False):

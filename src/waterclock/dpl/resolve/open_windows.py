@@ -98,6 +98,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         retain=None,
         manifest=None,
         sort_by=(),
+        cluster_by=(),
         is_unshuffled=False,
         continuous=None,
         is_sequential=False,

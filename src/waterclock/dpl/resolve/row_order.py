@@ -1,8 +1,8 @@
-"""Checks SORT BY, the order of the rows in each file of a table."""
+"""Checks SORT BY and CLUSTER BY, the order of the rows in the files of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from waterclock.dpl.query.column_scope import unknown_column
 from waterclock.dpl.query.visible_columns import Names
@@ -10,41 +10,56 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of
-from waterclock.flow.row_order import has_order
+from waterclock.flow.declarations import Column
+from waterclock.flow.enums import FOLDS
+from waterclock.flow.row_order import MOST_CLUSTER_COLUMNS, has_bounds, has_order
 from waterclock.timelabel.label import TIMELABEL
 
-_WORD = "SORT BY"
+_SORT, _CLUSTER = "SORT BY", "CLUSTER BY"
+_CODES = {_SORT: "E384", _CLUSTER: "E386"}
 
 
 def check_row_order(
     draft: UnresolvedTable, columns: Names | None, known_types: Mapping[str, str]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for columns of SORT BY that are unknown, named twice, or cannot be sorted by.
+    """Yield errors for columns of SORT BY and CLUSTER BY that are unknown, named twice, or of a type without an order.
 
     `columns` are the columns that readers of the table see, or None if not all are known. `known_types` has their types
     in the last run; a type in the column list comes first.
     """
-    if not draft.declared.sort_by:
-        return
-    whole = draft.at(_WORD)
+    if draft.declared.cluster_by:
+        yield from _check_clustering(draft)
     listed = {column.name.lower(): column for column in draft.declared.columns.named}
     types = {name.lower(): text for name, text in known_types.items()}
     types |= {name: column.type for name, column in listed.items() if column.type}
+    for word, names in ((_SORT, draft.declared.sort_by), (_CLUSTER, draft.declared.cluster_by)):
+        yield from _check_columns(draft, word, names, columns, listed, types)
+
+
+def _check_columns(
+    draft: UnresolvedTable,
+    word: str,
+    names: Sequence[str],
+    columns: Names | None,
+    listed: Mapping[str, Column],
+    types: Mapping[str, str],
+) -> Iterator[WaterclockError]:
+    whole, code = draft.at(word), _CODES[word]
     seen: dict[str, str] = {}
-    for name in draft.declared.sort_by:
+    for name in names:
         lower, span = name.lower(), find_name(name, whole)
         column = listed.get(lower)
         if lower in seen:
             yield whole.refuse(
-                "E384",
-                f"{_WORD} names {name} twice",
+                code,
+                f"{word} names {name} twice",
                 why="rows are in its order already",
                 fix="name each column once",
             )
         elif lower == TIMELABEL:
             yield span.refuse(
-                "E384",
-                f"{_WORD} names timelabel",
+                code,
+                f"{word} names timelabel",
                 why="all rows of a slice have the same one, and readers find a label's files without it",
                 fix="leave it out, or name the column by which the table is searched",
             )
@@ -52,22 +67,58 @@ def check_row_order(
             yield unknown_column(span, name, {each: each for each in columns.values()}, [(draft.name, columns)])
         elif column is not None and column.ending is not None:
             yield span.refuse(
-                "E384",
-                f"{_WORD} names {name}, which ends on {column.ending.day}",
+                code,
+                f"{word} names {name}, which ends on {column.ending.day}",
                 why="from that day on it is NULL",
                 fix=f"leave {name} out: batches that are done stay as they are",
             )
         elif lower in types:
-            yield from _check_type(name, types[lower], span)
+            yield from _check_type(name, types[lower], span, word)
         seen[lower] = name
 
 
-def _check_type(name: str, written: str, span: Span) -> Iterator[WaterclockError]:
+def _check_type(name: str, written: str, span: Span, word: str) -> Iterator[WaterclockError]:
     type_ = type_of(written)
-    if type_ is not None and not has_order(type_):
+    if type_ is None:
+        return
+    if not has_order(type_) or (word == _CLUSTER and not has_bounds(type_)):
         yield span.refuse(
-            "E384",
-            f"{_WORD} names {name}, which has the type {written}",
-            why="Spark has no order for a MAP, nor for a value that contains one",
+            _CODES[word],
+            f"{word} names {name}, which has the type {written}",
+            why="Spark has no order for a MAP, nor for a value that contains one"
+            if word == _SORT
+            else "Delta's log has no least and greatest values of this type, so no file would be skipped",
             fix=f"leave {name} out, or make the value that readers search a column of its own",
+        )
+
+
+def _check_clustering(draft: UnresolvedTable) -> Iterator[WaterclockError]:
+    whole, declared = draft.at(_CLUSTER), draft.declared
+    if len(declared.cluster_by) > MOST_CLUSTER_COLUMNS:
+        yield whole.refuse(
+            "E386",
+            f"{_CLUSTER} names {len(declared.cluster_by)} columns",
+            why="with more than three columns, a search for one of them would skip few files",
+            fix="name the one to three columns that readers search most",
+        )
+    if declared.sort_by:
+        yield draft.at(_SORT).refuse(
+            "E386",
+            f"{_SORT} beside {_CLUSTER}",
+            why=f"the rows of each file are in the order of {_CLUSTER}",
+            fix=f"leave {_SORT} or {_CLUSTER} out",
+        )
+    if declared.mode in FOLDS:
+        yield whole.refuse(
+            "E386",
+            f"a {declared.mode.name} table cannot have {_CLUSTER}",
+            why="its files are replaced one by one as rows change",
+            fix=f"use {_SORT}, which orders the rows of each file",
+        )
+    if declared.is_unshuffled:
+        yield whole.refuse(
+            "E386",
+            f"{_CLUSTER} beside SHUFFLE NONE",
+            why="the rows of a file come from all tasks, so Spark moves rows between tasks",
+            fix=f"use {_SORT}, which orders the rows of each task, or leave SHUFFLE NONE out",
         )

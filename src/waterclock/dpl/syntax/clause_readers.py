@@ -280,13 +280,22 @@ def parse_shuffle(cursor: Cursor) -> bool:
 
 def parse_sort_columns(cursor: Cursor) -> tuple[str, ...]:
     """Parse the columns of SORT BY in brackets. They take no direction: Spark skips rows in either order."""
-    cursor.need("(", fix="write columns in brackets, as in SORT BY (a, b)")
+    return _parse_undirected_columns(cursor, "SORT BY")
+
+
+def parse_cluster_columns(cursor: Cursor) -> tuple[str, ...]:
+    """Parse the columns of CLUSTER BY in brackets."""
+    return _parse_undirected_columns(cursor, "CLUSTER BY")
+
+
+def _parse_undirected_columns(cursor: Cursor, word: str) -> tuple[str, ...]:
+    cursor.need("(", fix=f"write columns in brackets, as in {word} (a, b)")
     found = [cursor.name("a column").text]
     while not cursor.accept(")"):
         if cursor.at("DESC") or cursor.at("ASC"):
             raise cursor.here().refuse(
                 "E204",
-                "SORT BY takes columns without ASC and DESC",
+                f"{word} takes columns without ASC and DESC",
                 why="rows are sorted so that readers skip parts of a file, which works in either order",
                 fix=f"leave {cursor.here().text} out",
             )

@@ -11,6 +11,7 @@ from waterclock.dpl.syntax.clause_readers import (
     parse_await,
     parse_by,
     parse_close_when,
+    parse_cluster_columns,
     parse_connection_type,
     parse_continuous_transform,
     parse_deadline,
@@ -259,6 +260,18 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         table_field="sort_by",
     ),
     ClauseDefinition(
+        word="CLUSTER BY",
+        example='["user_id", "device"]',
+        statements=_MADE,
+        read=parse_cluster_columns,
+        form=ClauseForm.LIST,
+        elsewhere={
+            V: "write it in the TRANSFORM that reads it: a view stores nothing",
+            P: "write CLUSTER BY where the table is made",
+        },
+        table_field="cluster_by",
+    ),
+    ClauseDefinition(
         word="SHUFFLE",
         example='"none"',
         statements=_TRANSFORM,
@@ -328,7 +341,6 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         is_positional=True,
     ),
     ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
-    ClauseDefinition(word="CLUSTER BY", statements=_MADE, later=ALL_STATEMENTS),
     ClauseDefinition(word="BUCKET BY", statements=_MADE, later=ALL_STATEMENTS),
 )
 CLAUSES = tuple(each for each in DEFINITIONS if not each.is_positional)

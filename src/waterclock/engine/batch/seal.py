@@ -18,7 +18,7 @@ from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_
 from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
-from waterclock.engine.batch.row_order import prepare_row_order
+from waterclock.engine.batch.row_order import plan_files, prepare_row_order
 from waterclock.engine.batch.shuffles import require_no_shuffle
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
@@ -91,6 +91,7 @@ def _write_slices(
     manifests: list[Manifest] = []
     measures: dict[datetime, Mapping[str, Any]] = {}
     filter_counts: dict[datetime, FilterCounts] = {}
+    clustering = plan_files(attempt)
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
         written = write_slices(
@@ -107,7 +108,8 @@ def _write_slices(
             may_be_empty=part.may_be_empty,
             through=part.through,
             quarantined_inputs=input_findings.quarantined,
-            sort_by=table.sort_by,
+            sort_by=table.file_order,
+            clustering=clustering,
             around_write=partial(require_no_shuffle, table, attempt.where) if table.is_unshuffled else None,
         )
         manifests += written.manifests

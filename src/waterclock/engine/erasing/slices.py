@@ -154,7 +154,7 @@ def _commit(
         table.fold,
         request.persons(table.name),
         complete=lambda schema: add_ordering_columns(widen_schema(schema, otherwise) or schema, table),
-        sort_by=table.sort_by,
+        sort_by=table.file_order,
     )
     fault("erase.sealed")
     built = build_rebuilt_claim(work, table, [each.piece for each in group], sealed, claim)
@@ -168,7 +168,7 @@ def _commit(
     identity = identity_of_rebuild(work, table, claim, sealed)
     if table.is_fold:
         version = commit_whole_state(
-            folder, identity, state_from(spark, folder, manifests, table), sort_by=table.sort_by
+            folder, identity, state_from(spark, folder, manifests, table), sort_by=table.file_order
         )
     else:
         version = rebuild_table_content(spark, folder, identity, manifests, is_partitioned=table.is_partitioned)

@@ -136,7 +136,7 @@ def _rebuild(
     identity = identity_of_rebuild(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
         state = state_from(spark, folder, manifests, table)
-        version = commit_whole_state(folder, identity, state, sort_by=table.sort_by)
+        version = commit_whole_state(folder, identity, state, sort_by=table.file_order)
     else:
         shown = manifests[-1:] if table.mode is Mode.REPLACE else manifests
         version = rebuild_table_content(spark, folder, identity, shown, is_partitioned=table.is_partitioned)

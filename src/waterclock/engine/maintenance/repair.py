@@ -196,7 +196,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
             table.fold,
             otherwise=otherwise,
             complete=lambda schema: add_ordering_columns(widen_schema(schema, otherwise or schema) or schema, table),
-            sort_by=table.sort_by,
+            sort_by=table.file_order,
         )
     except Exception as raised:
         if damaged_file(work.lake, raised) is None:

@@ -276,7 +276,7 @@ def _write_slices(
             code=table.fingerprint,
             source={piece.window.start: _source_notes(piece, known) for piece in pieces},
             name=table.name,
-            sort_by=table.sort_by,
+            sort_by=table.file_order,
         ).manifests
     finally:
         work.sessions.release(spark)

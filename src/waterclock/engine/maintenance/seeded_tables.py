@@ -100,7 +100,7 @@ def create_from_slices(
     folder = work.folder(table)
     schema = schema_of(manifests, table)
     create_table(folder, schema, is_partitioned=table.is_partitioned, project=work.flow.project)
-    record_row_order(folder, table.sort_by, schema, project=work.flow.project)
+    record_row_order(folder, table.file_order, schema, project=work.flow.project)
     newest = label_of(manifests[-1].label)
     labels = tuple(label_of(manifest.label) for manifest in manifests)
     slices = tuple(manifest.slice_path for manifest in manifests)

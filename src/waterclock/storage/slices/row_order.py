@@ -14,7 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+_POSITION = "_waterclock_position"
 
 
 def names_to_sort_by(columns: Iterable[str], sort_by: Sequence[str]) -> list[str]:
@@ -26,13 +28,24 @@ def names_to_sort_by(columns: Iterable[str], sort_by: Sequence[str]) -> list[str
     return [known[name.lower()] for name in sort_by if name.lower() in known]
 
 
-def sort_rows(frame: DataFrame, sort_by: Sequence[str], *, folders: Sequence[str] = ()) -> DataFrame:
+def sort_rows(
+    frame: DataFrame, sort_by: Sequence[str], *, folders: Sequence[str] = (), position: Column | None = None
+) -> DataFrame:
     """Return the frame with the rows of each task in the order of `sort_by`. Unchanged if it has none of these columns.
 
     It must be the last step before the write. `folders`: the columns by which the write makes folders; they come first,
-    since Spark would otherwise sort the rows by them again. Cost: a sort in each task, which spills to disk.
+    since Spark would otherwise sort the rows by them again. `position`: a value that comes before the columns. Cost: a
+    sort in each task, which spills to disk.
     """
     names = names_to_sort_by(frame.columns, sort_by) if sort_by else []
     if not names:
         return frame
-    return frame.sortWithinPartitions(*(F.col(quote_name(name)) for name in (*folders, *names)))
+    if position is None:
+        return frame.sortWithinPartitions(*map(_column, (*folders, *names)))
+    # as a column: Spark would compute an expression again for each comparison
+    placed = frame.withColumn(_POSITION, position)
+    return placed.sortWithinPartitions(*map(_column, (*folders, _POSITION, *names))).drop(_POSITION)
+
+
+def _column(name: str) -> Column:
+    return F.col(quote_name(name))

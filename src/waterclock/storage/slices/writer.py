@@ -22,6 +22,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.log.delta_log import table_of
 from waterclock.storage.schema_types import schema_text
+from waterclock.storage.slices.clustering import Clustering, possible_split, split_rows, split_written
 from waterclock.storage.slices.column_casts import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -118,6 +119,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     through: RowFilterSettings | None = None,
     quarantined_inputs: QuarantinedInputs | None = None,
     sort_by: Sequence[str] = (),
+    clustering: Clustering | None = None,
     around_write: AroundWrite | None = None,
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
@@ -129,8 +131,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the
     files without the table. `through`: the filter for rows that may be quarantined or dropped; measures count only rows
     that stay. The quarantined input rows in `quarantined_inputs` are sealed with the slices. The rows of each file are
-    in the order of `sort_by`, columns of the frame; others are ignored. `around_write` is entered with the rows and the
-    path of their files before the job that writes them, and left after it.
+    in the order of `sort_by`, columns of the frame; others are ignored. `clustering`: how the rows of a label are split
+    into files; a large slice that it does not split is split by another job. `around_write` is entered with the rows
+    and the path of their files before the job that writes them, and left after it.
 
     Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
@@ -142,8 +145,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(
         folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by),
-        around_write or _enter_nothing,
+        around_write or _enter_nothing, possible_split(clustering, ordered),
     )  # fmt: skip
+    ordered = split_rows(ordered, draft.clustering, labels)  # before rows are observed
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, QuarantinedRows] = {}
     is_nothing = may_be_empty and _is_empty(ordered, draft.table)
@@ -158,6 +162,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
+    if draft.clustering is None:
+        split_written(frame.sparkSession, folder, paths.values(), clustering)
     files = {label: read_files(entry_path(folder), path, also=sort_by) for label, path in paths.items()}
     if not found:
         found = _scan_group(frame, draft, paths, files, taken)
@@ -205,6 +211,12 @@ class _SliceDraft:
     measured_for: str = ""
     sort_by: tuple[str, ...] = ()
     around_write: AroundWrite = _enter_nothing
+    clustering: Clustering | None = None
+
+    def sort(self, rows: DataFrame, *folders: str) -> DataFrame:
+        """Return the rows of each task in the order of the files. `folders`: the columns that name their folders."""
+        position = None if self.clustering is None else self.clustering.curve_position(rows)
+        return sort_rows(rows, self.sort_by, folders=folders, position=position)
 
     def manifest(
         self,
@@ -259,7 +271,7 @@ def _write_label(frame: DataFrame, leaf: Path, measures: Measures, draft: _Slice
     fault("make")
     with _convert_cast_errors(draft.table), draft.around_write(frame, str(leaf)):
         observed = _try_observe(frame, seen, columns)
-        rows = sort_rows(frame if observed is None else observed, draft.sort_by)
+        rows = draft.sort(frame if observed is None else observed)
         rows.write.mode("overwrite").parquet(str(leaf))
     if observed is None:
         return {}
@@ -306,8 +318,8 @@ def _write_filtered(
     ):
         rows = _observe_digests(rows, seen, list(paths)) if in_pass else rows
         if is_group:
-            rows = add_folder(rows)
-        rows = sort_rows(rows, draft.sort_by, folders=[FOLDER, ROW_OUTCOME] if is_group else [])
+            rows = add_folder(rows, is_split=draft.clustering is not None)
+        rows = draft.sort(rows, *([FOLDER, ROW_OUTCOME] if is_group else []))
         rows.write.partitionBy(*([FOLDER] if is_group else []), ROW_OUTCOME).parquet(str(scratch))
     fault("group_written")
     require_known_labels(scratch, paths, draft.folder, is_group=is_group)
@@ -372,7 +384,7 @@ def _write_group(
     seen = Observation()
     fault("make")
     rows = _observe_digests(frame, seen, list(paths)) if in_pass else frame
-    rows = sort_rows(add_folder(rows), draft.sort_by, folders=[FOLDER])
+    rows = draft.sort(add_folder(rows, is_split=draft.clustering is not None), FOLDER)
     with _convert_cast_errors(draft.table), draft.around_write(rows, str(scratch)):
         rows.write.partitionBy(FOLDER).parquet(str(scratch))
     fault("group_written")
