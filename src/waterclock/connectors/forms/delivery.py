@@ -41,9 +41,9 @@ class _KeyDelivery:
     def forms(self) -> FormsDatabase:
         """The database of the forms."""
 
-    @abstractmethod
-    def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the recorded outcome of a claim."""
+    if TYPE_CHECKING:  # a method of this class would go before that of the deliverer
+
+        def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None: ...
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a message if the record of a claim is missing. Rows cannot be lost: history refuses deletes."""

@@ -237,9 +237,11 @@ def test_searches_open_few_files_and_read_few_rows(
 ) -> None:
     monkeypatch.setattr(clustering, "TARGET_BYTES", 150_000)
     searches = ("user = 777", "device = 777", "user BETWEEN 700 AND 800 AND device BETWEEN 700 AND 800")
-    found = {}
+    found: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    by: tuple[str, ...]
     for by in ((), ("user",), ("user", "device")):
-        root, slices = tmp_path / str(by), []
+        root = tmp_path / str(by)
+        slices: list[Manifest] = []
         for number in range(2):
             slices += write(
                 spark, clicks(spark, 50_000, seed=number), root, by, slices[-1] if slices else None,
