@@ -1,4 +1,4 @@
-"""Users, roles and rights: who may see tables, query, run, release, erase, send and administer. Pure functions.
+"""Users, roles and rights: who may see tables, query, run, release, edit, erase, send and administer. Pure functions.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.
@@ -22,6 +22,8 @@ class Right(StrEnum):
     QUERY = "query"
     RUN = "run"
     RELEASE = "release"
+    EDIT = "edit"
+    """Change rows of master data."""
     ERASE = "erase"
     SEND = "send"
     """Send events to the receiver. An access token can be limited to streams."""

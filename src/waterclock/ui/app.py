@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 from uuid import uuid4
 
 from anyio import CapacityLimiter, to_thread
@@ -21,7 +21,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -30,6 +29,7 @@ from waterclock.operations.json import json_text
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.users_and_roles import Person, Right, SignIn
+from waterclock.ui.forms.routes import FormPages
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.openapi import describe_api
@@ -43,6 +43,7 @@ from waterclock.ui.pages.plan import execute_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import build_csv
 from waterclock.ui.people import People
+from waterclock.ui.posted_forms import read_form
 from waterclock.ui.query_client import QueryClient
 from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
 from waterclock.ui.rendering import render
@@ -82,6 +83,8 @@ def create_app(
     add("/plan", partial(_decide, people), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
     add("/quality", partial(_store_form, people, store_note, "Quality"), Right.RUN, methods=["POST"])
     add("/alerts", partial(_store_form, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+    for path, endpoint, right, method in FormPages(people, partial(_respond_with_errors, live)).routes():
+        add(path, endpoint, right, methods=[method])
     add("/sessions", partial(_end_sessions, people, guard), Right.ADMINISTER, methods=["POST"])
     add("/tables.json", partial(_respond_table_names, live), Right.LOOK)
     add("/openapi.json", _serve_openapi, Right.LOOK)
@@ -314,7 +317,7 @@ def _require_same_site_query(at: PageRoute | None, request: Request) -> None:
 
 async def _decide(people: People, request: Request) -> Response:
     """Carry out the plan of the submitted form, if it is still the plan that was shown."""
-    values = await _read_form(request)
+    values = await read_form(request)
     answer = await run_in_threadpool(_submit_plan, people.live, values, request)
     action = " ".join(values.get(key, "")[:200] for key in ("verb", "t", "l")).strip()
     await _record_change(people, request, action, answer)
@@ -330,22 +333,11 @@ async def _record_change(people: People, request: Request, action: str, answer: 
         await people.record(access)
 
 
-async def _read_form(request: Request) -> dict[str, str]:
-    """Return the fields of the form in a request."""
-    try:
-        body = await request.body()
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
-    except ClientDisconnect as error:  # the client disconnected, or was too slow
-        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT) from error
-    except ValueError as error:  # too many fields, or invalid UTF-8
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "the form cannot be read") from error
-
-
 async def _store_form(
     people: People, store: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    params, live = PageQuery.from_values(await _read_form(request)), people.live
+    params, live = PageQuery.from_values(await read_form(request)), people.live
 
     def store_form() -> Response:
         try:
@@ -379,7 +371,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
 
 async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
     """End the session whose number is in the form, or all sessions."""
-    which = (await _read_form(request)).get("session", "")
+    which = (await read_form(request)).get("session", "")
     is_number = which.isascii() and which.isdecimal() and len(which) < 10
     if not is_number and which != "all":
         raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "session is a number or all")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 LINK = "link"
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 MOST_BYTES = 64 * 1024
+MOST_BYTES_OF_ROWS = 8 << 20  # pasted into a form
 MOST_AGENT = 200
 _SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
@@ -291,7 +292,9 @@ def _refuse_change(request: Request) -> Response | None:
     if not _is_from_own_page(request):
         return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
     is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
-    if is_chunked or not _is_small_length(request.headers.get("content-length", "")):
+    takes_rows = request.url.path.startswith("/forms/") and request.url.path.endswith("/paste")
+    most = MOST_BYTES_OF_ROWS if takes_rows else MOST_BYTES
+    if is_chunked or not _is_small_length(request.headers.get("content-length", ""), most):
         return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return None
 
@@ -314,8 +317,8 @@ def _is_from_own_page(request: Request) -> bool:
         return False
 
 
-def _is_small_length(length: str) -> bool:
-    return length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= MOST_BYTES
+def _is_small_length(length: str, most: int) -> bool:
+    return length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= most
 
 
 def _encode_headers(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from waterclock.batches.audit_records import BatchState
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.forms import entities_of
 from waterclock.operations.description import declared_pairs, describe_columns
 from waterclock.operations.display_states import LOUDNESS, State, state_of
 from waterclock.operations.first_window_times import first_windows
@@ -55,7 +57,7 @@ def table(at: OpenedProject, parameters: PageQuery) -> Content:
     content = (
         _describe_head(declared, found[name])
         | describe_pause(at, name)
-        | {"tab": tab, "tabs": [_build_tab(name, each) for each in TABS]}
+        | {"tab": tab, "tabs": [*(_build_tab(name, each) for each in TABS), *_build_form_tab(at, name)]}
     )
     if tab == "code":
         return content | {
@@ -94,6 +96,11 @@ def _describe_head(declared: Table, fresh: Freshness) -> Content:
         "often": cadence_words(declared.cadence) or "day",
         "state": str(fresh.state),
     }
+
+
+def _build_form_tab(at: OpenedProject, name: str) -> list[Content]:
+    """Return the link to the rows of a form, if the table collects one."""
+    return [{"name": "edit rows", "address": f"/forms/{quote(name, safe='')}"}] if name in entities_of(at.flow) else []
 
 
 def _build_tab(name: str, tab: str) -> Content:

@@ -274,6 +274,19 @@ def test_pages_are_cut_by_key_filtered_and_sorted(database: FormsDatabase) -> No
     assert list_rows(database, PRODUCTS, RowQuery(text="100%"))[0] == []
 
 
+def test_the_first_page_reads_an_index_however_many_rows_there_are(tmp_path: Path) -> None:
+    database = place_of("sqlite", tmp_path).database
+    save(database, "S1", {"sku": "A"})
+    connection = sqlite3.connect(tmp_path / "storage" / "forms.sqlite")
+    for query in (
+        "entity = 'e' AND key > 'S' ORDER BY key LIMIT 101",
+        "entity = 'e' AND waits = 1 ORDER BY key LIMIT 101",
+    ):
+        plan = connection.execute(f"EXPLAIN QUERY PLAN SELECT key, content FROM waterclock_forms_rows WHERE {query}")
+        (step,) = [row[3] for row in plan]
+        assert step.startswith("SEARCH waterclock_forms_rows USING INDEX"), step
+
+
 @pytest.mark.parametrize("key", ["O'Neil <b>", 'say "x"', "名前", "a\tb?%s", "-1"])
 def test_any_text_is_a_key(database: FormsDatabase, key: str) -> None:
     save(database, key, {"sku": key, "remark": "{}'\"%s?"})

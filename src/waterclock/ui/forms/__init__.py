@@ -1,0 +1,1 @@
+"""The pages of forms: rows to edit, conflicts, history and pasted rows. They work without JavaScript."""

@@ -1,0 +1,318 @@
+"""Builds the content of the pages of forms, and carries out what they post."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from waterclock.connectors.forms.changes import Applied, Conflict, Edit, EditConflictError, Origin, apply, split_key
+from waterclock.connectors.forms.history import (
+    Change,
+    RowQuery,
+    count_rows,
+    find_change,
+    find_row,
+    list_changes,
+    list_rows,
+    undo,
+)
+from waterclock.connectors.forms.imports import Review, ReviewedRow, RowStatus, read_text, review_rows
+from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
+from waterclock.errors import WaterclockError
+from waterclock.flow.forms import Entity, FormField
+from waterclock.operations.formatting import count_words, number_words, page_time
+from waterclock.operations.forms import OpenedForm
+from waterclock.ui.page_query import Content, table_address
+
+PAGE = 100
+_COUNTED = 10_000  # rows; more are not counted, so that the first page of a large form takes no longer
+_SHOWN = 200  # rows of a review
+_INPUTS = {"DATE": "date", "BOOLEAN": "select", "STRING": "text"}
+
+
+def form_address(table: str, part: str = "", **parameters: str) -> str:
+    """Return the address of a page of a form."""
+    query = f"?{urlencode(parameters)}" if parameters else ""
+    return f"/forms/{quote(table, safe='')}{'/' + part if part else ''}{query}"
+
+
+@dataclass(frozen=True, slots=True)
+class PostedRow:
+    """A row as it was posted: the key of an existing row or "", the version that was seen, and the entered texts."""
+
+    key: str
+    version: int | None
+    texts: Mapping[str, str]
+    why: str
+
+    @classmethod
+    def of_form(cls, entity: Entity, values: Mapping[str, str]) -> PostedRow:
+        """Parse the fields of a posted form."""
+        version = values.get("version", "")
+        number = int(version) if version.isascii() and version.isdigit() and len(version) < 19 else None
+        texts = {field.name: values.get(f"f.{field.name}", "") for field in entity.fields}
+        return cls(values.get("key", ""), number, texts, values.get("why", "").strip())
+
+
+@dataclass(slots=True)
+class RowPage:
+    """What the page of a row shows beside the stored row: entered texts, messages by field, and a conflict."""
+
+    texts: Mapping[str, str] | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+    conflict: Conflict | None = None
+
+
+def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool) -> Content:
+    """Return a page of rows. Parameters: `after`, `q`, `waiting`, `sort`, `desc` and `offset`."""
+    entity, sort = form.entity, form.entity.field(values.get("sort", ""))
+    offset = values.get("offset", "")
+    query = RowQuery(
+        after=values.get("after", ""),
+        text=values.get("q", "").strip()[:200],
+        is_waiting=values.get("waiting") == "1",
+        sort=None if sort is None else sort.name,
+        is_descending=values.get("desc") == "1",
+        offset=int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 10 else 0,
+        limit=PAGE,
+    )
+    rows, more = list_rows(form.database, entity, query)
+    count, waiting = count_rows(form.database, entity, _COUNTED)
+    kept = {name: values[name] for name in ("q", "waiting", "sort", "desc") if values.get(name)}
+    follows = {"after": rows[-1].key} if query.sort is None and rows else {"offset": str(query.offset + PAGE)}
+    return _head(form, may_edit=may_edit) | {
+        "fields": [_head_field(entity, each, query) for each in entity.fields],
+        "has_hints": any(row.hints for row in rows),
+        "rows": [
+            {
+                "key": row.key,
+                "address": form_address(entity.table, "row", key=row.key),
+                "is_waiting": row.is_waiting,
+                "cells": [
+                    {"text": row.content.get(each.name) or "", "is_missing": _is_missing(each, row.content)}
+                    for each in entity.fields
+                ],
+                "hints": ", ".join(f"{name}: {value}" for name, value in (row.hints or {}).items()),
+            }
+            for row in rows
+        ],
+        "count": count_words(count, "row") if count < _COUNTED else f"{number_words(_COUNTED)} rows or more",
+        "waiting": waiting,
+        "is_waiting": query.is_waiting,
+        "q": query.text,
+        "next": form_address(entity.table, **kept, **follows) if more else "",
+        "all": form_address(entity.table),
+        "only_waiting": form_address(entity.table, waiting="1"),
+    }
+
+
+def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, zone: str) -> Content:
+    """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row."""
+    entity = form.entity
+    values = split_key(entity, key) if key else ()
+    there = find_row(form.database, entity, values) if key else None
+    changes = list_changes(form.database, entity, values) if key else []
+    if key and there is None and not changes:
+        raise WaterclockError("E894", f"{entity.table} has no row {key}", fix="look at the list of rows")
+    theirs = page.conflict.theirs if page.conflict is not None else there
+    stored = {} if there is None else there.content
+    texts = page.texts if page.texts is not None else {name: value or "" for name, value in stored.items()}
+    return _head(form, may_edit=may_edit) | {
+        "key": key,
+        "is_new": not key,
+        "is_deleted": bool(key) and there is None and page.conflict is None,
+        "version": "" if theirs is None else str(theirs.version),
+        "hints": dict(there.hints or {}) if there is not None else {},
+        "fields": [_describe_field(each, key, texts, page.problems) for each in entity.fields],
+        "why": page.why,
+        "why_problem": page.problems.get("", ""),
+        "count_problems": len(page.problems),
+        "conflict": None if page.conflict is None else _describe_conflict(form, page.conflict),
+        "changes": [_describe_change(change, zone) for change in changes],
+        "post": form_address(entity.table, "row"),
+        "undo": form_address(entity.table, "undo"),
+    }
+
+
+def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) -> tuple[str, RowPage | None]:
+    """Save or delete a posted row. Return its key, and the page to show again if it was not saved."""
+    entity, page = form.entity, RowPage(posted.texts, why=posted.why)
+    stored: dict[str, str | None] = {}
+    for each in entity.fields:
+        if each.is_key and posted.key:
+            continue
+        try:
+            stored[each.name] = parse_value(each, posted.texts[each.name], entity.zone)
+        except InvalidValue as error:
+            page.problems[each.name] = error.message
+            continue
+        if stored[each.name] is None and not deletes and (each.is_required or each.choices):
+            page.problems[each.name] = "a value is required"
+    if deletes:
+        page.problems.clear()
+    if not posted.why:
+        page.problems[""] = "state why the row changes"
+    if page.problems:
+        return posted.key, page
+    key = split_key(entity, posted.key) if posted.key else tuple(stored[each.name] or "" for each in entity.keys)
+    edit = Edit(key, None if deletes else stored, posted.version)
+    try:
+        apply(form.database, entity, who=who, why=posted.why, edits=[edit])
+    except EditConflictError as error:
+        page.conflict = error.conflicts[0]
+        return posted.key or _key_of(page.conflict), page
+    from waterclock.connectors.forms.changes import key_text
+
+    return key_text(key), None
+
+
+def undo_batch(form: OpenedForm, values: Mapping[str, str], who: str) -> Applied:
+    """Undo the batch that was posted. Raises E891, E892 or E894."""
+    batch = values.get("batch", "")
+    number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) < 19 else 0
+    return undo(form.database, form.entity, number, who=who, why=values.get("why", "").strip())
+
+
+def review_paste(form: OpenedForm, text: str, *, decimal_comma: bool) -> Review:
+    """Compare pasted rows with the current ones. Raises E891 for text that cannot be read."""
+    return review_rows(form.database, form.entity, read_text(text), decimal_comma=decimal_comma)
+
+
+def digest_of(review: Review) -> str:
+    """Return a text that identifies what a review changes: the rows, their values and their versions."""
+    return hashlib.sha256(repr(review.edits).encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def apply_paste(form: OpenedForm, review: Review, who: str, why: str) -> Applied:
+    """Save the reviewed rows as one batch. Raises E891 or E892."""
+    return apply(form.database, form.entity, who=who, why=why, edits=review.edits, origin=Origin.IMPORT)
+
+
+def describe_paste(
+    form: OpenedForm, values: Mapping[str, str], review: Review | None, *, may_edit: bool, problem: str = ""
+) -> Content:
+    """Return the page to paste rows, with the review of those that were pasted."""
+    shown: Sequence[ReviewedRow] = ()
+    if review is not None:
+        order = (RowStatus.INVALID, RowStatus.CHANGED, RowStatus.NEW)
+        shown = sorted((row for row in review.rows if row.status in order), key=lambda row: order.index(row.status))
+    return _head(form, may_edit=may_edit) | {
+        "text": values.get("text", ""),
+        "decimal_comma": values.get("comma") == "1",
+        "why": values.get("why", ""),
+        "problem": problem,
+        "post": form_address(form.entity.table, "paste"),
+        "columns": [each.name for each in form.entity.fields],
+        "digest": "" if review is None else digest_of(review),
+        "review": None
+        if review is None
+        else {
+            "counts": {status.value: review.count(status) for status in RowStatus},
+            "ignored": list(review.ignored),
+            "can_be_applied": review.can_be_applied,
+            "rows": [
+                {
+                    "line": row.line,
+                    "status": row.status.value,
+                    "cells": [
+                        {"before": cell.before or "", "after": cell.after or "", "problem": cell.problem,
+                         "is_changed": cell.before != cell.after}
+                        for cell in row.cells
+                    ],
+                }
+                for row in shown[:_SHOWN]
+            ],
+            "more": max(0, len(shown) - _SHOWN),
+            "edits": len(review.edits),
+        },
+    }  # fmt: skip
+
+
+def _head(form: OpenedForm, *, may_edit: bool) -> Content:
+    table = form.entity.table
+    return {
+        "table": table,
+        "may_edit": may_edit,
+        "list": form_address(table),
+        "new": form_address(table, "row"),
+        "paste": form_address(table, "paste"),
+        "of_table": table_address(table),
+    }
+
+
+def _head_field(entity: Entity, field: FormField, query: RowQuery) -> Content:
+    is_sorted = query.sort == field.name
+    turned = {"desc": "1"} if is_sorted and not query.is_descending else {}
+    kept = {"q": query.text} if query.text else {}
+    return {
+        "name": field.name,
+        "sort": form_address(entity.table, sort=field.name, **turned, **kept),
+        "order": ("descending" if query.is_descending else "ascending") if is_sorted else "",
+    }
+
+
+def _is_missing(field: FormField, content: Row) -> bool:
+    return field.is_required and not content.get(field.name)
+
+
+def _describe_field(field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str]) -> Content:
+    kind = "select" if field.choices else _INPUTS.get(field.type, "line")
+    choices = field.choices or (("true", "false") if field.type == "BOOLEAN" else ())
+    return {
+        "name": field.name,
+        "type": field.type,
+        "kind": kind,
+        "choices": list(choices),
+        "is_required": field.is_required,
+        "is_fixed": field.is_key and bool(key),
+        "help": field.comment or "",
+        "rules": list(field.rules),
+        "reference": field.reference.table if field.reference is not None else "",
+        "text": texts.get(field.name, ""),
+        "problem": problems.get(field.name, ""),
+    }
+
+
+def _describe_conflict(form: OpenedForm, conflict: Conflict) -> Content:
+    version = conflict.edit.version
+    change = None if version is None else find_change(form.database, form.entity, version)
+    base: Row = (change.after or {}) if change is not None else {}
+    theirs: Row = {} if conflict.theirs is None else conflict.theirs.content
+    yours: Row = {**base, **(conflict.edit.values or {})}
+    newest = next(iter(list_changes(form.database, form.entity, conflict.edit.key, 1)), None)
+    names = [each.name for each in form.entity.values]
+    return {
+        "who": "" if newest is None else newest.who,
+        "why": "" if newest is None else newest.why,
+        "is_deleted": conflict.theirs is None,
+        "rows": [
+            {"name": name, "base": base.get(name) or "", "theirs": theirs.get(name) or "",
+             "yours": yours.get(name) or "", "differs": theirs.get(name) != yours.get(name)}
+            for name in names
+        ],
+    }  # fmt: skip
+
+
+def _describe_change(change: Change, zone: str) -> Content:
+    found: list[dict[str, Any]] = [
+        {"name": name, "before": before, "after": after} for name, before, after in change.differences
+    ]
+    return {
+        "batch": change.batch,
+        "at": page_time(change.at, zone),
+        "who": change.who,
+        "why": change.why,
+        "origin": change.origin.value,
+        "is_delete": change.after is None,
+        "differences": found,
+    }
+
+
+def _key_of(conflict: Conflict) -> str:
+    from waterclock.connectors.forms.changes import key_text
+
+    return key_text(conflict.edit.key)

@@ -1,0 +1,158 @@
+"""The addresses of the pages of forms. Reading needs the right `look`, changing the right `edit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from waterclock.errors import WaterclockError
+from waterclock.operations.forms import OpenedForm, open_form
+from waterclock.operations.project_opening import OpenedProject
+from waterclock.permissions.users_and_roles import Right
+from waterclock.ui.forms import content as pages
+from waterclock.ui.guarded_routes import Endpoint, person_of
+from waterclock.ui.page_frame import shell
+from waterclock.ui.page_query import Content, PageQuery
+from waterclock.ui.people import People
+from waterclock.ui.posted_forms import read_form
+from waterclock.ui.rendering import render
+from waterclock.ui.request_guard import access_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
+_MOST_FIELDS = 2000
+_NOT_FOUND = {"E894"}
+
+
+class FormPages:
+    """Answers the requests for forms. `fail` renders the page of an error."""
+
+    def __init__(self, people: People, fail: Fail) -> None:
+        self._people, self._fail = people, fail
+
+    def routes(self) -> Iterator[tuple[str, Endpoint, Right, str]]:
+        """Yield the address, the endpoint, the right and the method of each route."""
+        yield "/forms/{table}", self._show_list, Right.LOOK, "GET"
+        yield "/forms/{table}/row", self._show_row, Right.LOOK, "GET"
+        yield "/forms/{table}/row", self._save_row, Right.EDIT, "POST"
+        yield "/forms/{table}/undo", self._undo, Right.EDIT, "POST"
+        yield "/forms/{table}/paste", self._show_paste, Right.EDIT, "GET"
+        yield "/forms/{table}/paste", self._paste, Right.EDIT, "POST"
+
+    async def _show_list(self, request: Request) -> Response:
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            content = pages.describe_list(form, request.query_params, may_edit=_may_edit(request))
+            return self._render("form_list", at, content, request)
+
+        return await run_in_threadpool(self._open, request, answer)
+
+    async def _show_row(self, request: Request) -> Response:
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            key = request.query_params.get("key", "")
+            found = pages.describe_row(form, key, pages.RowPage(), may_edit=_may_edit(request), zone=at.zone)
+            return self._render("form_row", at, found, request)
+
+        return await run_in_threadpool(self._open, request, answer)
+
+    async def _save_row(self, request: Request) -> Response:
+        values = await read_form(request, most_fields=_MOST_FIELDS)
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            posted = pages.PostedRow.of_form(form.entity, values)
+            deletes, who = values.get("do") == "delete", person_of(request).name
+            key, page = pages.save_row(form, posted, who, deletes=deletes)
+            if page is None:
+                back = {} if deletes else {"key": key}
+                return _redirect(pages.form_address(form.entity.table, "" if deletes else "row", **back))
+            status = HTTPStatus.CONFLICT if page.conflict is not None else HTTPStatus.UNPROCESSABLE_ENTITY
+            found = pages.describe_row(form, key, page, may_edit=True, zone=at.zone)
+            return self._render("form_row", at, found, request, status)
+
+        return await self._change(request, values, answer)
+
+    async def _undo(self, request: Request) -> Response:
+        values = await read_form(request)
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            del at
+            pages.undo_batch(form, values, person_of(request).name)
+            return _redirect(pages.form_address(form.entity.table, "row", key=values.get("key", "")))
+
+        return await self._change(request, values, answer)
+
+    async def _show_paste(self, request: Request) -> Response:
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            return self._render("form_paste", at, pages.describe_paste(form, {}, None, may_edit=True), request)
+
+        return await run_in_threadpool(self._open, request, answer)
+
+    async def _paste(self, request: Request) -> Response:
+        values = await read_form(request)
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            review = pages.review_paste(form, values.get("text", ""), decimal_comma=values.get("comma") == "1")
+            problem, status, why = "", HTTPStatus.OK, values.get("why", "").strip()
+            if values.get("do") == "apply":
+                if not why:
+                    problem, status = "State why the rows change.", HTTPStatus.UNPROCESSABLE_ENTITY
+                elif values.get("digest") != pages.digest_of(review):
+                    problem, status = (
+                        "Rows changed since the review. This is the new review; nothing was saved.",
+                        (HTTPStatus.CONFLICT),
+                    )
+                elif review.can_be_applied:
+                    pages.apply_paste(form, review, person_of(request).name, why)
+                    return _redirect(pages.form_address(form.entity.table))
+                else:
+                    status = HTTPStatus.UNPROCESSABLE_ENTITY
+            found = pages.describe_paste(form, values, review, may_edit=True, problem=problem)
+            return self._render("form_paste", at, found, request, status)
+
+        return await self._change(request, values, answer)
+
+    async def _change(
+        self, request: Request, values: Mapping[str, str], answer: Callable[[OpenedProject, OpenedForm], Response]
+    ) -> Response:
+        """Answer a POST, and record it in the list of accesses if it changed something."""
+        done = await run_in_threadpool(self._open, request, answer)
+        if done.status_code == HTTPStatus.SEE_OTHER:
+            what = f"edit {request.path_params['table']} {values.get('key', '')}".strip()[:200]
+            await self._people.record(access_of(request, person_of(request), what))
+        return done
+
+    def _open(self, request: Request, answer: Callable[[OpenedProject, OpenedForm], Response]) -> Response:
+        """Open the form of the request's table, and answer; an error becomes the page of the error."""
+        params = PageQuery.from_values({**request.path_params})
+        try:
+            at = self._people.live.load()
+            return answer(at, open_form(at.project, params.values["table"]))
+        except WaterclockError as error:
+            failed = self._fail(error, "Catalog", params, request)
+            if error.code in _NOT_FOUND:
+                failed.status_code = HTTPStatus.NOT_FOUND
+            elif error.code == "E892":
+                failed.status_code = HTTPStatus.CONFLICT
+            return failed
+
+    @staticmethod
+    def _render(
+        name: str, at: OpenedProject, content: Content, request: Request, status: HTTPStatus = HTTPStatus.OK
+    ) -> Response:
+        person, params = person_of(request), PageQuery.from_values({**request.path_params})
+        around = shell(at, "Catalog", params, person=person)
+        html = render(f"{name}.html", content=content, asked=params, person=person, shell=around)
+        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+
+
+def _may_edit(request: Request) -> bool:
+    return person_of(request).may(Right.EDIT)
+
+
+def _redirect(address: str) -> Response:
+    return RedirectResponse(address, HTTPStatus.SEE_OTHER)

@@ -1,0 +1,254 @@
+"""The pages of forms: lists, rows with messages, conflicts, history, pasted rows, and who may change them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.pages import TOKEN, client_of
+from tests.security.people import Pages
+from waterclock.connectors.forms.changes import Edit, Origin, apply
+from waterclock.connectors.forms.history import find_row, list_changes
+from waterclock.operations.forms import OpenedForm, open_form
+from waterclock.operations.project_opening import open_project
+from waterclock.permissions.users_and_roles import Right
+from waterclock.ui.live_project import LiveProject
+
+FLOW = """
+CREATE CONNECTION forms TYPE forms;
+COLLECT mdm.product_map (
+  supplier_sku KEY, sku NOT NULL COMMENT 'our article', kind EXPECT (kind IN ('raw', 'finished')) AS kinds,
+  pack_size INT EXPECT (pack_size > 0) AS positive, remark) FROM forms.product_map EVERY DAY START '2020-01-01';
+"""
+TOML = '[project]\nname = "p"\n[env.dev]\nstorage = ".dev"\n'
+LIST = "/forms/mdm.product_map"
+ROW = f"{LIST}/row"
+HERE = {"Origin": "http://localhost"}
+VALUES = {"f.supplier_sku": "S1", "f.sku": "A", "f.kind": "raw", "f.pack_size": "2", "f.remark": "", "why": "new"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(FLOW)
+    (tmp_path / "waterclock.toml").write_text(TOML)
+    return tmp_path
+
+
+@pytest.fixture
+def client(folder: Path) -> TestClient:
+    made = client_of(LiveProject(folder))
+    made.headers["Origin"] = "http://localhost"
+    made.follow_redirects = False
+    return made
+
+
+@pytest.fixture
+def form(folder: Path) -> OpenedForm:
+    return open_form(open_project(folder, None), "mdm.product_map")
+
+
+def post(client: TestClient, address: str = ROW, status: int = 303, **values: Any) -> str:
+    sent = {name.replace("__", "."): value for name, value in values.items()}
+    answer = client.post(address, data=sent)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def content(form: OpenedForm, key: str = "S1") -> Any:
+    row = find_row(form.database, form.entity, (key,))
+    return None if row is None else dict(row.content)
+
+
+def version(form: OpenedForm, key: str = "S1") -> str:
+    row = find_row(form.database, form.entity, (key,))
+    return "" if row is None else str(row.version)
+
+
+def text_of(page: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+
+
+def test_a_row_is_added_and_listed_with_its_history(client: TestClient, form: OpenedForm) -> None:
+    client.post(ROW, data=VALUES)
+    assert content(form) == {"supplier_sku": "S1", "sku": "A", "kind": "raw", "pack_size": "2"}
+    assert "S1" in client.get(LIST).text
+    page = client.get(f"{ROW}?key=S1").text
+    assert 'name="version" value="1"' in page
+    assert "our article" in page
+    assert "Checked by the next run: positive." in page
+    assert "new" in text_of(page.partition("History")[2])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"f.sku": ""}, "a value is required"),
+        ({"f.pack_size": "many"}, "it is not a number"),
+        ({"f.kind": "other"}, "it is none of raw, finished"),
+        ({"f.supplier_sku": " "}, "a value is required"),
+        ({"why": " "}, "state why the row changes"),
+    ],
+)
+def test_an_invalid_field_returns_the_form_with_what_was_typed(
+    client: TestClient, form: OpenedForm, changed: dict[str, str], message: str
+) -> None:
+    answer = client.post(ROW, data=VALUES | {"f.remark": "typed <b>"} | changed)
+    assert answer.status_code == 422
+    assert message in answer.text
+    assert "typed &lt;b&gt;" in answer.text
+    assert 'aria-invalid="true"' in answer.text
+    assert content(form) is None
+
+
+def test_the_second_of_two_editors_sees_all_three_versions_and_decides(client: TestClient, form: OpenedForm) -> None:
+    client.post(ROW, data=VALUES)
+    seen = version(form)
+    post(client, key="S1", version=seen, f__sku="B", f__kind="raw", why="first")
+    page = post(client, status=409, key="S1", version=seen, f__sku="C", f__kind="finished", why="second")
+    assert content(form)["sku"] == "B"
+    row = re.search(r'<th scope="row">≠ sku</th>(.*?)</tr>', page)
+    assert row is not None
+    assert re.findall(r"<td>(.*?)</td>", row[1]) == ["A", "B", "C"]
+    assert "saved this row since you began: first" in page
+    newest = re.search(r'name="version" value="(\d+)"', page)
+    assert newest is not None
+    assert newest[1] == version(form)
+    post(client, key="S1", version=newest[1], f__sku="C", f__kind="finished", why="second")
+    assert content(form)["sku"] == "C"
+
+
+def test_a_row_that_was_deleted_meanwhile_is_a_conflict_and_saving_again_adds_it(
+    client: TestClient, form: OpenedForm
+) -> None:
+    client.post(ROW, data=VALUES)
+    seen = version(form)
+    post(client, key="S1", version=seen, do="delete", why="wrong")
+    page = post(client, status=409, key="S1", version=seen, f__sku="C", f__kind="raw", why="second")
+    assert "deleted this row since you began" in page
+    post(client, key="S1", version="", f__sku="C", f__kind="raw", why="second")
+    assert content(form)["sku"] == "C"
+
+
+def test_a_new_row_whose_key_is_there_already_is_a_conflict(client: TestClient, form: OpenedForm) -> None:
+    client.post(ROW, data=VALUES)
+    post(client, status=409, f__supplier_sku="S1", f__sku="Z", f__kind="raw", why="again")
+    assert content(form)["sku"] == "A"
+
+
+def test_a_batch_is_undone_from_the_history(client: TestClient, form: OpenedForm) -> None:
+    client.post(ROW, data=VALUES)
+    post(client, key="S1", version=version(form), f__sku="B", f__kind="raw", f__pack_size="2", why="change")
+    batch = list_changes(form.database, form.entity, ("S1",))[0].batch
+    post(client, f"{LIST}/undo", key="S1", batch=str(batch), why="undo")
+    assert content(form)["sku"] == "A"
+    post(client, f"{LIST}/undo", key="S1", batch=str(batch), why="again")  # changes nothing
+    assert len(list_changes(form.database, form.entity, ("S1",))) == 3
+    post(client, key="S1", version=version(form), f__sku="Z", f__kind="raw", f__pack_size="2", why="later")
+    post(client, f"{LIST}/undo", 409, key="S1", batch=str(batch), why="undo")
+    post(client, f"{LIST}/undo", 404, key="S1", batch="99", why="undo")
+
+
+def test_pasted_rows_are_reviewed_and_applied_once(client: TestClient, form: OpenedForm) -> None:
+    client.post(ROW, data=VALUES)
+    paste, text = f"{LIST}/paste", "supplier_sku\tsku\tkind\nS1\tA\traw\nS2\tB\traw\n"
+    page = post(client, paste, 200, text=text, do="review")
+    assert "1 new" in page
+    assert content(form, "S2") is None
+    digest = re.search(r'name="digest" value="(\w+)"', page)
+    assert digest is not None
+    post(client, paste, 422, text=text, do="apply", digest=digest[1], why="")
+    post(client, paste, 409, text=text.replace("B", "C"), do="apply", digest=digest[1], why="list")
+    post(client, paste, 303, text=text, do="apply", digest=digest[1], why="list")
+    assert content(form, "S2") == {"supplier_sku": "S2", "sku": "B", "kind": "raw"}
+    post(client, paste, 409, text=text, do="apply", digest=digest[1], why="list")
+    page = post(client, paste, 200, text="supplier_sku\tsku\nS3\t\n", do="review")
+    assert "a value is required" in page
+    assert re.search(r'value="apply" disabled', page)
+
+
+def test_a_paste_may_be_large_and_has_a_bound(client: TestClient) -> None:
+    text = "supplier_sku,sku,kind\n" + "".join(f"S{n},K{n},raw\n" for n in range(10_000))
+    assert "10000 new" in post(client, f"{LIST}/paste", 200, text=text, do="review")
+    assert client.post(f"{LIST}/paste", data={"text": "x" * (8 << 20)}).status_code == 413
+    assert client.post(ROW, data={"f.remark": "x" * 70_000}).status_code == 413
+
+
+def test_a_page_of_rows_is_cut_by_key_found_and_sorted(client: TestClient, form: OpenedForm) -> None:
+    edits = [Edit((f"S{n:03}",), {"sku": f"K{999 - n}", "kind": "raw"}, None) for n in range(250)]
+    apply(form.database, form.entity, who="ada", why="list", edits=edits)
+    page = client.get(LIST).text
+    assert len(re.findall(r'class="m" href', page)) == 100
+    following = re.search(r'<a href="([^"]+)" rel="next"', page)
+    assert following is not None
+    assert "S100" in client.get(following[1].replace("&amp;", "&")).text
+    assert len(re.findall(r'class="m" href', client.get(f"{LIST}?q=s24").text)) == 10
+    first = re.search(r'class="m" href="[^"]+">(\w+)<', client.get(f"{LIST}?sort=sku").text)
+    assert first is not None
+    assert first[1] == "S249"
+
+
+def test_rows_that_wait_are_marked_with_their_hints(client: TestClient, form: OpenedForm) -> None:
+    edit = Edit(("S9",), {}, None)
+    apply(form.database, form.entity, who="publish", why="x", edits=[edit], origin=Origin.PUBLISH)
+    with form.database.open_for_writing("test") as session:
+        session.execute("UPDATE waterclock_forms_rows SET hints = ?", ('{"orders":"3"}',))
+    page = text_of(client.get(f"{LIST}?waiting=1").text)
+    assert "1 row needs a value and is not collected" in page
+    assert "orders: 3" in page
+
+
+@pytest.mark.parametrize("key", ["O'Neil <b>", "a/b?c#d", '"x"', "名前"])
+def test_any_key_is_shown_as_it_is(client: TestClient, form: OpenedForm, key: str) -> None:
+    client.post(ROW, data=VALUES | {"f.supplier_sku": key})
+    assert content(form, key)["sku"] == "A"
+    page = client.get(f"{ROW}?key={quote(key, safe='')}")
+    assert page.status_code == 200
+    assert "<b>" not in page.text.partition("<h1")[2].partition("</h1>")[0]
+
+
+@pytest.mark.parametrize("address", ["/forms/none.such", f"{ROW}?key=none", f"{LIST}x"])
+def test_what_is_not_there_is_not_found(client: TestClient, address: str) -> None:
+    assert client.get(address).status_code == 404
+
+
+def test_a_post_from_another_site_is_refused(client: TestClient, form: OpenedForm) -> None:
+    answer = client.post(ROW, data=VALUES, headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 403
+    assert content(form) is None
+    assert "default-src 'self'" in client.get(LIST).headers["content-security-policy"]
+    assert TOKEN not in client.get(LIST).text
+
+
+def test_only_people_with_the_right_to_edit_change_rows(folder: Path, form: OpenedForm) -> None:
+    pages = Pages(folder, "2020-01-05")
+    batch = {"key": "S1", "batch": "1", "why": "x"}
+    posts = {ROW: VALUES, f"{LIST}/undo": batch, f"{LIST}/paste": {"text": "S1,A,raw", "do": "review"}}
+    for rights in ([Right.LOOK], [Right.LOOK, Right.QUERY, Right.RUN, Right.RELEASE, Right.ERASE], [Right.QUERY]):
+        for address, values in posts.items():
+            assert pages.ask(rights, "POST", address, **values)[0] == 403
+    assert content(form) is None
+    assert pages.ask([Right.LOOK, Right.EDIT], "POST", ROW, **VALUES)[0] == 303
+    status, page = pages.ask([Right.LOOK], "GET", LIST)
+    assert (status, "Add a row" in page) == (200, False)
+    page = pages.ask([Right.LOOK], "GET", f"{ROW}?key=S1")[1]
+    assert "the right <code>edit</code> is missing" in page
+    assert 'value="save"' not in page
+    assert pages.ask([Right.QUERY], "GET", LIST)[0] == 403
+    assert list_changes(form.database, form.entity, ("S1",))[0].who == "anna"
+
+
+def test_people_who_see_only_some_rows_do_not_see_the_form(folder: Path) -> None:
+    (folder / "waterclock.toml").write_text(
+        f'{TOML}[roles]\nviewer = ["look", "edit"]\n[users.anna]\nroles = ["viewer"]\n'
+    )
+    (folder / "flows" / "b.dpl").write_text("GRANT SELECT ON mdm.product_map WHERE kind = 'raw' TO (viewer);")
+    pages = Pages(folder, "2020-01-05")
+    for address in (LIST, f"{ROW}?key=S1", f"{LIST}/paste"):
+        assert pages.ask([Right.LOOK, Right.EDIT], "GET", address)[0] == 403
+    assert pages.ask([Right.LOOK, Right.EDIT], "POST", ROW, **VALUES)[0] == 403
