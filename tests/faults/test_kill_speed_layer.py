@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +32,7 @@ TICKS = (
 )  # fmt: skip
 RUNS = (("audited", 1), ("speed.looked", 1), ("committed", 1), ("recorded", 1), ("committed", 2), ("recorded", 2))
 KILLS = (*(("tick", *each) for each in TICKS[1:]), *(("run", *each) for each in (RUNS[0], RUNS[2], RUNS[4], RUNS[5])))
+_PAUSE = 1.5  # seconds between two reads, which take the cores that the killed process works on
 DISAGREE = """
 SELECT timelabel, s.n, c.n FROM (SELECT timelabel, sum(clicks) AS n FROM web.per_user_view GROUP BY timelabel) AS s
 LEFT JOIN (SELECT timelabel, count(*) AS n FROM web.clicks_view GROUP BY timelabel) AS c USING (timelabel)
@@ -66,6 +68,8 @@ def kill(stream: Stream, form: str, point: str, times: int, reader: Reader) -> b
     with subprocess.Popen(words, cwd=REPOSITORY, env=at, stderr=subprocess.PIPE, text=True) as child:
         while child.poll() is None:
             reader.read()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_PAUSE)
         said = child.stderr.read() if child.stderr is not None else ""
     assert child.returncode in {3, -signal.SIGKILL}, said
     reader.read()

@@ -211,7 +211,12 @@ def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSessio
     stream.click(minute(6), (1, "a"))
     stream.now = minute(7)
     ticked = threading.Event()
-    with inject_faults(lambda point: ticked.set() if point == "speed.committed" else None), stream.opened() as work:
+
+    def note(point: str) -> None:
+        if point == "speed.committed":
+            ticked.set()
+
+    with inject_faults(note), stream.opened() as work:
         with OpenWindowTicks(work, ["web.clicks"]):
             pass  # a run without some of the tables makes no ticks
         assert not ticked.is_set()
