@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,12 +14,22 @@ from unittest.mock import patch
 import pytest
 
 from tests.tiny import Tiny, day, described
+from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.continuous.tick import run_tick
 from waterclock.engine.query.query import query
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
-from waterclock.storage.commit.speed_tables import read_slices, read_state
+from waterclock.faults import inject_faults
+from waterclock.storage.commit.speed_tables import (
+    TICKS_KEPT,
+    iterate_states,
+    new_slice_number,
+    read_slices,
+    read_state,
+    remove_old_slices,
+)
+from waterclock.storage.slices.inventory import list_slice_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,3 +111,115 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.rows(IDS) == [(1, True), (2, True), (3, True), (4, False)]
     assert stream.rows(USERS) == [("a", 2, True), ("b", 1, True), ("c", 1, False)]
     assert [*stream.open_digests("web.per_user")] == [minute(60)]
+
+
+def test_rows_of_a_database_are_read_by_their_time_and_joined_with_the_newest_state(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare("""
+COLLECT shop.orders PARTITIONED (id BIGINT, land STRING, cents BIGINT, at TIMESTAMP) FROM shop.orders
+  EVERY HOUR BY DATA TIME at CONTINUOUS 10 SECONDS;
+COLLECT shop.lands (code STRING KEY, name STRING) FROM shop.lands EVERY HOUR;
+TRANSFORM shop.sums PARTITIONED EVERY HOUR CONTINUOUS EXPECT sum(cents) < 100 ELSE HOLD
+AS SELECT name, sum(cents) AS cents FROM shop.orders JOIN shop.lands ON land = code GROUP BY name;
+TRANSFORM shop.two_hours PARTITIONED EVERY HOUR CONTINUOUS
+AS SELECT count(*) AS orders, WINDOW_START() AS begins FROM PAST(shop.orders, '2 hours');
+""")
+    stream.tiny.source("lands", "code TEXT, name TEXT", [("DE", "Germany")])
+    stream.tiny.source("orders", "id INT, land TEXT, cents INT, at TEXT", [(1, "DE", 5, "2020-01-01 00:10:00")])
+    stream.run(minute(61))
+    order = "INSERT INTO orders VALUES ({}, 'DE', {}, '2020-01-01 01:{}:00')"
+    for id_, cents, at in ((2, 7, 5), (3, 8, 10), (4, 90, 50)):
+        stream.tiny.shop(order.format(id_, cents, f"{at:02}"))
+    assert stream.tick(minute(75)) == 1
+    sums = "SELECT timelabel, name, cents, is_closed FROM shop.sums_view ORDER BY ALL"
+    first = ("20200101000000", "Germany", 5, True)
+    assert stream.rows(sums) == [first, ("20200101010000", "Germany", 105, False)]
+    orders = "SELECT orders, is_closed FROM shop.two_hours_view ORDER BY ALL"
+    assert stream.rows(orders) == [(1, True), (4, False)]
+    assert stream.tick(minute(76)) is None  # the rows are the same
+    opened = {name: stream.open_digests(name) for name in ("shop.orders", "shop.two_hours")}
+
+    stream.now = minute(121)
+    with stream.opened() as work:
+        outcome = Runner(work).run_once(stream.now)  # the sum is held: more than 100 cents
+    assert [report.group.table for report in outcome.failed] == ["shop.sums"]
+    assert stream.rows(sums) == [first]
+    assert stream.rows(orders) == [(1, True), (4, True)]
+    closed = stream.tiny.digests()
+    assert {(name, "20200101010000"): each[minute(60)] for name, each in opened.items()}.items() <= closed.items()
+    stream.tick(minute(122))
+    assert minute(60) not in stream.open_digests("shop.sums")  # it is withdrawn
+
+
+def test_a_tick_that_was_overtaken_is_not_committed(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+    stream.click(minute(6), (1, "a"))
+    others: list[int | None] = []
+
+    def overtake(point: str) -> None:
+        if point == "speed.made" and not others:
+            others.append(None)
+            stream.click(minute(7), (2, "a"))
+            others[0] = stream.tick(minute(8))
+
+    with inject_faults(overtake):
+        assert stream.tick(minute(8)) is None
+    assert others == [1]
+    assert stream.rows(IDS) == [(1, False), (2, False)]
+
+    def finish_batches(point: str) -> None:
+        if point == "speed.made" and len(others) == 1:
+            others.append(None)
+            stream.click(minute(60), (4, "a"))
+            stream.run(minute(61))
+
+    stream.click(minute(50), (3, "a"))
+    with inject_faults(finish_batches):  # a tick that is stopped while the hour is closed
+        assert stream.tick(minute(51)) is None
+    assert stream.rows(IDS) == [(1, True), (2, True), (3, True)]
+    assert stream.rows(USERS) == [("a", 3, True)]
+    stream.click(minute(55), (5, "b"))  # it comes late
+    assert stream.tick(minute(62)) == 2
+    assert stream.rows(IDS)[3:] == [(4, False), (5, False)]
+
+
+def test_old_slices_are_removed_and_the_log_stays_short(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+    with stream.opened() as work:
+        folder = work.lake.folder("web.spd_clicks")
+        for at in range(TICKS_KEPT + 4):
+            stream.click(minute(at), (at, "a"))
+            stream.now = minute(at + 1)
+            assert run_tick(work) == at + 1
+        assert len(list(list_slice_folders(folder))) == TICKS_KEPT + 4
+        later = new_slice_number() + 11 * 60 * 1_000_000
+        with patch("waterclock.storage.commit.speed_tables.new_slice_number", lambda: later):
+            remove_old_slices(folder)
+        kept = [each.path for each in list_slice_folders(folder)]
+        assert sorted(kept) == sorted(path for it in iterate_states(folder) for path in it.slices.values())
+        assert len(kept) == TICKS_KEPT
+    assert len(stream.rows(IDS)) == TICKS_KEPT + 4
+
+
+def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW.replace("CONTINUOUS 10 SECONDS", "CONTINUOUS 1 SECOND"))
+    stream.click(minute(6), (1, "a"))
+    stream.now = minute(7)
+    ticked = threading.Event()
+
+    def note(point: str) -> None:
+        if point == "speed.committed":
+            ticked.set()
+
+    with inject_faults(note), stream.opened() as work:
+        with OpenWindowTicks(work, ["web.clicks"]):
+            pass  # a run without some of the tables makes no ticks
+        assert not ticked.is_set()
+        with OpenWindowTicks(work):
+            assert ticked.wait(120)
+    assert stream.rows(IDS) == [(1, False)]

@@ -77,9 +77,10 @@ def _run_steps(attempt: GroupAttempt) -> None:
             raise batch_hold_error(table, attempt.where, audited.hold)
     fault("audited")
     write_claim_record(attempt.folder, claim, group_results(attempt, bound, sealed, audited))
-    attempt.may_have_committed = True
     with attempt.step("commit"):
         end_ticks(work, table, group)
+    attempt.may_have_committed = True
+    with attempt.step("commit"):
         if table.is_fold and table.kind is not Kind.PUBLISH:
             set_shuffle_partitions(attempt.spark, count_live_bytes(attempt.folder))
         version = commit_group(work, lambda: attempt.spark, table, claim, sealed.manifests)

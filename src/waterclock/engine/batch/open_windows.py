@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from deltalake.exceptions import DeltaError
+
 from waterclock.engine.batch.multi_window_query import Pins
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.engine.run_context import RunContext
@@ -44,7 +46,8 @@ def end_ticks(work: RunContext, table: Table, group: Group) -> None:
     """Make the commits of running ticks fail, of a table with CONTINUOUS and of those that read it.
 
     A tick that is committed after a batch could otherwise show fewer rows of its labels than the batch has. Labels that
-    were done before are in no tick. Cost: a small file for each of these tables.
+    were done before are in no tick. An error is reported, and does not fail the batch. Cost: a small file for each of
+    these tables.
     """
     if table.continuous is None or all(batch.is_revision for batch in group.batches):
         return
@@ -55,8 +58,12 @@ def end_ticks(work: RunContext, table: Table, group: Group) -> None:
             name = open_table_of(other.name)
             folder = work.lake.folder(name)
             known = next((each for each in (folder, work.lake.folder(other.name)) if has_columns(each)), None)
-            if known is not None:  # else it had neither a tick nor a batch yet
+            if known is None:
+                continue  # it had neither a tick nor a batch yet
+            try:
                 end_running_ticks(folder, table_schema(known), table=name, project=work.flow.project)
+            except (DeltaError, OSError, WaterclockError) as error:
+                work.report_once(f"running ticks of {other.name} could not be ended: {error}")
 
 
 def _state_rows(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Making) -> DataFrame:

@@ -95,7 +95,10 @@ def run_tick(work: RunContext, due: Collection[str] | None = None) -> int | None
     ticking = _Tick(work, now, number, snapshot, Planner(work.flow).starts(snapshot, now), folders, rows)
     for table in tables:
         is_due = due is None or table.name in due
-        ticking.collect(table, is_due=is_due) if table.kind is Kind.COLLECT else ticking.transform(table)
+        if table.kind is Kind.COLLECT:
+            ticking.collect(table, is_due=is_due)
+        else:
+            ticking.transform(table)
     if not any(each.is_changed for each in rows.values()):
         return None
     tick = max(each.base.tick for each in rows.values()) + 1

@@ -1,0 +1,19 @@
+"""The page on CONTINUOUS: its commands print what it says, next to a run that watches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import ROOT, commands_of, failures, session
+
+PAGE = (ROOT / "docs" / "howto" / "live-dashboard.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    with session(tmp_path) as shell:
+        wrong = failures(commands_of(PAGE), shell, exact=("python dashboard.py 2", "python dashboard.py 3"))
+    assert not wrong, "\n\n".join(wrong)

@@ -1,0 +1,118 @@
+"""A reader loops over views while ticks and batches are killed: no row is shown twice, and none that it saw is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.killing import gateway_of
+from tests.integration.engine.test_continuous import FLOW, Stream, minute
+from tests.tiny import Tiny
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+REPOSITORY = Path(__file__).parents[2]
+TICKS = (
+    ("speed.pinned", 1), ("written", 1), ("speed.made", 1), ("speed.looked", 1), ("speed.committed", 1),
+    ("speed.looked", 2), ("speed.committed", 2),
+)  # fmt: skip
+RUNS = (("audited", 1), ("speed.looked", 1), ("committed", 1), ("recorded", 1), ("committed", 2), ("recorded", 2))
+KILLS = (*(("tick", *each) for each in TICKS[1:]), *(("run", *each) for each in (RUNS[0], RUNS[2], RUNS[4], RUNS[5])))
+_PAUSE = 1.5  # seconds between two reads, which take the cores that the killed process works on
+DISAGREE = """
+SELECT timelabel, s.n, c.n FROM (SELECT timelabel, sum(clicks) AS n FROM web.per_user_view GROUP BY timelabel) AS s
+LEFT JOIN (SELECT timelabel, count(*) AS n FROM web.clicks_view GROUP BY timelabel) AS c USING (timelabel)
+WHERE c.n IS DISTINCT FROM s.n
+"""
+
+
+@dataclass
+class Reader:
+    """Reads the views again and again, and remembers what it saw."""
+
+    stream: Stream
+    seen: set[object] = field(default_factory=set)
+    reads: int = 0
+
+    def read(self) -> None:
+        ids = Counter(row[0] for row in self.stream.rows("SELECT id FROM web.clicks_view"))
+        assert [id_ for id_, count in ids.items() if count > 1] == []
+        assert self.seen - ids.keys() == set()
+        self.seen = set(ids)
+        self.reads += 1
+
+    def compare(self) -> None:
+        """Read both views in one query: each window that the sums have, has the rows that they are sums of."""
+        assert self.stream.rows(DISAGREE) == []
+
+
+def kill(stream: Stream, form: str, point: str, times: int, reader: Reader) -> bool:
+    """Start ticks or batches in a process that is killed at a point, and read until it ends. Return whether it was."""
+    root, now = str(stream.tiny.root), stream.now.isoformat()
+    words = [sys.executable, "-m", "tests.faults.killing_a_speed_layer", root, form, point, str(times), now]
+    at = os.environ | gateway_of(stream.tiny.spark)
+    with subprocess.Popen(words, cwd=REPOSITORY, env=at, stderr=subprocess.PIPE, text=True) as child:
+        while child.poll() is None:
+            reader.read()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_PAUSE)
+        said = child.stderr.read() if child.stderr is not None else ""
+    assert child.returncode in {3, -signal.SIGKILL}, said
+    reader.read()
+    reader.compare()
+    return child.returncode == -signal.SIGKILL
+
+
+def live(stream: Stream, kills: list[tuple[str, str, int]]) -> None:
+    stream.now = minute(1)
+    stream.click(minute(0, 9), (0, "a"))
+    stream.tick(stream.now)  # from here on, the tables have columns
+    reader, killed, sent = Reader(stream), 0, 1
+    for form, point, times in kills:
+        if form == "run":  # the hour is over
+            stream.now += timedelta(hours=1) - (stream.now - minute(0)) % timedelta(hours=1)
+        stream.now += timedelta(minutes=2)
+        stream.click(stream.now - timedelta(seconds=9), *((sent + each, "abc"[each]) for each in range(3)))
+        sent += 3
+        killed += kill(stream, form, point, times, reader)
+        if form == "tick":
+            stream.tick(stream.now)  # another runner goes on
+            reader.read()
+    assert killed >= len(kills) - 1 > 0
+    stream.now += timedelta(hours=1) - (stream.now - minute(0)) % timedelta(hours=1)
+    stream.click(stream.now, (sent, "c"))
+    stream.run(stream.now + timedelta(minutes=1))
+    stream.tick(stream.now)
+    reader.read()
+    reader.compare()
+    assert reader.seen == set(range(sent + 1))
+    assert reader.reads > len(kills)
+
+
+def test_no_row_is_lost_or_doubled_while_ticks_and_batches_are_killed(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+    live(stream, list(KILLS))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_no_row_is_lost_or_doubled_at_random_kills(tmp_path: Path, spark: SparkSession, seed: int) -> None:
+    random, stream = Random(seed), Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+    forms = random.choices((("tick", TICKS), ("run", RUNS)), (2, 1), k=30)
+    live(stream, [(form, *random.choice(points)) for form, points in forms])
