@@ -18,7 +18,7 @@ from waterclock.storage.commit.row_order import record_row_order
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.schema_types import fields_of, schema_text, type_text, widen_schema
 from waterclock.storage.slices.clustering import Clustering, plan_clustering
-from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.manifest import is_sealed, read_manifest
 from waterclock.timelabel.label import TIMELABEL
 
 
@@ -47,7 +47,9 @@ def plan_files(attempt: GroupAttempt) -> Clustering | None:
     if not table.cluster_by or attempt.group.verb == GIVE_UP:
         return None
     last = attempt.work.ledger.reads.last_recorded(table.name)
-    manifest = read_manifest(attempt.folder, last.slice_path) if last is not None and last.slice_path else None
+    # `maintain` may have removed the slice after its files were joined
+    path = last.slice_path if last is not None and is_sealed(attempt.folder, last.slice_path) else ""
+    manifest = read_manifest(attempt.folder, path) if path else None
     return plan_clustering(attempt.spark, attempt.folder, table.cluster_by, manifest)
 
 
