@@ -94,6 +94,7 @@ ACCEPTED = {
         COLLECT.format("RETAIN 90 DAYS"), COLLECT.format("RETAIN :long"), TRANSFORM.format("KEEP VERSIONS 30 DAYS"),
         COLLECT.format("SORT BY (a)"), TRANSFORM.format("SORT BY (a, `b c`)"), TRANSFORM.format("SHUFFLE NONE"),
         COLLECT.format("CLUSTER BY (a)"), TRANSFORM.format("CLUSTER BY (a, `b c`)"),
+        COLLECT.format("BUCKET BY (a) INTO 4"), TRANSFORM.format("BUCKET BY (a, `b c`) INTO 8"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
@@ -109,7 +110,6 @@ REFUSED = {
     "`SHUFFLE SALT`": TRANSFORM.format("SHUFFLE SALT (a) INTO 16"),
     "`CONTINUOUS`": TRANSFORM.format("CONTINUOUS"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
-    "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",

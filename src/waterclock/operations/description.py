@@ -75,6 +75,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "manifest": table.manifest,
         "sorted by": ", ".join(table.sort_by),
         "clustered by": ", ".join(table.cluster_by),
+        "in buckets by": str(table.bucket_by or ""),
         "shuffle": "none" if table.is_unshuffled else "",
         "keeps versions": table.keep_versions and str(table.keep_versions).lower(),
         "owner": table.about.owner,
