@@ -96,6 +96,7 @@ ACCEPTED = {
         TRANSFORM.format("APART (a)"), TRANSFORM.format("APART (a, `b c`) KEYS d FOR 90 DAYS"),
         COLLECT.format("CONTINUOUS 10 SECONDS"), TRANSFORM.format("CONTINUOUS"),
         COLLECT.format("CLUSTER BY (a)"), TRANSFORM.format("CLUSTER BY (a, `b c`)"),
+        COLLECT.format("BUCKET BY (a) INTO 4"), TRANSFORM.format("BUCKET BY (a, `b c`) INTO 8"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
     + [TRANSFORM.format(f"COMPATIBLE {text}") for text in ("BACKWARD", "FORWARD TRANSITIVE", "FULL")],
@@ -110,7 +111,6 @@ REFUSED = {
     "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
     "`SHUFFLE SALT`": TRANSFORM.format("SHUFFLE SALT (a) INTO 16"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
-    "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tests.life.arriving import Arriving
 from tests.life.books import Closed, Option, Unexpected
 from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
-from tests.life.parts import Closes, Clustered, Sorted
+from tests.life.parts import Bucketed, Closes, Clustered, Sorted
 from waterclock.errors import WaterclockError
 
 VERBS = ("retry", "release", "skip")
@@ -191,11 +191,13 @@ class Deciding(Arriving):
 
     def sort_otherwise(self) -> None:
         """Change the order of a table's files, which makes no batch again."""
-        names = [name for name, table in self.flow.items() if table.has(Sorted, Clustered)]
+        names = [name for name, table in self.flow.items() if table.has(Sorted, Clustered, Bucketed)]
         if not names:
             return
         table = self.flow[name := self.pick(names, "sorted otherwise")]
-        table.parts = [it.drawn(self.random, table) if isinstance(it, Sorted | Clustered) else it for it in table.parts]
+        table.parts = [
+            it.drawn(self.random, table) if isinstance(it, Sorted | Clustered | Bucketed) else it for it in table.parts
+        ]
         self._say(name, "sorted otherwise")
 
     def pause(self) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL
-from tests.life.parts import Closes, Clustered, Fail, Groups, Hold, OverTable, Retain, Sorted
+from tests.life.parts import Bucketed, Closes, Clustered, Fail, Groups, Hold, OverTable, Retain, Sorted
 from tests.life.people import Granted
 
 Pair = tuple[str, str]
@@ -84,7 +84,7 @@ def operations(table: Declared) -> tuple[str, ...]:
         found += ["START moved back"] * (table.start > table.size and not table.is_snapshot)
     elif not table.answers:
         found.append("code changed")
-    found += ["sorted otherwise"] * table.has(Sorted, Clustered)
+    found += ["sorted otherwise"] * table.has(Sorted, Clustered, Bucketed)
     is_by_label = table.mode in BY_LABEL and not table.is_snapshot and not table.answers
     found += ["given up"] * is_by_label + ["damaged, recompute"] * (
         is_by_label and table.kind == "TRANSFORM" and not table.has(Closes)

@@ -389,6 +389,28 @@ class Clustered(Part):
 
 
 @dataclass(frozen=True)
+class Bucketed(Part):
+    """The rows of a label are in buckets; which rows there are stays as it is, also in other buckets."""
+
+    key: str = "k"
+    number: int = 4
+    word = "BUCKET BY"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return of.mode == "PARTITIONED" and not of.has(Sorted, Clustered)
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        del of
+        return cls(key=random.choice(("k", "k", "v")), number=random.choice((2, 4)))
+
+    @property
+    def clause(self) -> str:
+        return f"BUCKET BY ({self.key}) INTO {self.number}"
+
+
+@dataclass(frozen=True)
 class Unshuffled(Part):
     """A batch that would move rows between tasks is refused. None is, since one task reads all rows of an input."""
 
@@ -399,7 +421,7 @@ class Unshuffled(Part):
         # FLAT, KEY PAST and older states of folds are made with shuffles
         is_plain = not any(read.kind == "FLAT" or of.shapes[read.table] in FOLDS for read in of.all_reads)
         is_transform = of.kind == "TRANSFORM" and of.mode in BY_LABEL | {"REPLACE"} and not of.answers
-        return is_transform and is_plain and not of.has(KeyPast, Clustered)
+        return is_transform and is_plain and not of.has(KeyPast, Clustered, Bucketed)
 
     @property
     def clause(self) -> str:
@@ -492,7 +514,8 @@ class Closes(Part):
 
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, Groups, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes,
-    ByTime, Retire, Retain, Sorted, Clustered, Unshuffled, Partial, Closes, Personal, Impersonal, Subject, Granted,
+    ByTime, Retire, Retain, Sorted, Clustered, Bucketed, Unshuffled, Partial, Closes, Personal, Impersonal, Subject,
+    Granted,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

@@ -12,13 +12,20 @@ LAYOUT: Mapping[str, Code] = {
         "Rows cannot be sorted by the column. SORT BY names each column once. It cannot name `timelabel`, which has "
         "one value in a slice, a column of a type without an order (MAP), or a column with RETIRE, which ends.",
     ),
-    "E386": Code(
+    "E372": Code(
         "invalid CLUSTER BY",
         "The rows of a label cannot be split into files by the columns. CLUSTER BY names one to three columns, each "
         "once. It cannot name `timelabel`, which has one value in a slice, a column without least and greatest values "
         "in Delta's log (BOOLEAN, BINARY, ARRAY, STRUCT, MAP), or a column with RETIRE, which ends. It orders the rows "
         "of each file, so SORT BY cannot be beside it. The files of a MERGE or TEMPORAL table are replaced as rows "
         "change, and cannot be split: use SORT BY. It needs a shuffle, which SHUFFLE NONE excludes.",
+    ),
+    "E373": Code(
+        "invalid BUCKET BY",
+        "The rows of a label cannot be in buckets. BUCKET BY is for PARTITIONED tables. It names each column once, and "
+        "2 to 1024 buckets. It cannot name `timelabel`, which has one value in a slice, a column of a type without an "
+        "order (MAP), or a column with RETIRE, which ends. It orders the rows of each file and moves them between "
+        "tasks, so SORT BY, CLUSTER BY and SHUFFLE NONE cannot be beside it.",
     ),
     "E385": Code(
         "SHUFFLE NONE on a query that shuffles",
@@ -30,9 +37,9 @@ LAYOUT: Mapping[str, Code] = {
 }
 LAYOUT_AT_WORK: Mapping[str, Code] = {
     "E774": Code(
-        "SORT BY or CLUSTER BY a column that the rows do not have",
+        "SORT BY, CLUSTER BY or BUCKET BY a column that the rows do not have",
         "The batch has no column of that name, or its type has no order or no bounds. `check` reports this before the "
-        "batch if it knows the columns of the table. Nothing was written. A changed SORT BY or CLUSTER BY makes no "
+        "batch if it knows the columns of the table. Nothing was written. Another such clause makes no "
         "batch again.",
     ),
     "E775": Code(

@@ -27,6 +27,7 @@ from waterclock.flow.merge_settings import Keyed, Merge, Order, Temporal
 from waterclock.flow.published_columns import PublishedExpression
 from waterclock.flow.references import Reference
 from waterclock.flow.retired_columns import Ending
+from waterclock.flow.row_order import Buckets
 from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.stateful_steps import StatefulStep
@@ -389,6 +390,7 @@ class TableDeclaration(Keyed):
     - `continuous`: the time between two reads of the table's open windows (CONTINUOUS); None: windows are made once
       they are over.
     - `cluster_by`: the columns by whose values the rows of a label are split into files, and ordered in each.
+    - `bucket_by`: the columns by whose hash the rows of a label are split into files, for joins without a shuffle.
     - `is_unshuffled`: SHUFFLE NONE: a batch whose query moves rows between tasks is refused.
     - `restate_at_most`: if more labels may be made again because inputs changed, all wait for a user; None: no limit.
     - `partial_after`: the longest time after a window that a batch waits for missing inputs; None for no limit.
@@ -420,6 +422,7 @@ class TableDeclaration(Keyed):
     manifest: str | None = None
     sort_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    bucket_by: Buckets | None = None
     is_unshuffled: bool = False
     continuous: Duration | None = None
     pool: str = "default"
@@ -490,8 +493,8 @@ class Table(TableDeclaration):
 
     @property
     def file_order(self) -> tuple[str, ...]:
-        """The columns by which the rows of each stored file are ordered: of CLUSTER BY or SORT BY."""
-        return self.cluster_by or self.sort_by
+        """The columns by which the rows of each stored file are ordered: of BUCKET BY, CLUSTER BY or SORT BY."""
+        return self.bucket_by.columns if self.bucket_by else self.cluster_by or self.sort_by
 
     @property
     def is_fold(self) -> bool:

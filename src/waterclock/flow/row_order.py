@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from waterclock.flow.column_types import Array, ColumnType, Dictionary, Struct
 
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """BUCKET BY: the columns whose hash decides in which of `number` buckets of a label a row is."""
+
+    columns: tuple[str, ...]
+    number: int
+
+    def __str__(self) -> str:
+        return f"({', '.join(self.columns)}) into {self.number}"
+
+
+MOST_BUCKETS = 1024
+"""The most buckets of a label: each is a file at least."""
 MOST_CLUSTER_COLUMNS = 3
 """The most columns of CLUSTER BY: of more, a search for one of them would skip few files."""
 

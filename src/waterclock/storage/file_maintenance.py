@@ -23,6 +23,7 @@ from waterclock.storage.log.commit_history import read_new_commits
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import OpenTable, is_readable, open_table
+from waterclock.storage.slices.buckets import bucket_of
 from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
@@ -50,7 +51,8 @@ class JoinableFiles:
 def find_joinable_files(folder: str) -> JoinableFiles:
     """Find the small live files of a table, if there are enough of them that joining is worthwhile."""
     with open_table(folder) as table:
-        small = [file for file in table.files.values() if file.size < _SMALL]
+        # joined files would be in no buckets, and Spark would shuffle them again
+        small = [file for file in table.files.values() if file.size < _SMALL and bucket_of(file.path) is None]
         if not table.partition_columns:
             found = small if len(small) >= _MANY_IN_TABLE else []
             return JoinableFiles(len(found), sum(file.size for file in found))

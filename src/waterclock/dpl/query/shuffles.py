@@ -6,7 +6,7 @@ these rows, it brings them together: it shuffles. If a hint or a join comes firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -15,12 +15,15 @@ from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 
 
-def find_shuffles(found: QueryNames, views: Mapping[str, QueryNames]) -> Iterator[tuple[Any, str]]:
+def find_shuffles(
+    found: QueryNames, views: Mapping[str, QueryNames], in_buckets: Collection[str] = ()
+) -> Iterator[tuple[Any, str]]:
     """Yield the nodes of a query that certainly need a shuffle, each with its SQL keyword.
 
-    `views` are the queries of the views that it may read. Nodes within these queries are not returned.
+    `views` are the queries of the views that it may read. Nodes within these queries are not returned. `in_buckets` are
+    the tables with BUCKET BY: whether their rows are moved, only the plan shows.
     """
-    reader = _Reader(found, views)
+    reader = _Reader(found, views, in_buckets)
     for node in found.tree.walk() if found.tree is not None else ():
         part = _gathering_part(node)
         if part is not None and reader.is_spread_below(node):
@@ -30,9 +33,10 @@ def find_shuffles(found: QueryNames, views: Mapping[str, QueryNames]) -> Iterato
 class _Reader:
     """Decides whether the rows of a query's sources are certainly spread over several tasks, in no known order."""
 
-    def __init__(self, names: QueryNames, views: Mapping[str, QueryNames]) -> None:
+    def __init__(self, names: QueryNames, views: Mapping[str, QueryNames], in_buckets: Collection[str]) -> None:
         self.tables: dict[int, NamedTable] = {table.start: table for table in names.tables}
         self.views = views
+        self.in_buckets = in_buckets
 
     def is_spread_below(self, node: Any) -> bool:
         """Return whether the rows that a SELECT or a set operation works on are certainly spread."""
@@ -58,10 +62,12 @@ class _Reader:
         return is_plain and self.is_spread_below(source)
 
     def _is_table_spread(self, named: NamedTable | None) -> bool:
-        if named is None or named.mark:
+        if named is None or named.mark or named.name in self.in_buckets:
             return False
         view = self.views.get(named.name)
-        return view is None or (view.tree is not None and _Reader(view, self.views).is_spread(view.tree))
+        return view is None or (
+            view.tree is not None and _Reader(view, self.views, self.in_buckets).is_spread(view.tree)
+        )
 
 
 def _gathering_part(node: Any) -> tuple[Any, str] | None:

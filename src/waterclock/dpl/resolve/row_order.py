@@ -11,12 +11,12 @@ from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of
 from waterclock.flow.declarations import Column
-from waterclock.flow.enums import FOLDS
-from waterclock.flow.row_order import MOST_CLUSTER_COLUMNS, has_bounds, has_order
+from waterclock.flow.enums import FOLDS, TableType
+from waterclock.flow.row_order import MOST_BUCKETS, MOST_CLUSTER_COLUMNS, Buckets, has_bounds, has_order
 from waterclock.timelabel.label import TIMELABEL
 
-_SORT, _CLUSTER = "SORT BY", "CLUSTER BY"
-_CODES = {_SORT: "E384", _CLUSTER: "E386"}
+_SORT, _CLUSTER, _BUCKET = "SORT BY", "CLUSTER BY", "BUCKET BY"
+_CODES = {_SORT: "E384", _CLUSTER: "E372", _BUCKET: "E373"}
 
 
 def check_row_order(
@@ -29,10 +29,18 @@ def check_row_order(
     """
     if draft.declared.cluster_by:
         yield from _check_clustering(draft)
+    if draft.declared.bucket_by is not None:
+        yield from _check_buckets(draft, draft.declared.bucket_by)
     listed = {column.name.lower(): column for column in draft.declared.columns.named}
     types = {name.lower(): text for name, text in known_types.items()}
     types |= {name: column.type for name, column in listed.items() if column.type}
-    for word, names in ((_SORT, draft.declared.sort_by), (_CLUSTER, draft.declared.cluster_by)):
+    buckets = draft.declared.bucket_by
+    named = {
+        _SORT: draft.declared.sort_by,
+        _CLUSTER: draft.declared.cluster_by,
+        _BUCKET: buckets.columns if buckets is not None else (),
+    }
+    for word, names in named.items():
         yield from _check_columns(draft, word, names, columns, listed, types)
 
 
@@ -86,38 +94,67 @@ def _check_type(name: str, written: str, span: Span, word: str) -> Iterator[Wate
             _CODES[word],
             f"{word} names {name}, which has the type {written}",
             why="Spark has no order for a MAP, nor for a value that contains one"
-            if word == _SORT
+            if word != _CLUSTER
             else "Delta's log has no least and greatest values of this type, so no file would be skipped",
             fix=f"leave {name} out, or make the value that readers search a column of its own",
         )
+
+
+def _check_buckets(draft: UnresolvedTable, buckets: Buckets) -> Iterator[WaterclockError]:
+    whole, declared = draft.at(_BUCKET), draft.declared
+    if declared.type is not TableType.PARTITIONED:
+        yield whole.refuse(
+            "E373",
+            f"{draft.name} is a regular table, and cannot have {_BUCKET}",
+            why="Spark reads the buckets of whole labels, and the files of a regular table may have rows of several",
+            fix=f"add PARTITIONED after {draft.name}, or leave {_BUCKET} out",
+        )
+    if not 2 <= buckets.number <= MOST_BUCKETS:
+        yield whole.refuse(
+            "E373",
+            f"{_BUCKET} into {buckets.number}",
+            why=f"a label has 2 to {MOST_BUCKETS} buckets, each with a file of its own",
+            fix="write about as many as tasks that read a label, so that a bucket has 8 MB or more",
+        )
+    for word in (_SORT, _CLUSTER, "SHUFFLE"):
+        if draft.statement.clause(word) is not None:
+            text = "SHUFFLE NONE" if word == "SHUFFLE" else word
+            yield draft.at(word).refuse(
+                "E373",
+                f"{text} beside {_BUCKET}",
+                why="to fill the buckets, Spark moves rows between tasks"
+                if word == "SHUFFLE"
+                else f"the rows of each file are in the order of {_BUCKET}",
+                fix=f"leave {text} or {_BUCKET} out",
+            )
 
 
 def _check_clustering(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     whole, declared = draft.at(_CLUSTER), draft.declared
     if len(declared.cluster_by) > MOST_CLUSTER_COLUMNS:
         yield whole.refuse(
-            "E386",
+            "E372",
             f"{_CLUSTER} names {len(declared.cluster_by)} columns",
             why="with more than three columns, a search for one of them would skip few files",
             fix="name the one to three columns that readers search most",
         )
     if declared.sort_by:
         yield draft.at(_SORT).refuse(
-            "E386",
+            "E372",
             f"{_SORT} beside {_CLUSTER}",
             why=f"the rows of each file are in the order of {_CLUSTER}",
             fix=f"leave {_SORT} or {_CLUSTER} out",
         )
     if declared.mode in FOLDS:
         yield whole.refuse(
-            "E386",
+            "E372",
             f"a {declared.mode.name} table cannot have {_CLUSTER}",
             why="its files are replaced one by one as rows change",
             fix=f"use {_SORT}, which orders the rows of each file",
         )
     if declared.is_unshuffled:
         yield whole.refuse(
-            "E386",
+            "E372",
             f"{_CLUSTER} beside SHUFFLE NONE",
             why="the rows of a file come from all tasks, so Spark moves rows between tasks",
             fix=f"use {_SORT}, which orders the rows of each task, or leave SHUFFLE NONE out",

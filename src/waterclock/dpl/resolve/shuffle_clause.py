@@ -46,13 +46,14 @@ def _check_table(draft: UnresolvedTable) -> Iterator[WaterclockError]:
 
 def _check_queries(flow: UnresolvedFlow, draft: UnresolvedTable) -> Iterator[WaterclockError]:
     views = {name: found for name, found in flow.queries.found.items() if name in flow.queries.views}
+    in_buckets = [name for name, each in flow.drafts.items() if each.declared.bucket_by is not None]
     for name in (draft.name, *flow.queries.views_of(draft.name, draft.statement)):
         statement = draft.statement if name == draft.name else flow.queries.views[name]
         whole, found = statement.value("AS", ParsedQuery), flow.queries.found.get(name)
         if whole is None or found is None:
             continue
         for query, inside in found.branches or [(whole, found)]:
-            for node, words in find_shuffles(inside, views):
+            for node, words in find_shuffles(inside, views, in_buckets):
                 yield span_of(node, query.span).refuse(
                     "E385",
                     f"{words} needs a shuffle, and {draft.name} has {_WORD}",

@@ -26,6 +26,7 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret, Value
 from waterclock.flow.enums import Batching, OnRestate, WindowSignal
+from waterclock.flow.row_order import Buckets
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period, parse_period
 from waterclock.timelabel.zone import nominal_zone
@@ -286,6 +287,13 @@ def parse_sort_columns(cursor: Cursor) -> tuple[str, ...]:
 def parse_cluster_columns(cursor: Cursor) -> tuple[str, ...]:
     """Parse the columns of CLUSTER BY in brackets."""
     return _parse_undirected_columns(cursor, "CLUSTER BY")
+
+
+def parse_buckets(cursor: Cursor) -> Buckets:
+    """Parse the columns of BUCKET BY in brackets, and the number of buckets."""
+    columns = _parse_undirected_columns(cursor, "BUCKET BY")
+    cursor.need("INTO", fix="write the number of buckets, as in BUCKET BY (user_id) INTO 64")
+    return Buckets(columns, cursor.number("a number of buckets"))
 
 
 def _parse_undirected_columns(cursor: Cursor, word: str) -> tuple[str, ...]:

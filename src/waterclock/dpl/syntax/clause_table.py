@@ -9,6 +9,7 @@ from waterclock.dpl.syntax.clause_readers import (
     check_zone,
     parse_apart,
     parse_await,
+    parse_buckets,
     parse_by,
     parse_close_when,
     parse_cluster_columns,
@@ -272,6 +273,17 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         table_field="cluster_by",
     ),
     ClauseDefinition(
+        word="BUCKET BY",
+        example='"(user_id) into 64"',
+        statements=_MADE,
+        read=parse_buckets,
+        elsewhere={
+            V: "write it in the TRANSFORM that reads it: a view stores nothing",
+            P: "write BUCKET BY where the table is made",
+        },
+        table_field="bucket_by",
+    ),
+    ClauseDefinition(
         word="SHUFFLE",
         example='"none"',
         statements=_TRANSFORM,
@@ -341,7 +353,6 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         is_positional=True,
     ),
     ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
-    ClauseDefinition(word="BUCKET BY", statements=_MADE, later=ALL_STATEMENTS),
 )
 CLAUSES = tuple(each for each in DEFINITIONS if not each.is_positional)
 BY_WORD = {each.word: each for each in DEFINITIONS}

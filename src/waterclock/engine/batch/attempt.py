@@ -16,6 +16,7 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.releasing import HeldBatch
 from waterclock.engine.batch.results import MadeSlices
+from waterclock.engine.reads.bucketed_inputs import drop_bucketed_tables
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
@@ -103,6 +104,7 @@ class GroupAttempt:
         if self.claim is not None:
             self.work.end_lease(self.claim)
         if "spark" in self.__dict__:
+            drop_bucketed_tables(self.spark)
             self.work.sessions.release(self.spark)
 
     def report(self, error: WaterclockError | None) -> GroupReport:

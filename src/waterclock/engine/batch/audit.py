@@ -23,6 +23,7 @@ from waterclock.engine.batch.expectations import (
 )
 from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import LabelMeasurement
+from waterclock.engine.batch.row_order import small_bucket_warnings
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import TableRuleFindings
 from waterclock.flow.enums import Action, Kind
@@ -80,7 +81,10 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
             raise refused_batch_error(table, f"{table.name}@{label_of(manifest.label)}", verdict)
         if manifest.label in sealed.notes.holds:
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
-        verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + late_rows_warnings(table, manifest))
+        verdicts[manifest.label] = replace(
+            verdict,
+            warnings=(*verdict.warnings, *late_rows_warnings(table, manifest), *small_bucket_warnings(table, manifest)),
+        )
     holds = {label: it for label, it in verdicts.items() if it.holds}
     labels = [batch.label for batch in group.batches if batch.label in holds]
     if past := {label: it for label, it in holds.items() if label not in labels}:

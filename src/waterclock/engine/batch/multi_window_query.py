@@ -21,7 +21,7 @@ from waterclock.batches.records import Slice
 from waterclock.dpl.query.multi_window_rewrite import MultiWindowRewrite, window_wise
 from waterclock.dpl.query.splice import MARKERS, SplicedQuery, list_reads, splice_with
 from waterclock.engine.reads.hidden import add_hidden_columns
-from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
+from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of, read_slices
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
@@ -29,7 +29,7 @@ from waterclock.flow.declarations import Flat, Query, Read, Table, TableReferenc
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_of_slices, table_schema
+from waterclock.storage.slices.read import FILES_READ_DIRECTLY
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _read_slices(
 ) -> DataFrame:
     if not manifests:
         return build_empty_frame(spark, work.lake, table)
-    return frame_of_slices(spark, folder, manifests, table_schema(folder))
+    return read_slices(spark, table, folder, manifests)
 
 
 def _number_windows(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead]) -> DataFrame:

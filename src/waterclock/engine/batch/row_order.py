@@ -17,9 +17,13 @@ from waterclock.similar_names import did_you_mean
 from waterclock.storage.commit.row_order import record_row_order
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.schema_types import fields_of, schema_text, type_text, widen_schema
+from waterclock.storage.slices.buckets import Bucketing
 from waterclock.storage.slices.clustering import Clustering, plan_clustering
-from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.timelabel.label import TIMELABEL
+
+SMALL_BUCKET = 8 << 20
+"""The bytes below which a bucket is too small."""
 
 
 def prepare_row_order(attempt: GroupAttempt, made: MadeSlices) -> None:
@@ -38,22 +42,35 @@ def prepare_row_order(attempt: GroupAttempt, made: MadeSlices) -> None:
     record_row_order(attempt.folder, table.file_order, new, project=attempt.work.flow.project)
 
 
-def plan_files(attempt: GroupAttempt) -> Clustering | None:
-    """Return how the rows of each label are split into files (CLUSTER BY), by the slice that was made last.
+def plan_files(attempt: GroupAttempt) -> Clustering | Bucketing | None:
+    """Return how the rows of each label are split into files: by BUCKET BY, or by CLUSTER BY and the last slice.
 
-    None for a table without CLUSTER BY. Cost: that of `plan_clustering`.
+    None for a table without either. Cost: that of `plan_clustering`.
     """
     table = attempt.table
+    if table.bucket_by is not None and table.kind is not Kind.PUBLISH and attempt.group.verb != GIVE_UP:
+        return Bucketing(table.bucket_by.columns, table.bucket_by.number)
     if not table.cluster_by or attempt.group.verb == GIVE_UP:
         return None
     last = attempt.work.ledger.reads.last_recorded(table.name)
-    manifest = read_manifest(attempt.folder, last.slice_path) if last is not None and last.slice_path else None
+    # `maintain` may have removed the slice after its files were joined
+    path = last.slice_path if last is not None and is_sealed(attempt.folder, last.slice_path) else ""
+    manifest = read_manifest(attempt.folder, path) if path else None
     return plan_clustering(attempt.spark, attempt.folder, table.cluster_by, manifest)
+
+
+def small_bucket_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
+    """Return a warning with the sizes if a label has more buckets than its rows fill."""
+    if table.bucket_by is None or not manifest.buckets or manifest.bytes >= SMALL_BUCKET * manifest.buckets:
+        return ()
+    kilobytes = manifest.bytes / manifest.buckets / 1024
+    size = f"{kilobytes / 1024:.1f} MB" if kilobytes >= 1024 else f"{kilobytes:.1f} KB"
+    return (f"INTO {manifest.buckets} makes buckets of {size}: many small files; 8 MB or more are read faster",)
 
 
 def _require_columns(table: Table, fields: Mapping[str, Mapping[str, Any]], where: str) -> None:
     columns = {name.lower(): field for name, field in fields.items()}
-    word = "CLUSTER BY" if table.cluster_by else "SORT BY"
+    word = "BUCKET BY" if table.bucket_by else "CLUSTER BY" if table.cluster_by else "SORT BY"
     for name in table.file_order:
         field = columns.get(name.lower())
         if field is None:

@@ -92,6 +92,7 @@ def _write_slices(
     measures: dict[datetime, Mapping[str, Any]] = {}
     filter_counts: dict[datetime, FilterCounts] = {}
     clustering = plan_files(attempt)
+    unshuffled = partial(require_no_shuffle, table, attempt.where, attempt.work.flow)
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
         written = write_slices(
@@ -110,7 +111,7 @@ def _write_slices(
             quarantined_inputs=input_findings.quarantined,
             sort_by=table.file_order,
             clustering=clustering,
-            around_write=partial(require_no_shuffle, table, attempt.where) if table.is_unshuffled else None,
+            around_write=unshuffled if table.is_unshuffled else None,
         )
         manifests += written.manifests
         measures |= written.measures

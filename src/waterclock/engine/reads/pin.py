@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input, Pin, Slice
 from waterclock.engine.reads.as_of import list_state_steps
+from waterclock.engine.reads.bucketed_inputs import bucketed_frame
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Mode
@@ -127,7 +128,7 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
         is_few = sum(len(manifest.files) for manifest in manifests) <= FILES_READ_DIRECTLY
         # a state of a REPLACE table is its slice: the head may be newer
         if manifests and (is_few or table.mode is Mode.REPLACE):
-            return frame_of_slices(spark, folder, manifests, table_schema(folder))
+            return read_slices(spark, table, folder, manifests)
     return frame_at(
         spark,
         folder,
@@ -148,6 +149,13 @@ def _with_open_rows(spark: SparkSession, lake: Lake, table: Table, pinned: Pinne
     labels = [label_of(manifest.label) for manifest in opened.manifests]
     done = _pinned_rows(spark, lake, table, replace(pinned, opened=None)).where(~F.col(TIMELABEL).isin(labels))
     return done.unionByName(rows, allowMissingColumns=True)
+
+
+def read_slices(spark: SparkSession, table: Table, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+    """Return the rows of sealed slices in the table's columns; in buckets, if the table has some that Spark can use."""
+    schema = table_schema(folder)
+    rows = bucketed_frame(spark, folder, manifests, schema) if table.bucket_by is not None else None
+    return frame_of_slices(spark, folder, manifests, schema) if rows is None else rows
 
 
 def build_empty_frame(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:

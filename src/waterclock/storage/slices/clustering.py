@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.files.filesystem import entry_path, file_exists, remove_file
 from waterclock.spark_sql import literal_path, quote_name
+from waterclock.storage.slices.buckets import Bucketing, name_buckets
 from waterclock.storage.slices.manifest import DataFile, Manifest
 from waterclock.storage.slices.row_order import names_to_sort_by, sort_rows
 from waterclock.storage.slices.statistics import read_files
@@ -84,12 +85,15 @@ class Clustering:
         return self.files > 1 and len(names_to_sort_by(frame.columns, self.columns)) == len(self.columns)
 
 
-def possible_split(clustering: Clustering | None, frame: DataFrame) -> Clustering | None:
+Split = Clustering | Bucketing
+
+
+def possible_split(clustering: Split | None, frame: DataFrame) -> Split | None:
     """Return the clustering if it splits the rows of this frame."""
     return clustering if clustering is not None and clustering.is_possible(frame) else None
 
 
-def split_rows(frame: DataFrame, clustering: Clustering | None, labels: Sequence[datetime]) -> DataFrame:
+def split_rows(frame: DataFrame, clustering: Split | None, labels: Sequence[datetime]) -> DataFrame:
     """Return the frame with one task for each file of each label; unchanged without a clustering.
 
     Cost: an exchange of all rows. Nothing below it runs twice. It must come before rows are observed.
@@ -123,14 +127,26 @@ def plan_clustering(spark: SparkSession, folder: str, columns: Sequence[str], la
     return _clustering_of_rows(spark, folder, columns, last.files, files)
 
 
-def split_written(spark: SparkSession, folder: str, paths: Iterable[str], clustering: Clustering | None) -> None:
+def finish_files(
+    spark: SparkSession, folder: str, paths: Iterable[str], wanted: Split | None, used: Split | None
+) -> None:
+    """Name the files of slices that are not sealed yet after their buckets, or split large ones that are not split yet.
+
+    `wanted` is the split of the table, and `used` that of the rows as they were written. Cost: that of `name_buckets`,
+    or of `split_written`.
+    """
+    if isinstance(used, Bucketing):
+        name_buckets(folder, paths, used.files)
+    elif used is None and isinstance(wanted, Clustering):
+        split_written(spark, folder, paths, wanted)
+
+
+def split_written(spark: SparkSession, folder: str, paths: Iterable[str], clustering: Clustering) -> None:
     """Write the files of slices that are not sealed yet again, split, where they are large.
 
     That the first large slice of a table is large is known only then. Cost: the footers of the files; those of a large
     slice are also read twice and written once.
     """
-    if clustering is None:
-        return
     for path in paths:
         files = read_files(entry_path(folder), path)
         if sum(file.size for file in files) >= 2 * TARGET_BYTES:

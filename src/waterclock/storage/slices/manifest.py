@@ -46,7 +46,8 @@ class Manifest:
     `source` contains positions in the source. For MERGE, `order_high` and `order_low` bound the rows' ORDER BY values,
     and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_bounds`). `measured_for` is
     the result of that module's `measured_for`. `aside` are the files of quarantined rows, `aside_schema` their columns
-    as received, and `aside_rules` the names of the rules for a row's bits.
+    as received, and `aside_rules` the names of the rules for a row's bits. `buckets` is the number of buckets that the
+    files are named after, by the columns `bucketed_by`; 0 for other files.
     """
 
     table: str
@@ -70,6 +71,8 @@ class Manifest:
     aside_schema: str = ""
     aside_rules: tuple[str, ...] = ()
     aside_digest: str = ""
+    bucketed_by: tuple[str, ...] = ()
+    buckets: int = 0
 
     @property
     def aside_rows(self) -> int:
@@ -96,6 +99,7 @@ class Manifest:
             "files": tuple(_parse_file(file) for file in parts["files"]),
             "aside": tuple(_parse_file(file) for file in parts.get("aside", ())),
             "aside_rules": tuple(parts.get("aside_rules", ())),
+            "bucketed_by": tuple(parts.get("bucketed_by", ())),
             "schema": sys.intern(json.dumps(parts["schema"], separators=(",", ":"))),  # thousands share one schema
             "sealed_at": datetime.fromisoformat(parts["sealed_at"]).astimezone(UTC),
         }

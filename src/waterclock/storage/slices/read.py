@@ -178,7 +178,7 @@ def frame_of_files(spark: SparkSession, folder: str, files: Sequence[RecordedFil
     Raises E605 for a file on a disk whose size differs from the recorded one. Cost: one `stat` for each file on a disk,
     and no request to an object store.
     """
-    _require_sizes(folder, files)
+    require_sizes(folder, files)
     return _frame_of_paths(spark, folder, [file.path for file in files], schema)
 
 
@@ -196,7 +196,7 @@ def _frame_of_paths(spark: SparkSession, folder: str, paths: Sequence[str], sche
     return reader.parquet(*(literal_path(str(entry_path(folder, path))) for path in paths))
 
 
-def _require_sizes(folder: str, files: Sequence[RecordedFile]) -> None:
+def require_sizes(folder: str, files: Sequence[RecordedFile]) -> None:
     """Raise E605 for a file whose size is not the recorded one, as after a power failure or an incomplete copy.
 
     Spark would read an empty file as one without rows. In an object store a file is complete or absent, so this is not
@@ -259,5 +259,5 @@ def _list_direct_files(
     have_labels = not is_partitioned or all(file.path.startswith(f"{STAGE}/") for file in wanted)
     if is_plain and have_labels and len(wanted) <= FILES_READ_DIRECTLY:
         return wanted, schema
-    _require_sizes(folder, wanted)
+    require_sizes(folder, wanted)
     return None

@@ -22,7 +22,8 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.log.delta_log import table_of
 from waterclock.storage.schema_types import schema_text
-from waterclock.storage.slices.clustering import Clustering, possible_split, split_rows, split_written
+from waterclock.storage.slices.buckets import Bucketing
+from waterclock.storage.slices.clustering import Split, finish_files, possible_split, split_rows
 from waterclock.storage.slices.column_casts import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -119,7 +120,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     through: RowFilterSettings | None = None,
     quarantined_inputs: QuarantinedInputs | None = None,
     sort_by: Sequence[str] = (),
-    clustering: Clustering | None = None,
+    clustering: Split | None = None,
     around_write: AroundWrite | None = None,
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
@@ -162,8 +163,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    if draft.clustering is None:
-        split_written(frame.sparkSession, folder, paths.values(), clustering)
+    finish_files(frame.sparkSession, folder, paths.values(), clustering, draft.clustering)
     files = {label: read_files(entry_path(folder), path, also=sort_by) for label, path in paths.items()}
     if not found:
         found = _scan_group(frame, draft, paths, files, taken)
@@ -211,7 +211,7 @@ class _SliceDraft:
     measured_for: str = ""
     sort_by: tuple[str, ...] = ()
     around_write: AroundWrite = _enter_nothing
-    clustering: Clustering | None = None
+    clustering: Split | None = None
 
     def sort(self, rows: DataFrame, *folders: str) -> DataFrame:
         """Return the rows of each task in the order of the files. `folders`: the columns that name their folders."""
@@ -253,6 +253,7 @@ class _SliceDraft:
             aside_schema=self.through.raw_schema if self.through and aside.files else "",
             aside_rules=aside.rules if aside.files else (),
             aside_digest=aside.digest,
+            **self.clustering.recorded() if isinstance(self.clustering, Bucketing) else {},
         )
 
 

@@ -68,3 +68,10 @@ def test_rows_that_several_tasks_read_are_brought_together(query: str, words: li
 )
 def test_what_spark_may_do_without_a_shuffle_is_left_to_its_plan(query: str) -> None:
     assert found(query) == []
+
+
+def test_the_plan_decides_on_tables_in_buckets() -> None:
+    found = names("SELECT k, count(*) FROM raw.a GROUP BY k UNION ALL SELECT k, 1 FROM raw.b GROUP BY k")
+    assert [words for _, words in find_shuffles(found, {})] == ["GROUP BY", "GROUP BY"]
+    assert [words for _, words in find_shuffles(found, {}, ["raw.a"])] == ["GROUP BY"]
+    assert not list(find_shuffles(found, {}, ["raw.a", "raw.b"]))
