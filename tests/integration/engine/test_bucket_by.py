@@ -91,4 +91,4 @@ def test_transforms_of_tables_in_buckets_have_no_exchange_and_the_same_rows(
         shown = {each.name for each in spark.catalog.listTables("default")}
         assert not [name for name in shown if "buckets" in name]
     finally:
-        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(before))

@@ -20,6 +20,7 @@ NEEDED = {
     "postgres": "url 'postgresql://ann@h/x'", "mysql": "url 'mysql://ann@h/x'", "kafka": "servers 'h:9092'",
     "rest": "url 'https://h'", "files": "path 's3://bucket/x'", "receiver": "path 'data'",
     "firebird": "url 'firebird://ann@h/x'", "keys": "current '2026'",
+    "forms": "url 'postgresql://ann@h/x'",
 }  # fmt: skip
 SECRETS = [
     (kind, name.replace("*", "2026"))
