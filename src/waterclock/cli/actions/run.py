@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from waterclock.batches.log_retention import is_followed
+from waterclock.cli.actions.run_reports import alert_stopped_run, report_cycle, send_lineage_at_end
 from waterclock.cli.actions.run_servers import RunServers, serve_next_to_run
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.exit_codes import ExitCode
@@ -22,14 +22,12 @@ from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
-from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.flow_reloading import Reloading
 from waterclock.engine.lease_renewal import Heartbeat
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
-from waterclock.engine.source_waits import record_source_waits
 from waterclock.errors import WaterclockError
 from waterclock.operations.project_opening import now_of, zone_of
 from waterclock.planner.plan import Status
@@ -135,7 +133,7 @@ def execute_run(
             runner = _build_runner(work, asked, stop)
             with (
                 Heartbeat(work, f"{asked.command} --watch" if is_watch and asked.command == "run" else asked.command),
-                _send_lineage_at_end(work),
+                send_lineage_at_end(work),
                 _record_run(work, asked, now) as outcomes,
                 serve_next_to_run(work, asked.servers, progress),
                 _tick_next_to_run(work, asked),
@@ -144,7 +142,7 @@ def execute_run(
                 try:
                     outcome = _drive_run(runner, work, progress, asked, now, until, stop)
                 except WaterclockError as error:  # for example, Spark does not start or the ledger is down
-                    _alert_stopped_run(work, error, now)
+                    alert_stopped_run(work, error, now)
                     raise
                 outcomes.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
             unrequested = _count_unrequested(work, asked, outcome, now)
@@ -242,56 +240,17 @@ def _drive_run(
 
 
 def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
-    """Record which windows wait for sources and how much change log sources retain, and send alerts.
-
-    A project without alerts or change logs does not import the code for them. A runner of an older flow reports
-    nothing, because a batch missing from its plan is not late.
-    """
-    if outcome.is_outdated:
-        return
-    if not (asked.labels or asked.force):  # otherwise not all windows were checked
-        record_source_waits(work, outcome, asked.only)
-    if any(is_followed(table) for table in work.flow.tables.values()):
-        from waterclock.engine.maintenance.log_measurements import watch_logs
-
-        watch_logs(work)
-    if work.project.alerts.is_on:
-        from waterclock.alerts.checking import check_alerts_after_run
-
-        check_alerts_after_run(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
-    if asked.watch_seconds is not None:
-        _send_lineage(work)
+    is_of_some = bool(asked.labels or asked.force)
+    report_cycle(work, outcome, asked.only, is_of_some=is_of_some, is_watch=asked.watch_seconds is not None)
 
 
 def _tick_next_to_run(work: RunContext, asked: RunOptions) -> AbstractContextManager[object]:
     """Compute open windows (CONTINUOUS) while a run watches. Other runs make only batches."""
-    return nullcontext() if asked.watch_seconds is None else OpenWindowTicks(work, asked.only)
+    if asked.watch_seconds is None:
+        return nullcontext()
+    from waterclock.engine.continuous.loop import OpenWindowTicks
 
-
-@contextmanager
-def _send_lineage_at_end(work: RunContext) -> Iterator[None]:
-    """Send lineage events after the run has ended, so that its end is among them. A forced exit sends nothing."""
-    try:
-        yield
-    except Exception:
-        _send_lineage(work)
-        raise
-    _send_lineage(work)
-
-
-def _send_lineage(work: RunContext) -> None:
-    """Send lineage events if `[openlineage]` enables them. Otherwise their code is not imported."""
-    if work.project.openlineage.is_on:
-        from waterclock.openlineage.sending import send_after_run
-
-        send_after_run(work)
-
-
-def _alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -> None:
-    if work.project.alerts.is_on:
-        from waterclock.alerts.checking import alert_stopped_run
-
-        alert_stopped_run(work, error, now)
+    return OpenWindowTicks(work, asked.only)
 
 
 def _build_runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:

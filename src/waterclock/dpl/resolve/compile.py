@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.apart_clause import add_apart_tables, locate_errors
+from waterclock.dpl.resolve.added_tables import add_tables
+from waterclock.dpl.resolve.apart_clause import locate_errors
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import ValidConnections, resolve_connections
@@ -17,7 +18,6 @@ from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_ci
 from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.grants import GrantResolver
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
-from waterclock.dpl.resolve.late_rows import add_late_row_tables
 from waterclock.dpl.resolve.project_names import names_of
 from waterclock.dpl.resolve.published_personal_data import check_published_personal_data
 from waterclock.dpl.resolve.query_choices import resolve_choices
@@ -27,7 +27,6 @@ from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.resolve.views import QueryResolver
-from waterclock.dpl.resolve.watermarks import add_watermark_tables
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
@@ -65,9 +64,7 @@ class _Compiler:
         variables, errors = self.config.variables, self.errors
         grants = [each for each in self.statements if each.kind is StatementKind.GRANT]
         self.statements = [each for each in self.statements if each.kind is not StatementKind.GRANT]
-        self.statements = add_apart_tables(self.statements, variables, errors)
-        self.statements = add_watermark_tables(self.statements, variables, errors)
-        self.statements = add_late_row_tables(self.statements, variables, errors)
+        self.statements = add_tables(self.statements, variables, errors)
         by_kind = names_of(self.statements, errors)
         connections, views = by_kind[StatementKind.CONNECTION].values(), by_kind[StatementKind.VIEW]
         systems = resolve_connections(connections, self.config, self.root, self.capabilities, errors)

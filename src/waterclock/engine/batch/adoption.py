@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from waterclock.batches.earlier_revisions import PROMOTED, TAKEN_BACK, EarlierRevision
+from waterclock.batches.earlier_revisions import PROMOTED, REVERTED, TAKEN_BACK, EarlierRevision
 from waterclock.batches.records import BatchResult, Claim
 from waterclock.batches.schemas import SCHEMA
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
@@ -173,12 +173,13 @@ def _find_own_slices(
     return found
 
 
-def record_promotions(work: RunContext, table: Table, results: Sequence[BatchResult], claim: int) -> None:
-    """Record in the audit trail which labels were adopted from a branch, and by whom."""
+def record_adoptions(work: RunContext, table: Table, results: Sequence[BatchResult], claim: int) -> None:
+    """Record in the audit trail which labels were reverted or adopted from a branch, to what, by whom and why."""
     for result in results:
-        if noted := result.measures.get(PROMOTED):
-            data = {"branch": noted["branch"], "revision": noted["revision"], "claim": claim}
-            work.ledger.past.add_event(PROMOTED, who=noted["by"], table=table.name, label=result.label, data=data)
+        for kind in (REVERTED, PROMOTED):
+            if noted := result.measures.get(kind):
+                data = {name: value for name, value in noted.items() if name != "by"} | {"claim": claim}
+                work.ledger.past.add_event(kind, who=noted["by"], table=table.name, label=result.label, data=data)
 
 
 def split_by_adoption(work: RunContext, group: Group) -> list[Group]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.engine.batch.adoption import record_promotions
+from waterclock.engine.batch.adoption import record_adoptions
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.audit import audit
 from waterclock.engine.batch.bound_inputs import BoundInputs
@@ -19,16 +19,14 @@ from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.open_windows import end_ticks
 from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
-from waterclock.engine.batch.reverting import record_reverts
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.damage import require_log
-from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
 from waterclock.faults import fault
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger_errors import ClaimRefused
-from waterclock.planner.plan import REVERT, Group
+from waterclock.planner.plan import Group
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.log.open_tables import has_columns
 
@@ -81,8 +79,6 @@ def _run_steps(attempt: GroupAttempt) -> None:
         end_ticks(work, table, group)
     attempt.may_have_committed = True
     with attempt.step("commit"):
-        if table.is_fold and table.kind is not Kind.PUBLISH:
-            set_shuffle_partitions(attempt.spark, count_live_bytes(attempt.folder))
         version = commit_group(work, lambda: attempt.spark, table, claim, sealed.manifests)
     fault("committed")
     with attempt.step("record"):
@@ -95,9 +91,7 @@ def _run_steps(attempt: GroupAttempt) -> None:
     )
     if attempt.held is not None:
         record_release(work, group, claim, describe_release(attempt))
-    if group.verb == REVERT:
-        record_reverts(work, table, results, claim.number)
-    record_promotions(work, table, results, claim.number)
+    record_adoptions(work, table, results, claim.number)
     fault("recorded")
     sealed.notes.after(work)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from waterclock.batches.earlier_revisions import REVERTED, EarlierRevision
-from waterclock.batches.records import BatchResult, Input
+from waterclock.batches.records import Input
 from waterclock.engine.batch.adoption import AdoptedSlice, adopt, slice_fault
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
@@ -155,14 +155,6 @@ def check_revision(
         why=f"{fault}; nothing was changed",
         fix=fix,
     )
-
-
-def record_reverts(work: RunContext, table: Table, results: Sequence[BatchResult], claim: int) -> None:
-    """Record in the audit trail which labels were reverted, to which revision, by whom and why."""
-    for result in results:
-        if noted := result.measures.get(REVERTED):
-            data = {"why": noted["why"], "to": noted["to"], "from": noted["from"], "claim": claim}
-            work.ledger.past.add_event(REVERTED, who=noted["by"], table=table.name, label=result.label, data=data)
 
 
 def revert_error(table: Table, label: datetime, refusal: Refusal) -> WaterclockError:

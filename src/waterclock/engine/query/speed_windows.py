@@ -6,13 +6,14 @@ windows only after the ledger has it as done. So each label is found in one of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BatchStatus, LedgerSnapshot
 from waterclock.engine.query.view_rows import union_with_closed
+from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
@@ -49,22 +50,23 @@ class _OpenLabel:
     end: datetime
 
 
-def find_speed_windows(work: RunContext, tables: Collection[str]) -> SpeedWindows:
-    """Return the open windows to show of those of `tables` with CONTINUOUS, all as of one tick.
+def find_speed_windows(work: RunContext, names: Iterable[str]) -> SpeedWindows:
+    """Return by table the open windows to show of the views in `names` of tables with CONTINUOUS, all as of one tick.
 
     A window that is done in one table and not in another is shown as of the tick in both, so that their rows agree.
     If a tick is committed while the ledger is read, both are read again. Cost: some small files for each table, and a
     snapshot of the ledger.
     """
-    names = [name for name in tables if work.flow.tables[name].continuous is not None]
-    if not names:
+    viewed = (find_viewed_table(work.flow, name) for name in names)
+    tables = [table for table in viewed if table is not None and work.flow.tables[table].continuous is not None]
+    if not tables:
         return {}
-    names.sort(key=work.flow.order.index, reverse=True)  # a tick commits inputs first: so each has what a reader has
-    folders = {name: work.lake.folder(open_table_of(name)) for name in names}
+    tables.sort(key=work.flow.order.index, reverse=True)  # a tick commits inputs first: so each has what a reader has
+    folders = {name: work.lake.folder(open_table_of(name)) for name in tables}
     histories = {name: read_history(folder) for name, folder in folders.items()}
     for _ in range(_MOST_ATTEMPTS):
         fault("view.pinned")
-        snapshot = work.ledger.reads.snapshot(work.flow, tables=names)
+        snapshot = work.ledger.reads.snapshot(work.flow, tables=tables)
         pinned, histories = histories, {name: read_history(folder) for name, folder in folders.items()}
         if pinned == histories:
             break
@@ -75,7 +77,7 @@ def find_speed_windows(work: RunContext, tables: Collection[str]) -> SpeedWindow
             tuple(read_manifest(folders[name], states[name].slices[label]) for label in shown[name]),
             snapshot.of(name).covered,
         )
-        for name in names
+        for name in tables
     }
 
 

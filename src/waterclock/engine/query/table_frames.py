@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.damage import require_log
-from waterclock.engine.query.speed_windows import SpeedWindows, frame_of_speed_view
+from waterclock.engine.query.speed_windows import SpeedWindows, find_speed_windows, frame_of_speed_view
 from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
 from waterclock.engine.query.views import find_viewed_table
@@ -31,7 +31,29 @@ if TYPE_CHECKING:
 STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
 
 
-def frame_of_viewed(
+def frames_by_name(
+    work: RunContext,
+    spark: SparkSession,
+    names: Iterable[str],
+    moment: ResolvedTick | None,
+    heads: Mapping[str, int],
+) -> Callable[[str], DataFrame]:
+    """Return a function that returns the rows of a table, or of a `<table>_view` with open windows, as of `moment`.
+
+    Open windows of tables with CONTINUOUS are found here, for all `names`, before any table is read: as of one tick.
+    `heads` maps tables to the versions to read; other tables are read at their newest version.
+    """
+    speed_windows = find_speed_windows(work, names) if moment is None else {}
+
+    def frame_of(name: str) -> DataFrame:
+        if find_viewed_table(work.flow, name) is not None:
+            return _frame_of_view(work, spark, name, moment, heads, speed_windows)
+        return frame_of_table(work, spark, name, moment, heads.get(name))
+
+    return frame_of
+
+
+def _frame_of_view(
     work: RunContext,
     spark: SparkSession,
     name: str,
