@@ -82,6 +82,7 @@ def test_each_label_has_the_rows_of_its_time_also_after_an_outage(place: FormsPl
     assert [field.name for field in entity.fields] == [field.name for field in PRODUCTS.fields]
 
 
+@pytest.mark.sampled(1)
 def test_an_old_label_that_is_collected_again_has_the_same_rows(place: FormsPlace, spark: SparkSession) -> None:
     tiny = project(place, spark)
     place.clock.at = day(1, hour=12)
@@ -100,6 +101,7 @@ def test_an_old_label_that_is_collected_again_has_the_same_rows(place: FormsPlac
     assert daily(tiny)["01"] == {"S1": "K1"}
 
 
+@pytest.mark.sampled(1)
 def test_rows_that_lack_a_required_value_wait_and_are_named(place: FormsPlace, spark: SparkSession) -> None:
     tiny = project(place, spark)
     save(place, "S1", "K1")

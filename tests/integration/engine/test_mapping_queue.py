@@ -70,6 +70,7 @@ def map_key(place: FormsPlace, entity: Entity, key: str, sku: str) -> None:
     apply(place.database, entity, who="ada", why="mapped", edits=[edit])
 
 
+@pytest.mark.sampled(1)
 def test_a_key_waits_is_mapped_and_joined_with_the_next_window(place: FormsPlace, spark: SparkSession) -> None:
     tiny, entity = project(place, spark)
     run(tiny, place, 2)
@@ -91,6 +92,7 @@ def test_a_key_waits_is_mapped_and_joined_with_the_next_window(place: FormsPlace
     assert {key: digest for key, digest in tiny.digests().items() if key in before} == before
 
 
+@pytest.mark.sampled(1)
 def test_a_publish_changes_no_row_that_a_person_touched(place: FormsPlace, spark: SparkSession) -> None:
     tiny, entity = project(place, spark)
     run(tiny, place, 2)
@@ -111,6 +113,7 @@ def test_a_publish_changes_no_row_that_a_person_touched(place: FormsPlace, spark
     assert find_row(place.database, entity, ("S3",)) is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["forms.rows", "deliver.done"])
 def test_a_delivery_that_breaks_is_made_once(place: FormsPlace, spark: SparkSession, point: str) -> None:
     tiny, entity = project(place, spark)

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from waterclock.connectors.forms.changes import Applied, Conflict, Edit, EditConflictError, Origin, apply, split_key
+from waterclock.connectors.forms.changes import (
+    Applied,
+    Conflict,
+    Edit,
+    EditConflictError,
+    Origin,
+    apply,
+    key_text,
+    split_key,
+)
 from waterclock.connectors.forms.history import (
     Change,
     RowQuery,
@@ -165,8 +174,6 @@ def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) ->
     except EditConflictError as error:
         page.conflict = error.conflicts[0]
         return posted.key or _key_of(page.conflict), page
-    from waterclock.connectors.forms.changes import key_text
-
     return key_text(key), None
 
 
@@ -313,6 +320,4 @@ def _describe_change(change: Change, zone: str) -> Content:
 
 
 def _key_of(conflict: Conflict) -> str:
-    from waterclock.connectors.forms.changes import key_text
-
     return key_text(conflict.edit.key)
