@@ -41,6 +41,6 @@ def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
     assert not wrong, "\n\n".join(wrong)
     assert len(steps) == 5
     assert printed[1][-1] == "no table differs from prod: there is nothing to make"
-    assert printed[-1] == ["deleted: pr-1"]
+    assert printed[-1] == ("deleted: pr-1",)
     assert "marts.net" in (folder / "rows.md").read_text(encoding="utf-8")
     assert not (folder / ".branches").exists()
