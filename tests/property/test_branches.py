@@ -53,8 +53,8 @@ class Sources:
 
     def fill(self, project: Branched) -> None:
         for name, columns in (
-            ("o", "k INTEGER, v INTEGER, at TEXT"),
-            ("m", "k INTEGER, v INTEGER, gone INTEGER, at TEXT"),
+            ("o", "k INTEGER, v INTEGER"),
+            ("m", "k INTEGER, v INTEGER, gone INTEGER"),
         ):
             found: list[tuple[Any, ...]] = []
             for (table, number), rows in self.rows.items():

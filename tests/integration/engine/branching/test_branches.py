@@ -208,6 +208,19 @@ def test_a_borrowed_table_that_production_changed_is_reported(copied: Branched) 
     assert "waterclock branch delete try" in str(raised.value.fix)
 
 
+def test_files_that_production_removed_fail_the_batch_and_leave_no_row_out(copied: Branched) -> None:
+    branch = copied.of("try")
+    branch.create(NOW)
+    gone = list((copied.root / ".prod" / "tables" / "shop" / "sales" / "_stage").rglob("d=03/**/*.parquet"))
+    assert gone
+    for path in gone:
+        path.unlink()
+    with pytest.raises(AssertionError, match=r"\.parquet"):
+        branch.make("marts.net", labels="2020-01-03")
+    assert (labels(3)[0], 2) in branch.rows("SELECT timelabel, count(*) FROM marts.net GROUP BY timelabel")
+    assert {net for _, net in branch.rows("SELECT id, net FROM marts.net")} == {1, 2, 3, 4, 5, 6}
+
+
 def test_a_branch_ends_with_its_lease(copied: Branched) -> None:
     from waterclock.engine.branching.base_checks import require_lease
 
