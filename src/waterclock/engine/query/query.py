@@ -17,8 +17,13 @@ from waterclock.engine.damage import reporting_damage
 from waterclock.engine.query.granted_frames import grant_frame, restricted_moment, restricted_query
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
-from waterclock.engine.query.speed_windows import find_speed_windows
-from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
+from waterclock.engine.query.table_frames import (
+    STATUS_TABLES,
+    frame_of_table,
+    frame_of_viewed,
+    pin_open_windows,
+    status_frame,
+)
 from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, require_tick, resolve_tick
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
@@ -119,8 +124,7 @@ def _bind_tables(
     """Create a session view for each table of a query. Return the query on these views, and the grants of each view."""
     names: dict[str, str] = {}
     granted: dict[str, GrantedSelect | None] = {}
-    views = [table for name in tables_of(asked) if (table := find_viewed_table(work.flow, name)) is not None]
-    speed = find_speed_windows(work, views) if moment is None else {}
+    speed = pin_open_windows(work, tables_of(asked)) if moment is None else {}
 
     def name_of(read: Read | Flat) -> str:
         if isinstance(read, Flat):

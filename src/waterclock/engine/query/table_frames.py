@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.damage import require_log
-from waterclock.engine.query.speed_windows import SpeedWindows, frame_of_speed_view
+from waterclock.engine.query.speed_windows import SpeedWindows, find_speed_windows, frame_of_speed_view
 from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
 from waterclock.engine.query.views import find_viewed_table
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 
 STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.items()}
+
+
+def pin_open_windows(work: RunContext, names: Collection[str]) -> SpeedWindows:
+    """Return the open windows that views of tables with CONTINUOUS show, for the views among the names of a query."""
+    tables = [table for name in names if (table := find_viewed_table(work.flow, name)) is not None]
+    return find_speed_windows(work, tables)
 
 
 def frame_of_viewed(
