@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim
+from waterclock.engine.batch.open_windows import end_ticks
 from waterclock.engine.batch.publish import deliver
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import current_slice, damaged_file, require_log
@@ -52,6 +53,7 @@ def commit_group(
     if table.kind is Kind.PUBLISH:
         deliver(work, table, claim, manifests)
         return -1
+    end_ticks(work, table, [manifest.label for manifest in manifests])
     folder = work.folder(table)
     # no other claim of a regular table is open, so the ledger's head label is current
     at = work.ledger.reads.table(table.name).head_label

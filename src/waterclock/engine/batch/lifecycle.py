@@ -16,7 +16,6 @@ from waterclock.engine.batch.expectations import batch_hold_error
 from waterclock.engine.batch.failed_attempts import close_failed
 from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
 from waterclock.engine.batch.held_windows import leave_out_held_windows
-from waterclock.engine.batch.open_windows import end_ticks
 from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.seal import seal
@@ -75,8 +74,6 @@ def _run_steps(attempt: GroupAttempt) -> None:
             raise batch_hold_error(table, attempt.where, audited.hold)
     fault("audited")
     write_claim_record(attempt.folder, claim, group_results(attempt, bound, sealed, audited))
-    with attempt.step("commit"):
-        end_ticks(work, table, group)
     attempt.may_have_committed = True
     with attempt.step("commit"):
         version = commit_group(work, lambda: attempt.spark, table, claim, sealed.manifests)

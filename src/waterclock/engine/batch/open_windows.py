@@ -20,7 +20,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import ReadKind
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, continuous_tables, open_table_of
-from waterclock.planner.plan import Batch, BoundRead, Group
+from waterclock.planner.plan import Batch, BoundRead
 from waterclock.storage.commit.speed_tables import end_running_ticks
 from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.read import table_schema
@@ -42,14 +42,17 @@ def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Makin
     return [([batch], _state_rows(table, batch, pins[batch.label], making)) for batch in batches]
 
 
-def end_ticks(work: RunContext, table: Table, group: Group) -> None:
+def end_ticks(work: RunContext, table: Table, labels: Sequence[datetime]) -> None:
     """Make the commits of running ticks fail, of a table with CONTINUOUS and of those that read it.
 
-    A tick that is committed after a batch could otherwise show fewer rows of its labels than the batch has. Labels that
-    were done before are in no tick. An error is reported, and does not fail the batch. Cost: a small file for each of
-    these tables.
+    `labels` are those of a batch that is about to be committed. If all were done before, ticks go on. Otherwise a tick
+    that is committed after the batch could show fewer rows of its labels than the batch has. An error is reported, and
+    does not fail the batch. Cost: a query of the ledger, and a small file for each of these tables.
     """
-    if table.continuous is None or all(batch.is_revision for batch in group.batches):
+    if table.continuous is None:
+        return
+    done = work.ledger.reads.covered_windows(table.name)
+    if all(done.covers_instant(label) for label in labels):
         return
     names = {table.name}
     for other in continuous_tables(work.flow):
