@@ -358,6 +358,10 @@ class Sorted(Part):
     word = "SORT BY"
 
     @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return not of.has(Clustered, Bucketed)
+
+    @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
         names = ["k", "v", "rec_eff_time" if of.mode == "TEMPORAL" else "at"]
         return cls(tuple(random.sample(names, random.choice((1, 2, 3)))))
@@ -376,7 +380,7 @@ class Clustered(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.mode not in FOLDS and not of.has(Sorted)
+        return of.mode not in FOLDS and not of.has(Sorted, Bucketed, Unshuffled)
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -398,7 +402,7 @@ class Bucketed(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.mode == "PARTITIONED" and not of.has(Sorted, Clustered)
+        return of.mode == "PARTITIONED" and not of.has(Sorted, Clustered, Unshuffled)
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
