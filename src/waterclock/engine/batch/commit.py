@@ -13,7 +13,6 @@ from waterclock.engine.batch.publish import deliver
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import current_slice, damaged_file, require_log
 from waterclock.engine.reads.as_of import list_state_steps
-from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -60,9 +59,7 @@ def commit_group(
     identity = identity_of(work, table, claim, manifests, at)
     try:
         if table.is_fold:
-            session = spark()
-            set_shuffle_partitions(session, count_live_bytes(folder))
-            _fold(work, session, table, identity, manifests, at)
+            _fold(work, spark(), table, identity, manifests, at)
         elif table.mode is Mode.REPLACE and at is not None and manifests[0].label < at:
             commit_older(folder, identity, manifests[0])
         else:

@@ -20,6 +20,7 @@ from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.damage import require_log
+from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_listener import GroupReport
 from waterclock.faults import fault
@@ -76,6 +77,8 @@ def _run_steps(attempt: GroupAttempt) -> None:
     write_claim_record(attempt.folder, claim, group_results(attempt, bound, sealed, audited))
     attempt.may_have_committed = True
     with attempt.step("commit"):
+        if table.is_fold and table.kind is not Kind.PUBLISH:
+            set_shuffle_partitions(attempt.spark, count_live_bytes(attempt.folder))
         version = commit_group(work, lambda: attempt.spark, table, claim, sealed.manifests)
     fault("committed")
     with attempt.step("record"):

@@ -41,12 +41,6 @@ def require_borrowed_tables(state: BranchState, folders: Mapping[str, str]) -> N
             )
 
 
-def missing_rows_error(state: BranchState, error: WaterclockError) -> WaterclockError:
-    """Add to an error for a file that is gone that the base of a branch may have removed it."""
-    error.fix = f"if {state.base} removed it: {_again(state)}"
-    return error
-
-
 def _again(state: BranchState) -> str:
     return f"`waterclock branch delete {state.name}`, then create it again"
 

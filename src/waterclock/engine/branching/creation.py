@@ -56,7 +56,7 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
 
     An interrupted creation starts over. `tick` defaults to the moment of the copy. Raises E412 if the other environment
     has no ledger, E402 if other code wrote it last, E471 if the branch exists, E476 for an unusable storage.
-    Cost: proportional to the ledger, some 20 µs a row; a read of the newest log entries of each table.
+    Cost: proportional to the ledger; a read of the newest log entries of each table.
     """
     base = project.base_project
     if base is None:
