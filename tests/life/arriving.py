@@ -39,6 +39,8 @@ class Arriving:
     """By operation the declarations that it has met."""
     brings_old: dict[str, bool] = field(default_factory=dict)
 
+    erased_rows: dict[str, list[Row]] = field(default_factory=dict)
+    """By source the rows of erased persons, which the source still has, and which no table takes."""
     known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
     """What all tables held as of a tick, and when: `--known-at` still gives it."""
 
@@ -65,7 +67,7 @@ class Arriving:
                 self.land(name, number, is_last=True)
             return
         for _ in range(self.random.randint(0, most)):
-            used = {row.at for row in self.oracle.source[name]}
+            used = {row.at for row in (*self.oracle.source[name], *self.erased_rows.get(name, []))}
             at = self.random.choice([it for it in range((number - 1) * DAY, number * DAY, 7) if it not in used])
             self._put(name, self._row(name, at))
 
@@ -91,11 +93,16 @@ class Arriving:
     def put_file(self, name: str, file: File) -> None:
         """Put a file, or another one of its name, into the landing folder of a table."""
         files = self.oracle.files[name]
-        files[:] = [it for it in files if it.name != file.name] + [file]
+        rows = tuple(row for row in file.rows if not self.oracle.is_erased(name, row.k))
+        files[:] = [it for it in files if it.name != file.name] + [file._replace(rows=rows)]
         if self.world is not None:
             self.world.land(name, file)
 
     def _put(self, name: str, row: Row) -> None:
+        if self.oracle.is_erased(name, row.k):
+            self.erased_rows.setdefault(name, []).append(row)
+            self.changed[name][row.at] = f"{self.moment(self.oracle.today):%F %T}"
+            return
         rows = self.oracle.source[name]
         row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
         is_keyed = self.flow[name].is_keyed

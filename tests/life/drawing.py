@@ -22,7 +22,7 @@ from tests.life.parts import (
     Retain,
     Retire,
 )
-from tests.life.people import MASKS, is_personal
+from tests.life.people import KEYS, MASKS, Subject, is_personal
 from tests.life.rows import Row
 
 CANDIDATES = 24
@@ -56,6 +56,8 @@ def statements(flow: Flow) -> str:
     """Return the DPL of a flow, with the views that its tables read."""
     views = sorted({view for table in flow.values() for view in table.views})
     api = ["CREATE CONNECTION api TYPE rest;"] if any(table.answers for table in flow.values()) else []
+    # the keys by which erased persons are recognised
+    api += [KEYS] if any(table.has(Subject) for table in flow.values()) else []
     own = [part.statement(table.name) for table in flow.values() for part in table.parts]
     return "\n".join([*api, *views, *(table.dpl for table in flow.values()), *filter(None, own)])
 

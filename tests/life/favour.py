@@ -10,7 +10,7 @@ from functools import cached_property
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL
 from tests.life.parts import Bucketed, Closes, Clustered, Fail, Groups, Hold, OverTable, Retain, Sorted
-from tests.life.people import Granted
+from tests.life.people import Granted, Subject
 
 Pair = tuple[str, str]
 LIVES, SOAKS = 60, 4
@@ -84,6 +84,7 @@ def operations(table: Declared) -> tuple[str, ...]:
         found += ["START moved back"] * (table.start > table.size and not table.is_snapshot)
     elif not table.answers:
         found.append("code changed")
+    found += ["erased"] * table.has(Subject)
     found += ["sorted otherwise"] * table.has(Sorted, Clustered, Bucketed)
     is_by_label = table.mode in BY_LABEL and not table.is_snapshot and not table.answers
     found += ["given up"] * is_by_label + ["damaged, recompute"] * (

@@ -8,8 +8,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.life.books import Seen, Unexpected
-from tests.life.deciding import VERBS, Deciding
+from tests.life.deciding import VERBS
 from tests.life.drawing import statements
+from tests.life.erasing import Erasing
 from tests.life.favour import LIVES, Met
 from tests.life.part import DONE
 from tests.life.parts import Closes, Demands, Refers, Report, Retain
@@ -30,17 +31,11 @@ LOSSES = ("ledger lost, just exported", "ledger lost, never exported")
 
 
 @dataclass
-class Life(Deciding):
+class Life(Erasing):
     """One life."""
 
-    exported: bool = False
-    """Whether the ledger was exported: by `maintain`, after a reset, after a new name."""
-    copied: set[str] = field(default_factory=set)
-    """Tables of whose logs an older copy is kept."""
     delivered: dict[str, list[tuple[int, Value]]] = field(default_factory=dict)
     """What each publish had delivered before the last run."""
-    is_past_whole: bool = True
-    """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
 
     def live(self) -> None:
         """Let things happen, run after them, and bring all to rest in the end."""
@@ -65,6 +60,7 @@ class Life(Deciding):
             (self.pause, 1, "pause", "resume"), (self.rename, 1, "renamed"), (self.reset, 1, "reset"),
             (self.maintenance, 2, "maintain", "rebuild", "dropped windows before"), (self.lose_ledger, 1, *LOSSES),
             (self.put_back, 2, "older log put back, rebuild"), (self.close_books, 2, "closed by hand"),
+            (self.erase, 2, "erased"),
             (self.damage, 1, "given up"), (self.damage_between_runs, 1, "damaged, recompute", "given up"),
         )  # fmt: skip
         weights = [weight * (1 + min(self.most_gain(*whats), 10) / 5) for _, weight, *whats in happenings]
@@ -104,6 +100,7 @@ class Life(Deciding):
         for known in (*of_oracle, self.changed):
             _rename(known, old, new)
         _rename(self.brings_old, old, new)
+        _rename(self.erased_rows, old, new)
         for _, _, rows in self.known:
             _rename(rows, old, new)
         self.copied.discard(old)
@@ -263,7 +260,7 @@ class Life(Deciding):
             return None, None
         self.world.declare()
         for name in (it for it in self.sources if not self.flow[it].is_by_file):
-            self.world.fill(name, self.oracle.source[name], self.changed[name])
+            self.world.fill(name, [*self.oracle.source[name], *self.erased_rows.get(name, [])], self.changed[name])
         publishes = [name for name, table in self.flow.items() if table.kind == "PUBLISH"]
         self.delivered = {name: self.world.delivered(name) for name in publishes}
         if earlier:

@@ -7,6 +7,7 @@ read), the oracle offers all that is allowed, and takes what it sees. What it ha
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import product
 
@@ -127,8 +128,35 @@ class Oracle(Transforms):
                     kept[label] = replace(made, inputs=inputs)
         self.closed = {(new if name == old else name, label): it for (name, label), it in self.closed.items()}
         self.checked = {(new if name == old else name, label): it for (name, label), it in self.checked.items()}
+        self.erased = {
+            key: frozenset(new if name == old else name for name in tables) for key, tables in self.erased.items()
+        }
         if old in self.dropped:
             self.dropped[new] = self.dropped.pop(old)
+
+    def erase(self, key: int, tables: AbstractSet[str]) -> None:
+        """Forget all rows of a person in some tables, also as inputs of others: no batch becomes stale."""
+        self.erased[key] = frozenset(tables)
+        for name in tables & self.source.keys():
+            self.source[name] = [row for row in self.source[name] if row.k != key]
+        for name in tables & self.files.keys():
+            self.files[name] = [
+                file._replace(rows=tuple(row for row in file.rows if row.k != key)) for file in self.files[name]
+            ]
+        for name, book in self.books.items():
+            for label, made in book.shown.items():
+                inputs = tuple(
+                    (read, of, tuple(row for row in rows if row.k != key) if read.split(" ")[1] in tables else rows)
+                    for read, of, rows in made.inputs
+                )
+                stay, came = made.stay, made.came
+                if name in tables:
+                    stay, came = (tuple(row for row in rows if row.k != key) for rows in (stay, came))
+                book.shown[label] = replace(made, stay=stay, came=came, inputs=inputs)
+
+    def is_erased(self, name: str, key: int) -> bool:
+        """Return whether rows of a key are dropped by batches of a table."""
+        return name in self.erased.get(key, frozenset())
 
     # what people do
 

@@ -22,6 +22,8 @@ READER, STRANGER = "anna", "ben"
 """A user of a role that has grants, and one of a role that has none."""
 MOST = 2
 """The reader's attribute: conditions of grants compare the key with it."""
+KEYS = "CREATE CONNECTION pii TYPE keys OPTIONS (key.1 SECRET 'pii', current '1');"
+SECRET = "0123456789abcdef" * 4
 PEOPLE = f"""
 [roles]
 analyst = ["look", "query"]

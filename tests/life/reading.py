@@ -43,6 +43,8 @@ class Reading:
     starts: dict[str, int] = field(default_factory=dict)
     """By table its first label, as far as it was asked for; START and names change it."""
 
+    erased: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By the key of an erased person the tables that take no row of it."""
     paused: set[str] = field(default_factory=set)
     is_begun_earlier: bool = False
     """Whether START of a source was moved back: what is done may then read labels that are not there yet."""

@@ -26,12 +26,14 @@ from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
 from tests.life.parts import Closes, Retain, Retire
-from tests.life.people import PEOPLE, Shown, Value, is_masked
+from tests.life.people import PEOPLE, SECRET, Shown, Value, is_masked
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
 from waterclock.cli.actions.skip import skip_batches
+from waterclock.engine.erasing.erasing import erase, plan_erasure
+from waterclock.engine.erasing.request import build_request
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.maintenance import maintain
 from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
@@ -103,6 +105,8 @@ class World:
 
     def declare(self) -> None:
         self.tiny.declare(statements(self.flow))
+        (self.tiny.root / "secrets").mkdir(exist_ok=True)
+        (self.tiny.root / "secrets" / "pii").write_text(SECRET)
         for table in self.flow.values():
             if table.way == "REPLACE WHERE":
                 self._let_write(table.name.partition(".")[2], "TEXT" if is_masked(table.decision) else "BIGINT")
@@ -348,6 +352,19 @@ class World:
             for each in found:
                 maintain.maintain_table(work, each, now)
                 assert not each.failed, each.failed
+
+    def erase(self, key: int, tables: Collection[str]) -> None:
+        """Erase a person as `waterclock erase` does, from these tables; hold that nothing of them is left there.
+
+        Deliveries keep their rows until the next run. Other tables may have the value in a column that is no copy.
+        """
+        with self.tiny.opened() as work:
+            apply_flow(work, work.real_now())
+            request = build_request(work, "person", [str(key)])
+            result = erase(work, plan_erasure(work, request, continues=False), why="asked")
+            export_ledger(work.ledger, work.lake.root)
+        wrong = [it for it in result.left if it.place in tables]
+        assert not wrong, wrong
 
     def export(self) -> None:
         """Write the ledger to the storage."""

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.life.drawing import Flow, drawn_flow, statements
-from tests.life.people import PEOPLE, is_personal
+from tests.life.people import PEOPLE, SECRET, is_personal
 from tests.tiny import CONNECTIONS, TOML
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import check_project
@@ -20,6 +20,8 @@ API = 'connections.api = { url = "http://127.0.0.1:9" }\n'
 def codes(root: Path, flow: Flow) -> list[tuple[str, str]]:
     """Return the errors of a flow."""
     (root / "flows").mkdir(exist_ok=True)
+    (root / "secrets").mkdir(exist_ok=True)
+    (root / "secrets" / "pii").write_text(SECRET, encoding="utf-8")
     api = API if any(table.answers for table in flow.values()) else ""
     toml = TOML.format(name="life", storage=".waterclock") + api + PEOPLE
     (root / "waterclock.toml").write_text(toml, encoding="utf-8")
