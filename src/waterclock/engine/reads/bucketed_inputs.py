@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_CATALOGUE = "spark.sql.catalogImplementation"
 _MOST_SLICES = 200
 _NUMBERS = count()
 _reasons_of: WeakKeyDictionary[SparkSession, list[str]] = WeakKeyDictionary()
@@ -42,7 +44,7 @@ def bucketed_frame(
 
     Raises E605 for a file whose size differs from that in its manifest. Cost: no job; a statement for each slice.
     """
-    why = "Spark Connect does not share a catalogue" if is_remote(spark) else no_buckets_why(manifests, schema)
+    why = _unusable_session(spark) or no_buckets_why(manifests, schema)
     if why:
         _reasons_of.setdefault(spark, []).append(f"{table_of(folder)} is read without its buckets: {why}")
         return None
@@ -74,9 +76,18 @@ def reasons_without_buckets(spark: SparkSession) -> list[str]:
 
 
 def drop_bucketed_tables(spark: SparkSession) -> None:
-    """Drop the catalogue tables that a session's reads have made. Their files stay."""
+    """Drop the catalogue tables that a session's reads have made. Their files stay. A dead JVM has none."""
     for name in _tables.pop(spark, []):
-        spark.sql(f"DROP TABLE IF EXISTS spark_catalog.default.{name}")
+        with suppress(Exception):
+            spark.sql(f"DROP TABLE IF EXISTS spark_catalog.default.{name}")
+
+
+def _unusable_session(spark: SparkSession) -> str:
+    if is_remote(spark):
+        return "over Spark Connect, the catalogue may be shared with others"
+    # a table in a metastore would be seen by others, and stay if this process is killed
+    is_own = spark.conf.get(_CATALOGUE, "in-memory") == "in-memory"
+    return "" if is_own else "the session's catalogue is a metastore"
 
 
 def no_buckets_why(manifests: Sequence[Manifest], schema: StructType) -> str:
