@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from tests.life.books import (
     MAYBE,
@@ -145,7 +146,7 @@ class Oracle(Transforms):
             ]
         for name, book in self.books.items():
             for label, made in book.shown.items():
-                inputs = tuple(
+                inputs: Any = tuple(
                     (read, of, tuple(row for row in rows if row.k != key) if read.split(" ")[1] in tables else rows)
                     for read, of, rows in made.inputs
                 )
