@@ -309,3 +309,10 @@ def test_a_file_is_private(tmp_path: Path) -> None:
     path = tmp_path / "storage" / "forms.sqlite"
     assert path.stat().st_mode & 0o077 == 0
     assert sqlite3.connect(path).execute("SELECT count(*) FROM waterclock_forms_rows").fetchone() == (1,)
+
+
+def test_a_new_row_has_its_key_in_the_stored_form(database: FormsDatabase) -> None:
+    save(database, "S1", {"sku": "A"})
+    with pytest.raises(WaterclockError, match="its stored form, S1"):
+        save(database, " S1 ", {"sku": "B"})
+    assert contents(database).keys() == {"S1"}
