@@ -252,3 +252,23 @@ def test_people_who_see_only_some_rows_do_not_see_the_form(folder: Path) -> None
     for address in (LIST, f"{ROW}?key=S1", f"{LIST}/paste"):
         assert pages.ask([Right.LOOK, Right.EDIT], "GET", address)[0] == 403
     assert pages.ask([Right.LOOK, Right.EDIT], "POST", ROW, **VALUES)[0] == 403
+
+
+PAIRS = """COLLECT mdm.pairs (a KEY, n INT KEY, v) FROM forms.pairs EVERY DAY START '2020-01-01';"""
+
+
+@pytest.mark.parametrize(
+    "key", ["garbage", "[1,2]", '["a"]', '{"a":1}', "[" * 5000, "null", '["\\ud800","1"]', '["\\u0000","1"]']
+)
+def test_a_key_that_no_row_can_have_is_not_found(folder: Path, client: TestClient, key: str) -> None:
+    (folder / "flows" / "b.dpl").write_text(PAIRS)
+    assert client.get("/forms/mdm.pairs/row", params={"key": key}).status_code == 404
+    post(client, "/forms/mdm.pairs/row", 404, key=key, f__v="x", why="w")
+
+
+def test_a_posted_key_in_another_form_adds_no_second_row(folder: Path, client: TestClient, form: OpenedForm) -> None:
+    (folder / "flows" / "b.dpl").write_text(PAIRS)
+    client.post(ROW, data=VALUES)
+    assert "its stored form, S1" in post(client, status=422, key=" S1 ", f__sku="B", f__kind="raw", why="w")
+    post(client, "/forms/mdm.pairs/row", 422, key='["a","01"]', f__v="x", why="w")
+    assert content(form, " S1 ") is None

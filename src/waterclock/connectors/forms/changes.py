@@ -7,7 +7,9 @@ life of a key cannot overwrite a later one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -27,6 +29,7 @@ from waterclock.connectors.forms.values import Row, find_invalid_values
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.forms import Entity
+from waterclock.printable import printable
 
 MOST_EDITS = 100_000
 """The maximum number of rows that one batch changes."""
@@ -111,8 +114,20 @@ def key_text(values: Sequence[str]) -> str:
 
 
 def split_key(entity: Entity, key: str) -> tuple[str, ...]:
-    """Return the values of the KEY from the text of `key_text`."""
-    return (key,) if len(entity.keys) == 1 else tuple(json.loads(key))
+    """Return the values of the KEY from the text of `key_text`. Raises E894 for a text that no row can have."""
+    values: object = [key]
+    if len(entity.keys) > 1:
+        with suppress(ValueError, RecursionError):
+            values = json.loads(key)
+    is_key = isinstance(values, list) and len(values) == len(entity.keys) and all(map(_is_storable, values))
+    if not is_key or not isinstance(values, list):
+        raise WaterclockError("E894", f"{entity.table} has no row {printable(key)}", fix="look at the list of rows")
+    return tuple(values)
+
+
+def _is_storable(value: object) -> bool:
+    """Return whether both databases can store a value: PostgreSQL has no NUL, and neither has lone surrogates."""
+    return isinstance(value, str) and re.search("[\0\ud800-\udfff]", value) is None
 
 
 def write_json(row: Row) -> str:
@@ -232,7 +247,7 @@ def _find_changes(
             conflicts.append(Conflict(edit, there))
             continue
         if after is not None and origin in {Origin.EDIT, Origin.IMPORT}:
-            _require_valid_values(entity, key, after)
+            _require_valid_values(entity, key, after, is_new=there is None)
         yield key, after
     if conflicts:
         raise _conflict_error(entity, conflicts)
@@ -316,8 +331,8 @@ def _require_distinct_keys(entity: Entity, edits: Sequence[Edit]) -> dict[str, E
     return by_key
 
 
-def _require_valid_values(entity: Entity, key: str, after: Row) -> None:
-    for name, why in find_invalid_values(entity, after).items():
+def _require_valid_values(entity: Entity, key: str, after: Row, *, is_new: bool) -> None:
+    for name, why in find_invalid_values(entity, after, is_new=is_new).items():
         raise WaterclockError(
             "E891",
             f"{name} of {key} cannot be saved",

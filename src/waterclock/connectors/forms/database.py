@@ -12,6 +12,7 @@ turns, so the numbers and the times of batches ascend together.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,6 +96,7 @@ _POSTGRES_TRIGGERS = (
     ),
     f"CREATE TRIGGER {ROWS}_deleted BEFORE DELETE ON {ROWS} FOR EACH ROW EXECUTE FUNCTION {PREFIX}_deleted()",
 )
+_QUOTED_OR_PLACE = re.compile(r"'[^']*'|\?")  # a column's name in quotes may have a question mark
 _CREATION_LOCK = 7_013_551_994_402  # of pg_advisory_xact_lock: two processes may create the tables at once
 
 
@@ -143,7 +145,9 @@ class FormsSession:
         return self.connection.execute(self._spelt(sql), tuple(values))
 
     def _spelt(self, sql: str) -> str:
-        return sql.replace("%", "%%").replace("?", "%s") if self.is_server else sql
+        if not self.is_server:
+            return sql
+        return _QUOTED_OR_PLACE.sub(lambda it: "%s" if it[0] == "?" else it[0], sql.replace("%", "%%"))
 
 
 @dataclass(frozen=True, slots=True)

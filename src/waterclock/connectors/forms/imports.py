@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import IO
 
 from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key_text, read_rows
@@ -25,6 +26,7 @@ from waterclock.flow.forms import Entity, FormField
 MOST_CHARACTERS_OF_A_TEXT = 20_000_000
 """The maximum length of an imported text, in characters."""
 
+_MOST_COLUMNS = 2000
 _FORMULA = re.compile(r"'*[=+\-@\t]")
 _ESCAPED = re.compile(r"'+[=+\-@\t]")
 _NUMERIC = re.compile(r"[+-]?[0-9.]+(?:e[+-]?[0-9]+)?", re.IGNORECASE)
@@ -94,10 +96,11 @@ def read_text(text: str) -> list[list[str]]:
     first = plain.lstrip("\r\n").split("\n", 1)[0]
     separator = max("\t;,", key=first.count)
     try:
-        rows = list(csv.reader(io.StringIO(plain, newline=""), delimiter=separator, strict=True))
+        rows = csv.reader(io.StringIO(plain, newline=""), delimiter=separator, strict=True)
+        kept = (row for row in rows if any(cell.strip() for cell in row))
+        return list(islice(kept, MOST_EDITS + 2))  # one more than `review_rows` accepts
     except csv.Error as error:
         raise _unreadable_error(str(error)) from error
-    return [row for row in rows if any(cell.strip() for cell in row)]
 
 
 def read_workbook(file: IO[bytes]) -> list[list[str]]:
@@ -126,6 +129,8 @@ def review_rows(
     """
     if len(rows) > MOST_EDITS + 1:
         raise _unreadable_error(f"at most {MOST_EDITS} rows are imported at once")
+    if any(len(row) > _MOST_COLUMNS for row in rows):
+        raise _unreadable_error(f"a row has at most {_MOST_COLUMNS} cells")
     fields, ignored, body, first = _map_columns(entity, rows)
     parsed = [
         _ParsedRow.of(entity, line, fields, cells, decimal_comma=decimal_comma)

@@ -6,8 +6,8 @@ is None.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
@@ -22,6 +22,7 @@ MOST_CHARACTERS = 10_000
 """The maximum length of a value."""
 
 _EXACT = Context(prec=MOST_CHARACTERS + 1000)
+_MOST_FLOAT = (2 - 2**-23) * 2.0**127
 _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "INTEGER": 31, "BIGINT": 63}
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f'\u2019][0-9]{3})+(?:\.[0-9]+)?")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -56,8 +57,11 @@ def parse_value(field: FormField, text: str | None, zone: str, *, decimal_comma:
     return stored
 
 
-def find_invalid_values(entity: Entity, row: Row) -> dict[str, str]:
-    """Map each field of a row to the reason why its stored value cannot be saved."""
+def find_invalid_values(entity: Entity, row: Row, *, is_new: bool) -> dict[str, str]:
+    """Map each field of a row to the reason why its stored value cannot be saved.
+
+    The KEY of a new row must be in its stored form, so that no key has two rows, as 1 and 01.
+    """
     found = {}
     for field in entity.fields:
         try:
@@ -65,7 +69,9 @@ def find_invalid_values(entity: Entity, row: Row) -> dict[str, str]:
         except InvalidValue as error:
             found[field.name] = error.message
             continue
-        if stored is None and field.is_required:
+        if is_new and field.is_key and stored not in {None, row.get(field.name)}:
+            found[field.name] = f"it is not in its stored form, {stored}"
+        elif stored is None and field.is_required:
             found[field.name] = "a value is required"
         elif stored is None and field.choices:
             found[field.name] = f"it must be one of {', '.join(field.choices[:20])}"
@@ -86,9 +92,9 @@ def _parse_typed(kind: str, text: str, zone: str, *, decimal_comma: bool) -> str
     number = _plain_number(text, decimal_comma=decimal_comma)
     if kind in {"FLOAT", "DOUBLE"}:
         value = float(number)
-        if not math.isfinite(value):
+        if abs(value) > (_MOST_FLOAT if kind == "FLOAT" else sys.float_info.max):
             raise InvalidValue("it is too large")
-        return repr(value)
+        return repr(value + 0.0)  # -0.0 becomes 0.0
     return _parse_exact(kind, number)
 
 

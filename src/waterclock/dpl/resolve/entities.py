@@ -51,12 +51,13 @@ def _check_entity(
             "E398", f"{draft.name} {what}", why="its column list declares the fields of the form", fix=_EXAMPLE
         )
     for column in columns.named:
-        if normal_type(column.type) is None or '"' in column.name or column.name.startswith("_"):
+        if normal_type(column.type) is None or {'"', "\\"} & {*column.name} or column.name.startswith("_"):
             is_type = normal_type(column.type) is None
             yield draft.span.refuse(
                 "E398",
                 f"no form can edit {column.name}" + (f" of type {column.type}" if is_type else ""),
-                why="a form has texts, numbers, BOOLEAN, DATE and TIMESTAMP; names do not begin with _",
+                why="a form has texts, numbers, BOOLEAN, DATE and TIMESTAMP; names do not begin with _, "
+                'and have no " or \\',
                 fix="choose one of these types" if is_type else "rename the column",
             )
 

@@ -25,6 +25,7 @@ from waterclock.connectors.forms.history import (
     undo,
 )
 from waterclock.errors import WaterclockError
+from waterclock.flow.forms import Entity, FormField
 
 
 @pytest.fixture(params=KINDS)
@@ -309,3 +310,22 @@ def test_a_file_is_private(tmp_path: Path) -> None:
     path = tmp_path / "storage" / "forms.sqlite"
     assert path.stat().st_mode & 0o077 == 0
     assert sqlite3.connect(path).execute("SELECT count(*) FROM waterclock_forms_rows").fetchone() == (1,)
+
+
+def test_a_new_row_has_its_key_in_the_stored_form(database: FormsDatabase) -> None:
+    save(database, "S1", {"sku": "A"})
+    with pytest.raises(WaterclockError, match="its stored form, S1"):
+        save(database, " S1 ", {"sku": "B"})
+    assert contents(database).keys() == {"S1"}
+
+
+def test_a_column_with_a_question_mark_is_searched(database: FormsDatabase) -> None:
+    entity = Entity(
+        "asked",
+        "forms",
+        "mdm.asked",
+        (FormField("a", "STRING", is_key=True, is_required=True), FormField("ok?%", "STRING")),
+    )
+    apply(database, entity, who="ada", why="test", edits=[Edit(("S1",), {"ok?%": "maybe"}, None)])
+    rows, _ = list_rows(database, entity, RowQuery(text="MAYBE", sort="ok?%"))
+    assert [row.key for row in rows] == ["S1"]

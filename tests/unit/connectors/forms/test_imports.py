@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forms import PRODUCTS, place_of, save, version_of
-from waterclock.connectors.forms.changes import Edit, Origin, apply
+from waterclock.connectors.forms.changes import MOST_EDITS, Edit, Origin, apply
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.history import count_rows, iterate_rows
 from waterclock.connectors.forms.imports import (
@@ -177,3 +177,13 @@ def test_a_workbook_is_read(database: FormsDatabase, tmp_path: Path) -> None:
         rows = read_workbook(opened)
     assert rows == [["supplier_sku", "sku", "pack_size"], ["S1", "A", "12"], ["S2", "B", ""]]
     assert counts(review_rows(database, PRODUCTS, rows)) == {"new": 2}
+
+
+def test_a_row_of_very_many_cells_is_refused_before_its_columns_are_found(database: FormsDatabase) -> None:
+    for text in ("supplier_sku;sku" + ";x" * 2000 + "\nS1;A\n", "supplier_sku;sku\nS1;A" + ";x" * 2000 + "\n"):
+        with pytest.raises(WaterclockError, match="at most 2000 cells"):
+            reviewed(database, text)
+
+
+def test_rows_after_the_most_are_not_parsed() -> None:
+    assert len(read_text("a,b\n" * (MOST_EDITS + 10))) == MOST_EDITS + 2
