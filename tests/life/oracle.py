@@ -28,7 +28,7 @@ from tests.life.books import (
 )
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD, SKIPPED
-from tests.life.parts import Retain
+from tests.life.parts import OverTable, Retain
 from tests.life.rows import Row, Rows
 from tests.life.transforms import Transforms
 
@@ -67,9 +67,17 @@ class Oracle(Transforms):
         is_new = [label for label in options if table.is_by_file and book.status.get(label) != DONE]
         files = {label: self.files_of(table, label) for label in is_new}
         self._take(name, options, seen)
+        if seen is not None and table.has(OverTable) and (broken := self.broken_over_table(name)):
+            raise Unexpected(f"{name} shows {broken}, which its rule OVER TABLE refuses")
         for label in is_new:
             if book.status.get(label) == DONE:
                 self.taken[name] |= {file.name for file in files[label]}
+
+    def broken_over_table(self, name: str) -> list[int]:
+        """Return the values that a table shows and its rule OVER TABLE refuses."""
+        found = self.visible(name)
+        rows = [row for each in found.values() for row in each] if isinstance(found, dict) else found
+        return [row.v for row in rows if OverTable().verdict((Row(row.k, row.v, row.at),)) != DONE]
 
     def _take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
         table, book = self.tables[name], self.books[name]

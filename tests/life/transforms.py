@@ -9,9 +9,9 @@ from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Une
 from tests.life.closing import Closing
 from tests.life.collects import Collects
 from tests.life.declarations import Declared
-from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
-from tests.life.parts import Closes, Partial, Report
-from tests.life.rows import Rows
+from tests.life.part import BY_LABEL, DONE, FAILED, FOLDS, HELD, SKIPPED
+from tests.life.parts import Closes, OverTable, Partial, Report
+from tests.life.rows import Rows, Slices
 
 
 class Transforms(Collects, Closing):
@@ -20,17 +20,62 @@ class Transforms(Collects, Closing):
     def _transform(self, table: Declared) -> dict[int, list[Option]]:
         if table.mode == "REPLACE":
             return self._replace(table)
+        unruled: Mapping[int, list[Option]] = {}
+        if table.has(OverTable) and table.mode in FOLDS:
+            self.is_unruled = True
+            unruled = self._labels_made(table, {})
+            self.is_unruled = False
+        return self._labels_made(table, unruled)
+
+    def _labels_made(self, table: Declared, unruled: Mapping[int, list[Option]]) -> dict[int, list[Option]]:
+        """Return what each due label may have come to; `unruled`: what it would, without a rule OVER TABLE."""
         book, found = self.books[table.name], {}
         known = {label: book.option(label) for label in self.due(table.name)}
         is_behind = False
         for label, before in known.items():
             found[label] = self._label(table, label, before, is_behind=is_behind)
+            if unruled and any(it.status == FAILED for it in found[label]):
+                others = self._others(label, known, unruled)
+                found[label] = self._with_others(table, label, before, found[label], others)
             book.take(label, found[label][0])  # what later labels read of their own past
             if table.is_sequential and any(it.status in TROUBLED | {None} for it in found[label]):
                 is_behind = True
         for label, before in known.items():
             book.take(label, before)
         return found
+
+    @staticmethod
+    def _others(label: int, known: Mapping[int, Option], unruled: Mapping[int, list[Option]]) -> list[Slices]:
+        """Return the other slices with which a label may share a commit, as a rule OVER TABLE is checked for it.
+
+        Labels that run again are checked together, and with the first new label; a new one with those that run again.
+        Which labels share a commit is not documented.
+        """
+        found: list[Slices] = []
+        again: Slices = {}
+        is_new = known[label].shown is None
+        for other, options in unruled.items():
+            made = options[0].shown
+            if other == label or made is None or made == known[other].shown:
+                continue
+            if known[other].shown is not None:
+                again = again | {other: made.stay}
+                found.append(again)
+            elif other > label and not is_new:
+                found.append(again | {other: made.stay})
+                is_new = True
+        return found
+
+    def _with_others(
+        self, table: Declared, label: int, before: Option, alone: list[Option], others: list[Slices]
+    ) -> list[Option]:
+        """Return what a label that fails alone may have come to: with others in its commit it may be done."""
+        done: list[Option] = []
+        for self.committed_with in others:
+            found = self._label(table, label, before, is_behind=False)
+            done += [it for it in found if it.status == DONE and it not in (*done, *alone)]
+        self.committed_with = {}
+        return [*alone, *done]
 
     def _label(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
         """Return what a label may have come to; of a LATEST whose tick is not known at each that it may have picked."""

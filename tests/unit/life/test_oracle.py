@@ -1,11 +1,14 @@
-"""Rules of the oracle of random lives, for small flows: damaged labels of transforms, and partial states."""
+"""Rules of the oracle of random lives, for small flows: damaged labels, partial states, and rules OVER TABLE."""
 
 from __future__ import annotations
 
+import pytest
+
+from tests.life.books import Made, Option, Seen, Unexpected
 from tests.life.declarations import Declared
 from tests.life.oracle import Oracle
 from tests.life.part import DONE, FAILED, Part, Read
-from tests.life.parts import Fail, Hold, Partial, Report
+from tests.life.parts import Fail, Hold, OverTable, Partial, Report
 from tests.life.rows import DAY, Row
 
 RAW, MADE = "raw.c", "made.t"
@@ -134,3 +137,42 @@ def test_a_state_without_partial_after_waits() -> None:
     oracle.source[RAW][1] = Row(1, 9, DAY)
     run(oracle)
     assert shown(oracle) == {}
+
+
+@pytest.mark.parametrize("mode", ["MERGE", "TEMPORAL"])
+@pytest.mark.parametrize(
+    ("first", "second", "days", "allowed"),
+    [
+        # the second label hides the row that the rule refuses: both run again, in one commit or in two
+        (Row(1, 21, 0), Row(1, 12, 0), 3, {1: {DONE, FAILED}, 2: {DONE}}),
+        (Row(1, 21, 0), Row(2, 12, 0), 3, {1: {FAILED}, 2: {DONE}}),
+        (Row(1, 12, 0), Row(1, 21, 0), 3, {1: {DONE}, 2: {FAILED}}),
+        # labels that are new are checked one after the other
+        (Row(1, 21, 0), Row(1, 12, 0), 1, {1: {FAILED}, 2: {DONE}}),
+        # the first label runs again, together with the second as the first new one
+        (Row(1, 21, 0), Row(1, 12, 0), 2, {1: {DONE, FAILED}, 2: {DONE}}),
+    ],
+)
+def test_labels_that_run_again_in_one_commit_are_checked_together(
+    mode: str, first: Row, second: Row, days: int, allowed: dict[int, set[str | None]]
+) -> None:
+    oracle = oracle_of(mode, OverTable(), today=days)
+    oracle.source[RAW] = [Row(1, 10, 0), Row(2, 14, DAY)]
+    run(oracle)
+    assert len(oracle.books[MADE].shown) == days - 1
+    oracle.today = 3
+    oracle.begin()
+    for label, row in {1: first, 2: second}.items():
+        oracle.books[RAW].take(label, Option(DONE, Made((row,), (row,))))
+    found = {label: {it.status for it in options} - {None} for label, options in oracle.options(MADE).items()}
+    assert found == allowed
+
+
+def test_a_table_that_shows_what_its_rule_refuses_is_noticed() -> None:
+    oracle = oracle_of("MERGE", OverTable())
+    run(oracle)
+    assert not oracle.broken_over_table(MADE)
+    refused = (Row(1, 21, DAY),)
+    seen = Seen({1: DONE, 2: DONE}, refused, {1: (Row(1, 10, 0),), 2: refused})
+    with pytest.raises(Unexpected, match="rule OVER TABLE"):
+        oracle.take(MADE, {2: [Option(DONE, Made(refused, refused))]}, seen)
