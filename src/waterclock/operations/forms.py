@@ -25,7 +25,18 @@ class OpenedForm:
 
 
 def open_form(project: Project, table: str) -> OpenedForm:
-    """Open the form that a table collects. Raises E894 if the table collects none, E893 if its KEY has changed."""
+    """Open the form that a table collects. Raises E894 if the table collects none, E893 if its KEY has changed.
+
+    A branch has no forms (E894): its connections are those of its base, whose rows would change.
+    """
+    if project.bases:
+        base = project.bases[0].env
+        raise WaterclockError(
+            "E894",
+            f"{table} is not edited in the branch {project.env}",
+            why=f"its form is that of {base}, to which a branch writes nothing",
+            fix=f"edit it in {base}: --env {base}",
+        )
     entities = entities_of(project.flow)
     if table not in entities:
         known = ", ".join(sorted(entities))

@@ -14,6 +14,7 @@ from tests.pages import TOKEN, client_of
 from tests.security.people import Pages
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row, list_changes
+from waterclock.errors import WaterclockError
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.users_and_roles import Right
@@ -272,3 +273,11 @@ def test_a_posted_key_in_another_form_adds_no_second_row(folder: Path, client: T
     assert "its stored form, S1" in post(client, status=422, key=" S1 ", f__sku="B", f__kind="raw", why="w")
     post(client, "/forms/mdm.pairs/row", 422, key='["a","01"]', f__v="x", why="w")
     assert content(form, " S1 ") is None
+
+
+def test_a_branch_opens_no_form_of_its_base(folder: Path) -> None:
+    (folder / "waterclock.toml").write_text(TOML + '[env.try]\nfrom = "dev"\n')
+    with pytest.raises(WaterclockError, match="not edited in the branch try") as raised:
+        open_form(open_project(folder, "try"), "mdm.product_map")
+    assert raised.value.code == "E894"
+    assert "--env dev" in str(raised.value.fix)

@@ -34,6 +34,9 @@ from waterclock.printable import printable
 MOST_EDITS = 100_000
 """The maximum number of rows that one batch changes."""
 
+NOT_STORABLE = re.compile("[\\0\ud800-\udfff]")
+"""The characters that a database cannot store: PostgreSQL has no NUL, and neither has lone surrogates."""
+
 _KEYS_OF_A_QUERY = 500
 _MOST_WHY = 2000
 
@@ -126,8 +129,7 @@ def split_key(entity: Entity, key: str) -> tuple[str, ...]:
 
 
 def _is_storable(value: object) -> bool:
-    """Return whether both databases can store a value: PostgreSQL has no NUL, and neither has lone surrogates."""
-    return isinstance(value, str) and re.search("[\0\ud800-\udfff]", value) is None
+    return isinstance(value, str) and NOT_STORABLE.search(value) is None
 
 
 def write_json(row: Row) -> str:
@@ -308,12 +310,12 @@ def write_batch(
 
 
 def _require_words(entity: Entity, who: str, why: str) -> None:
-    if not who.strip() or not why.strip() or len(why) > _MOST_WHY or "\0" in who + why:
+    if not who.strip() or not why.strip() or len(why) > _MOST_WHY or NOT_STORABLE.search(who + why):
         raise WaterclockError(
             "E891",
             "a change of master data needs a person and a reason",
             where=entity.table,
-            why=f"both are stored with it; a reason has at most {_MOST_WHY} characters",
+            why=f"both are stored with it; a reason has at most {_MOST_WHY} characters of UTF-8",
             fix="state why the rows change",
         )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from waterclock.connectors.forms.changes import (
+    NOT_STORABLE,
     SELECT_ROWS,
     Applied,
     Edit,
@@ -83,6 +84,8 @@ def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery) -> tuple
     Cost: without a text, values or a sort column, it does not grow with the number of rows.
     """
     limit = min(max(query.limit, 1), MOST_ROWS_OF_A_PAGE)
+    after, text = (NOT_STORABLE.sub("\ufffd", each) for each in (query.after, query.text))
+    query = replace(query, after=after, text=text)
     with database.open_for_reading(entity.table) as session:
         conditions, values = _conditions(session, entity, query)
         if query.sort is None:

@@ -8,6 +8,7 @@ repeated.
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -76,8 +77,8 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
             why=f"it was created on {known.created_at:%Y-%m-%d} from {known.base}",
             fix=f"`waterclock branch delete {project.env}` deletes it",
         )
-    is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
-    _require_own_storage(project, base, is_begun=is_begun)
+    _require_own_storage(project)
+    _require_empty_storage(project)
     _remove_contents(project)
     state = BranchState(project.env, base.env, tick or now, now, now + timedelta(days=min(days, MOST_LEASE_DAYS)))
     make_folder(entry_path(project.storage))
@@ -116,11 +117,14 @@ def forget_new_branch(root: Path, name: str) -> None:
 
 
 def delete_branch(project: Project) -> None:
-    """Delete the storage and the ledger of a branch. Raises E470 if there is none."""
+    """Delete the storage and the ledger of a branch. Raises E470 if there is none, E476 if they are not its own."""
     file = entry_path(project.storage, BRANCH_FILE)
     if not project.bases or not file_exists(file):
         raise no_branch_error(project.env)
+    _require_own_storage(project)
     state = read_branch_state(project)
+    if state is not None and state.name != project.env:
+        raise _unusable_storage_error(project, f"{project.storage} is that of the branch {state.name}")
     if state is not None:  # a killed deletion leaves no branch that runs
         write_branch_state(project, replace(state, is_complete=False))
     fault("branch deletion begun")
@@ -187,19 +191,55 @@ def read_head(folder: str, version: int) -> BorrowedHead:
         return BorrowedHead(version, table.identity, table.schema)
 
 
-def _require_own_storage(project: Project, base: Project, *, is_begun: bool) -> None:
-    """Raise E476 if the storage of a branch contains files of others, or overlaps the one that it borrows from."""
+def _require_empty_storage(project: Project) -> None:
+    """Raise E476 if the ledger of a branch is on a server, or its storage contains files of others."""
+    if not ledger_url(project).startswith(_SQLITE):
+        raise _unusable_storage_error(project, "its ledger is on a server")
+    is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
+    if not is_begun and any(True for _ in files_below(entry_path(project.storage))):
+        raise _unusable_storage_error(
+            project, f"{project.storage} contains files, and deleting the branch would delete them"
+        )
+
+
+def _require_own_storage(project: Project) -> None:
+    """Raise E476 if removing the contents of a branch would remove files of others: all paths may be from the project.
+
+    Links are followed, so that another spelling of a folder is that folder.
+    """
+    if not is_branch_name(project.env):
+        raise _unusable_storage_error(project, "a branch's name is also the name of a folder: letters, digits, _, -, .")
+    own = _real_folder(project.storage)
+    for base in project.base_projects:
+        other = _real_folder(base.storage)
+        if own.startswith(other) or other.startswith(own):
+            raise _unusable_storage_error(project, f"{project.storage} overlaps the storage of {base.env}")
+        if (file := _ledger_file(base)) is not None and _real_folder(file).startswith(own):
+            raise _unusable_storage_error(project, f"{project.storage} contains the ledger of {base.env}")
+    if not is_remote(project.storage):
+        if _real_folder(project.root).startswith(own):
+            raise _unusable_storage_error(project, f"{project.storage} contains the project")
+        if Path(project.storage).is_symlink():
+            raise _unusable_storage_error(project, f"{project.storage} is a link")
+    file = _ledger_file(project)
+    if file is not None and not _real_folder(file).startswith(_real_folder(project.work_folder)):
+        raise _unusable_storage_error(project, f"its ledger {file} is not in {project.work_folder}")
+
+
+def _real_folder(path: str | Path) -> str:
+    """Return a location with a slash at its end; of a local one the path without links."""
+    return f"{str(path).rstrip('/') if is_remote(path) else os.path.realpath(path).rstrip('/')}/"
+
+
+def _ledger_file(project: Project) -> Path | None:
+    """Return the path of a ledger in a file; None for one on a server."""
+    url = ledger_url(project)
+    return Path(url.removeprefix(_SQLITE).partition("?")[0]) if url.startswith(_SQLITE) else None
+
+
+def _unusable_storage_error(project: Project, why: str) -> WaterclockError:
     where = f"[env.{project.env}]"
-    own, others = f"{project.storage.rstrip('/')}/", [f"{each.storage.rstrip('/')}/" for each in project.bases]
-    if any(own.startswith(other) or other.startswith(own) for other in others):
-        why = f"{project.storage} overlaps the storage of {base.env}"
-    elif not ledger_url(project).startswith(_SQLITE):
-        why = "its ledger is on a server"
-    elif not is_begun and any(True for _ in files_below(entry_path(project.storage))):
-        why = f"{project.storage} contains files, and deleting the branch would delete them"
-    else:
-        return
-    raise WaterclockError(
+    return WaterclockError(
         "E476",
         f"{project.env} cannot use this storage as a branch",
         where=where,
@@ -210,9 +250,8 @@ def _require_own_storage(project: Project, base: Project, *, is_begun: bool) -> 
 
 def _remove_contents(project: Project) -> None:
     """Remove the ledger and the files of a branch, except its own file. Links are removed, never their targets."""
-    url = ledger_url(project)
-    if url.startswith(_SQLITE):
-        file = Path(url.removeprefix(_SQLITE).partition("?")[0])
+    file = _ledger_file(project)
+    if file is not None:
         for suffix in ("", "-wal", "-shm"):
             for name in (file.name, *(f"{file.name}.{made}" for made in _MADE_BY_A_RUN)):
                 remove_file(file.with_name(f"{name}{suffix}"))

@@ -134,3 +134,40 @@ def test_commands_that_would_write_are_not_available_in_a_branch(root: Path, wor
     before = contents(root / ".prod")
     assert refusal(root, *words, "--env", "try") == "E472"
     assert contents(root / ".prod") == before
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        '[env.evil]\nfrom = "prod"\nledger = "sqlite:///.prod/ledger.db"',
+        '[env.evil]\nfrom = "prod"\nledger = "sqlite:///mine.db"',
+        '[env.evil]\nfrom = "prod"\nstorage = "."',
+        '[env.evil]\nfrom = "prod"\nstorage = "flows/../.prod"',
+        '[env.evil]\nfrom = "prod"\nstorage = "linked"',
+        '[env."../evil"]\nfrom = "prod"',
+        '[env.evil]\nfrom = "prod"\nstorage = "flows/../.branches/try"',
+        (
+            '[env.kept]\nledger = "sqlite:///state/ledger.db"\nconnections.shop = { path = "shop.db" }\n'
+            '[env.evil]\nfrom = "kept"\nstorage = "state"'
+        ),
+    ],
+)
+def test_a_branch_removes_no_files_of_others_whatever_its_section_names(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, section: str
+) -> None:
+    name = "../evil" if "../evil" in section else "evil"
+    others = tmp_path_factory.mktemp("others")
+    (root / "linked").symlink_to(others)
+    ask(root, "branch", "create", "try")
+    for folder in (root, root / ".prod", others, root / "evil", root / "state"):
+        folder.mkdir(exist_ok=True)
+        (folder / "branch.json").write_text('{"from": "prod"}')
+        (folder / "mine.db").write_text("mine")
+        (folder / "ledger.db").touch()
+    (root / ".branches" / "evil").mkdir()
+    (root / ".branches" / "evil" / "branch.json").write_text('{"from": "prod"}')
+    (root / "waterclock.toml").write_text(f"{TOML}\n{section}\n")
+    before = contents(root), contents(others)
+    assert refusal(root, "branch", "create", name) in {"E471", "E476"}
+    assert refusal(root, "branch", "delete", name, "--yes") == "E476"
+    assert (contents(root), contents(others)) == before

@@ -329,3 +329,14 @@ def test_a_column_with_a_question_mark_is_searched(database: FormsDatabase) -> N
     apply(database, entity, who="ada", why="test", edits=[Edit(("S1",), {"ok?%": "maybe"}, None)])
     rows, _ = list_rows(database, entity, RowQuery(text="MAYBE", sort="ok?%"))
     assert [row.key for row in rows] == ["S1"]
+
+
+@pytest.mark.parametrize("wrong", ["\0", "\ud800"])
+def test_a_character_that_no_database_stores_is_refused_or_not_found(database: FormsDatabase, wrong: str) -> None:
+    save(database, "S1", {"sku": "A"})
+    with pytest.raises(WaterclockError) as raised:
+        save(database, "S2", {"sku": "B"}, why=f"so{wrong}")
+    assert raised.value.code == "E891"
+    assert list_rows(database, PRODUCTS, RowQuery(text=f"A{wrong}")) == ([], False)
+    assert list_rows(database, PRODUCTS, RowQuery(after=f"T{wrong}")) == ([], False)
+    assert contents(database).keys() == {"S1"}
