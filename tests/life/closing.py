@@ -166,6 +166,15 @@ class Closing(Reading):
             raise Unexpected(f"{table.name}@{label} is closed at {found}, not {legal}")
         self.closed[table.name, label] = found
 
+    def ticks_between(self, name: str, label: int) -> list[int]:
+        """Return at which ticks the books of a window were closed in this run before late rows opened it again."""
+        now, before = self.closed.get((name, label)), self.closed_before.get((name, label))
+        if now is None:
+            return []
+        u, _ = self._until(self.tables[name])
+        ticks = {*self._late_ends(self.books, u, self.tables[name], label, now.first), now.first}
+        return sorted(tick for tick in ticks if (before.tick if before else 0) < tick < now.tick)
+
     @staticmethod
     def _late_ends(books: Mapping[str, Book], u: Declared, table: Declared, label: int, tick: int) -> list[int]:
         """Return the ends of the slices from a tick on that have rows of a window."""

@@ -46,6 +46,7 @@ class Oracle(Transforms):
             name: Book(dict(it.status), dict(it.shown), dict(it.held), dict(it.asked))
             for name, it in self.books.items()
         }
+        self.closed_before = dict(self.closed)
 
     def options(self, name: str) -> dict[int, list[Option]]:
         """Return what each due label of a table may have come to by a run of now, the likeliest first."""

@@ -37,6 +37,8 @@ class Reading:
 
     closed: dict[tuple[str, int], Closed] = field(default_factory=dict)
     """By table and label where CLOSE WHEN closed the books of a window."""
+    closed_before: dict[tuple[str, int], Closed] = field(default_factory=dict)
+    """`closed` as it was when the run began."""
     checked: dict[tuple[str, int], int] = field(default_factory=dict)
     """By table and label the boundary up to which the books of a window were surely left open."""
 

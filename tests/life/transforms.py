@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Unexpected
+from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Book, Inputs, Option, Unexpected
 from tests.life.closing import Closing
 from tests.life.collects import Collects
 from tests.life.declarations import Declared
@@ -137,9 +137,10 @@ class Transforms(Collects, Closing):
         if is_new:
             made = self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
             waits = Option(None, before.shown, None, before.asked)
-            early = self._early(table, label, before, settled)
+            early = [*self._early(table, label, before, settled), *self._between(table, label, before)]
             return [made, *early, waits] if settled == MAYBE or is_behind else [made, *early]
         again = self._made_again(table, label, before, rows, inputs, settled)
+        again += self._between(table, label, before)
         return again if settled == YES and not is_behind else [*again, before]
 
     def remakable(self, table: Declared) -> list[int]:
@@ -148,6 +149,7 @@ class Transforms(Collects, Closing):
         # a window that is asked for again takes in late rows, which the rules may refuse
         if not is_by_label or table.name in self.paused or table.has(Closes):
             return []
+        self.closed_before = dict(self.closed)  # no run is going
         book, due = self.books[table.name], self.due(table.name)
         whole = {label: made for label, made in book.shown.items() if made.stay and not made.is_partial}
         asked = [label for label, made in whole.items() if label in due and book.option(label) == Option(DONE, made)]
@@ -233,6 +235,52 @@ class Transforms(Collects, Closing):
         finally:
             self.books = now
         return [early] if table.has(Report) or early.status != DONE or settled != YES else []
+
+    def _between(self, table: Declared, label: int, before: Option) -> list[Option]:
+        """Return what a label came to that was made in this run of windows that late rows opened again later in it.
+
+        What is refused then keeps the rows of before, and what was refused stays so.
+        """
+        if not self.closed:
+            return []
+        now, found = self._inputs(table, label), list[Option]()
+        judged = self._judged(table, label, now[2], self._past(table, label), now[0])
+        for option in [*self._closed_between(table, label, before), *self._read_between(table, label, before)]:
+            is_left = option.status != DONE or table.has(Report)
+            last = option if is_left else self._outcome(*judged, replace(option, asked=None))
+            if (is_left or last.status != DONE) and last not in found:
+                found.append(last)
+        return found
+
+    def _closed_between(self, table: Declared, label: int, before: Option) -> list[Option]:
+        """Return what a window came to at each tick at which its books were closed in this run before the last one."""
+        found, key = list[Option](), (table.name, label)
+        for tick in self.ticks_between(*key):
+            last = self.closed[key]
+            self.closed[key] = replace(last, tick=tick)
+            inputs, settled, rows = self._inputs(table, label)
+            if settled not in {NO, GONE}:
+                found.append(self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before))
+            self.closed[key] = last
+        return found
+
+    def _read_between(self, table: Declared, label: int, before: Option) -> list[Option]:
+        """Return what a label came to by each state, in this run, of a window that it reads."""
+        found, now = list[Option](), self.books
+        read = {it.table for it in self._reads(table, label)} - {table.name}
+        for name, window in [key for key in self.closed if key[0] in read]:
+            of = self.before[name].option(window)
+            for option in self._closed_between(self.tables[name], window, of):
+                book = Book(dict(now[name].status), dict(now[name].shown))
+                book.take(window, option)
+                self.books = now | {name: book}
+                inputs, settled, rows = self._inputs(table, label)
+                if option.status == DONE and settled not in {NO, GONE}:
+                    found.append(
+                        self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)
+                    )
+                self.books = now
+        return found
 
     def _made_again(
         self, table: Declared, label: int, before: Option, rows: Rows, inputs: Inputs, settled: int

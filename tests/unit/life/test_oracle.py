@@ -1,17 +1,17 @@
-"""Rules of the oracle of random lives, for small flows: damaged labels, partial states, and rules OVER TABLE."""
+"""Rules of the oracle of random lives, for small flows: damaged labels, partial states, late rows, rules of tables."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.life.books import Made, Option, Seen, Unexpected
+from tests.life.books import Closed, Made, Option, Seen, Unexpected
 from tests.life.declarations import Declared
 from tests.life.oracle import Oracle
 from tests.life.part import DONE, FAILED, Part, Read
-from tests.life.parts import Fail, Hold, OverTable, Partial, Report
+from tests.life.parts import Closes, Fail, Hold, OverTable, Partial, Report
 from tests.life.rows import DAY, Row
 
-RAW, MADE = "raw.c", "made.t"
+RAW, CLOSED, MADE = "raw.c", "made.closed", "made.t"
 
 
 def oracle_of(mode: str, *parts: Part, size: int = 1, today: int = 3) -> Oracle:
@@ -176,3 +176,42 @@ def test_a_table_that_shows_what_its_rule_refuses_is_noticed() -> None:
     seen = Seen({1: DONE, 2: DONE}, refused, {1: (Row(1, 10, 0),), 2: refused})
     with pytest.raises(Unexpected, match="rule OVER TABLE"):
         oracle.take(MADE, {2: [Option(DONE, Made(refused, refused))]}, seen)
+
+
+def oracle_of_late_rows(*, closed: tuple[Part, ...] = (), made: tuple[Part, ...] = ()) -> Oracle:
+    """Return tables after a run that closes the first window by the second slice, and opens it again by the third."""
+    closes = Closes("time", lateness=2)
+    tables = {
+        RAW: Declared("COLLECT", RAW, "PARTITIONED"),
+        CLOSED: Declared("TRANSFORM", CLOSED, "PARTITIONED", parts=[closes, *closed], reads=(Read("UNTIL", RAW, 1),)),
+        MADE: Declared("TRANSFORM", MADE, "PARTITIONED", parts=[*made], reads=(Read("PLAIN", CLOSED),)),
+    }
+    for table in tables.values():
+        table.shapes = dict.fromkeys(tables, "PARTITIONED")
+    oracle = Oracle(tables, today=4)
+    oracle.begin()
+    for label, row in {1: Row(1, 10, 0), 2: Row(2, 12, DAY), 3: Row(3, 9, 5)}.items():
+        oracle.books[RAW].take(label, Option(DONE, Made((row,), (row,))))
+    oracle.close(CLOSED, None)
+    assert oracle.closed[CLOSED, 1] == Closed(4, 3)
+    return oracle
+
+
+def results(oracle: Oracle, name: str) -> list[tuple[str | None, list[int]]]:
+    """Return what the first label of a table may have come to: its status, and the values that it shows."""
+    found = [(it.status, it.shown.stay if it.shown else ()) for it in oracle.options(name)[1]]
+    return [(status, [row.v for row in rows]) for status, rows in dict.fromkeys(found)]
+
+
+def test_a_window_that_opens_again_in_its_run_may_keep_the_rows_of_before() -> None:
+    refused = [(FAILED, []), (FAILED, [10, 12])]
+    assert results(oracle_of_late_rows(closed=(Fail(),)), CLOSED) == refused
+    oracle = oracle_of_late_rows(made=(Fail(),))
+    assert results(oracle, CLOSED) == [(DONE, [10, 12, 9])]
+    oracle.take(CLOSED, oracle.options(CLOSED), None)
+    assert results(oracle, MADE) == refused
+    oracle.begin()  # in another run the window is open no more
+    assert results(oracle, MADE) == refused[:1]
+    oracle = oracle_of_late_rows(made=(Report(),))
+    oracle.take(CLOSED, oracle.options(CLOSED), None)
+    assert results(oracle, MADE) == [(DONE, [10, 12, 9]), (DONE, [10, 12])]
