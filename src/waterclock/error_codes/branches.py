@@ -40,6 +40,6 @@ BRANCHES: Mapping[str, Code] = {
     "E476": Code(
         "storage of a branch",
         "A branch needs an empty storage of its own, outside of the storage that it borrows from and not around it. "
-        "its ledger is a file.",
+        "Its ledger is a file.",
     ),
 }

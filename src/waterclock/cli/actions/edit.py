@@ -170,13 +170,24 @@ def import_file(
 
 
 def export_rows(form: OpenedForm, given: Sequence[str]) -> None:
-    """Write all rows as CSV, to a new file or to the terminal. Values that look like formulas get an apostrophe."""
+    """Write all rows as CSV, to a new file or to the terminal. Values that look like formulas get an apostrophe.
+
+    Raises E891 if the file exists or cannot be written.
+    """
     if len(given) > 1:
         raise _usage_error("export takes one file", "leave it out to print the rows")
     lines = write_csv(form.entity, iterate_rows(form.database, form.entity))
     if given:
-        with Path(given[0]).open("x", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
+        try:
+            with Path(given[0]).open("x", encoding="utf-8", newline="") as file:
+                file.writelines(lines)
+        except OSError as error:
+            raise WaterclockError(
+                "E891",
+                f"{given[0]} cannot be written",
+                why=error.strerror or str(error),
+                fix="name a new file in a folder that exists",
+            ) from error
         return
     sys.stdout.writelines(line.replace("\r\n", "\n") for line in lines)
 
