@@ -41,7 +41,7 @@ _MOST_BYTES = 50 << 20
 
 
 def open_table(folder: Path, env: str | None, table: str) -> OpenedForm:
-    """Open the form of a table. Raises E510 for an unknown table, E894 if it is no form, E893 for another KEY."""
+    """Open the form of a table. Raises E511 for an unknown table, E894 if it is no form, E893 for another KEY."""
     project = open_project(folder, env)
     return open_form(project, one_table(project.flow, table)[0])
 

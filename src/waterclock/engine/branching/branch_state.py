@@ -42,7 +42,7 @@ class BranchState:
 
 
 def read_branch_state(project: Project) -> BranchState | None:
-    """Return the state of a branch that was created, complete or not; None if there is none, or its file is no such."""
+    """Return the state of a branch that was created, complete or not; None if there is none, or its file is invalid."""
     path = entry_path(project.storage, BRANCH_FILE)
     try:
         found = read_json(path)
