@@ -30,6 +30,7 @@ from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm, open_form, parse_key, require_value
 from waterclock.operations.project_opening import one_table, open_project
 from waterclock.operations.required_reasons import need_reason_of_edit
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -152,7 +153,7 @@ def import_file(
         raise _usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
     review = review_rows(form.database, form.entity, _read_file(Path(given[0])), decimal_comma=decimal_comma)
     if not is_json:
-        _print_review(review)
+        _print_review(review, [field.name for field in form.entity.fields])
     if review.count(RowStatus.INVALID):
         raise WaterclockError(
             "E891",
@@ -243,12 +244,14 @@ def _difference_lines(change: Change) -> list[str]:
     ]
 
 
-def _print_review(review: Review) -> None:
+def _print_review(review: Review, columns: Sequence[str]) -> None:
     to = console()
     counts = [f"{review.count(status)} {status}" for status in RowStatus]
     to.print(", ".join(counts))
     if review.ignored:
-        to.print(Text(f"ignored columns: {', '.join(review.ignored)}"), soft_wrap=True)
+        near = ((name, did_you_mean(name, columns)) for name in review.ignored)
+        named = (f"{name} ({question})" if question else name for name, question in near)
+        to.print(Text(f"ignored columns: {', '.join(named)}"), soft_wrap=True)
     shown: list[RenderableType] = []
     for row in review.rows:
         if row.status in {RowStatus.NEW, RowStatus.CHANGED} and len(shown) < _MOST_SHOWN:

@@ -101,3 +101,9 @@ def test_a_wrong_number_of_keys_shows_the_values_that_were_taken_for_the_key() -
     assert error["why"] == "given: DE, BY, name"
     assert error["fix"] == "after the table, write one for each of land, region; write other values as column=value"
     assert edit("history", "mdm.lands", code=1)["error"]["why"] == "none is given"
+
+
+def test_an_ignored_column_is_shown_with_the_nearest_name(folder: Path) -> None:
+    (folder / "lands.csv").write_text("land,region,nam,area\nDE,BY,Bavaria,70\n")
+    done = CliRunner().invoke(app, ["edit", "import", "mdm.lands", "lands.csv", "--because", "list", "--yes"])
+    assert "ignored columns: nam (did you mean name?), area" in done.output
