@@ -119,7 +119,7 @@ def delete_branch(project: Project) -> None:
     """Delete the storage and the ledger of a branch. Raises E470 if there is none."""
     file = entry_path(project.storage, BRANCH_FILE)
     if not project.bases or not file_exists(file):
-        raise no_branch_error(project.env)
+        raise no_branch_error(project.env, borrows=bool(project.bases))
     state = read_branch_state(project)
     if state is not None:  # a killed deletion leaves no branch that runs
         write_branch_state(project, replace(state, is_complete=False))
