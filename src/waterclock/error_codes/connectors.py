@@ -434,7 +434,8 @@ FILES_AT_WORK: Mapping[str, Code] = {
     "E891": Code(
         "invalid change of master data",
         "A value is not of the type of its column, a required value or the reason is missing, or a key comes twice. "
-        "Nothing was saved.",
+        "Nothing was saved. The code is also used for arguments of `edit` that are invalid, and for a file that cannot "
+        "be read or written.",
     ),
     "E892": Code(
         "conflicting change of master data",

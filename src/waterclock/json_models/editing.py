@@ -44,7 +44,7 @@ class FormChangePart(AnswerPart):
 
 
 class FormReviewPart(AnswerPart):
-    """What an import changes."""
+    """The counts of new, changed, equal and invalid rows of an import."""
 
     new: int
     """The number of new rows."""

@@ -13,6 +13,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.forms import Entity, entities_of
+from waterclock.operations.formatting import count_words
 from waterclock.similar_names import did_you_mean
 
 
@@ -59,8 +60,10 @@ def parse_key(entity: Entity, texts: Sequence[str]) -> tuple[str, ...]:
     if len(texts) != len(entity.keys):
         raise WaterclockError(
             "E891",
-            f"the KEY of {entity.table} has {len(entity.keys)} values, not {len(texts)}",
-            fix=f"write one for each of {', '.join(field.name for field in entity.keys)}",
+            f"the KEY of {entity.table} has {count_words(len(entity.keys), 'value')}, not {len(texts)}",
+            why=f"given: {', '.join(texts)}" if texts else "none is given",
+            fix=f"after the table, write one for each of {', '.join(field.name for field in entity.keys)}; write other "
+            "values as column=value",
         )
     return tuple(require_value(entity, field.name, text) or "" for field, text in zip(entity.keys, texts, strict=True))
 

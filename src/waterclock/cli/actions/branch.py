@@ -101,8 +101,8 @@ def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
                 "E471",
                 f"{name} is a branch of {known}",
                 where=f"[env.{name}]",
-                why=f"the project file says so, and not {base}",
-                fix="leave --from out, or use another name",
+                why=f'the project file declares `from = "{known}"`, and --from is {base}',
+                fix="omit --from, or use another name",
             )
         return open_project(root, name)
     is_new = recorded_base(root, name) is None

@@ -30,6 +30,7 @@ from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm, open_form, parse_key, require_value
 from waterclock.operations.project_opening import one_table, open_project
 from waterclock.operations.required_reasons import need_reason_of_edit
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,7 +42,7 @@ _MOST_BYTES = 50 << 20
 
 
 def open_table(folder: Path, env: str | None, table: str) -> OpenedForm:
-    """Open the form of a table. Raises E510 for an unknown table, E894 if it is no form, E893 for another KEY."""
+    """Open the form of a table. Raises E511 for an unknown table, E894 if it is no form, E893 for another KEY."""
     project = open_project(folder, env)
     return open_form(project, one_table(project.flow, table)[0])
 
@@ -152,7 +153,7 @@ def import_file(
         raise _usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
     review = review_rows(form.database, form.entity, _read_file(Path(given[0])), decimal_comma=decimal_comma)
     if not is_json:
-        _print_review(review)
+        _print_review(review, [field.name for field in form.entity.fields])
     if review.count(RowStatus.INVALID):
         raise WaterclockError(
             "E891",
@@ -170,13 +171,24 @@ def import_file(
 
 
 def export_rows(form: OpenedForm, given: Sequence[str]) -> None:
-    """Write all rows as CSV, to a new file or to the terminal. Values that look like formulas get an apostrophe."""
+    """Write all rows as CSV, to a new file or to the terminal. Values that look like formulas get an apostrophe.
+
+    Raises E891 if the file exists or cannot be written.
+    """
     if len(given) > 1:
         raise _usage_error("export takes one file", "leave it out to print the rows")
     lines = write_csv(form.entity, iterate_rows(form.database, form.entity))
     if given:
-        with Path(given[0]).open("x", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
+        try:
+            with Path(given[0]).open("x", encoding="utf-8", newline="") as file:
+                file.writelines(lines)
+        except OSError as error:
+            raise WaterclockError(
+                "E891",
+                f"{given[0]} cannot be written",
+                why=error.strerror or str(error),
+                fix="name a new file in a folder that exists",
+            ) from error
         return
     sys.stdout.writelines(line.replace("\r\n", "\n") for line in lines)
 
@@ -232,12 +244,14 @@ def _difference_lines(change: Change) -> list[str]:
     ]
 
 
-def _print_review(review: Review) -> None:
+def _print_review(review: Review, columns: Sequence[str]) -> None:
     to = console()
     counts = [f"{review.count(status)} {status}" for status in RowStatus]
     to.print(", ".join(counts))
     if review.ignored:
-        to.print(Text(f"ignored columns: {', '.join(review.ignored)}"), soft_wrap=True)
+        near = ((name, did_you_mean(name, columns)) for name in review.ignored)
+        named = (f"{name} ({question})" if question else name for name, question in near)
+        to.print(Text(f"ignored columns: {', '.join(named)}"), soft_wrap=True)
     shown: list[RenderableType] = []
     for row in review.rows:
         if row.status in {RowStatus.NEW, RowStatus.CHANGED} and len(shown) < _MOST_SHOWN:

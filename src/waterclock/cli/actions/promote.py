@@ -29,7 +29,7 @@ def promote_branch(folder: Path, name: str, now: str | None, *, is_dry: bool, ye
     to = console(stderr=is_json)
     branch = open_project(folder, name)
     if not branch.bases:
-        raise no_branch_error(name)
+        raise no_branch_error(name, borrows=False)
     with open_read_only(folder, branch.bases[0].env, now) as at:
         if at.ledger is None:
             raise no_ledger_error()

@@ -1,4 +1,4 @@
-"""Records and sends what others learn of a run, after each cycle and at its end: waiting sources, alerts, lineage."""
+"""Reports a run after each cycle and at its end: records waiting sources, and sends alerts and lineage events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Delivers keys to a form (`PUBLISH … TO forms.x MERGE`), where people add the values: a mapping queue.
 
 Only keys that the form never had are inserted. No row is changed or deleted, so a publish never overwrites what a
-person entered, and a key that a person deleted does not return. The other columns are hints, which are shown beside the
-row and are not part of it. The record of deliveries is that of databases (`sql/database_delivery`).
+person entered, and a key that a person deleted does not return. The other columns are hints, which are shown next to
+the row and are not part of it. The record of deliveries is that of databases (`sql/database_delivery`).
 """
 
 from __future__ import annotations

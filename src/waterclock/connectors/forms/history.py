@@ -157,7 +157,6 @@ def undo(database: FormsDatabase, entity: Entity, batch: int, *, who: str, why: 
         raise WaterclockError(
             "E894",
             f"{entity.table} has no batch {batch}",
-            where=entity.table,
             fix=f"`waterclock edit history {entity.table} KEY` shows the batches of a row",
         )
     edits = [

@@ -33,7 +33,7 @@ _NUMERIC = re.compile(r"[+-]?[0-9.]+(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 class RowStatus(StrEnum):
-    """What importing a row does."""
+    """The effect of importing a row."""
 
     NEW = "new"
     CHANGED = "changed"

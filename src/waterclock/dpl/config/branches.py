@@ -42,6 +42,15 @@ def recorded_base(root: Path, env: str | None) -> str | None:
     return base if isinstance(base, str) else None
 
 
+def recorded_branches(root: Path) -> list[str]:
+    """Return the names of the branches that `branch create` made in a project, sorted."""
+    try:
+        names = sorted(path.name for path in (root / BRANCHES).iterdir())
+    except OSError:
+        return []
+    return [name for name in names if recorded_base(root, name) is not None]
+
+
 def inherited_settings(name: str, own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a branch: its own, and for all others those of its base.
 

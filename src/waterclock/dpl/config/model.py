@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from waterclock.dpl.config.branches import recorded_base
+from waterclock.dpl.config.branches import recorded_base, recorded_branches
 from waterclock.dpl.config.environment import (
     Environment,
     Scalar,
@@ -39,6 +39,7 @@ _LATER_DEFAULTS = frozenset({"max_lateness", "compatible"})
 _LATER_SECTIONS = frozenset({"maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_MOST_BRANCHES = 10  # named in an error
 
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -281,11 +282,13 @@ def _environment(
     if not names and env is None:
         return chosen, Environment(), ()
     span = config.place(("project", "env") if env is None else ("env",))
+    branches = [] if root is None else [name for name in recorded_branches(root) if name not in file.env]
+    created = f", and `branch create` made {', '.join(branches[:_MOST_BRANCHES])}" if branches else ""
     errors.append(
         span.refuse(
             "E243", f"unknown environment {chosen}",
-            why=f"the project file has {', '.join(names) or 'none'}",
-            fix=did_you_mean(chosen, names, otherwise=f"add a section [env.{chosen}]"),
+            why=f"the project file has {', '.join(names) or 'none'}{created}",
+            fix=did_you_mean(chosen, (*names, *branches), otherwise=f"add a section [env.{chosen}]"),
         )
     )  # fmt: skip
     return None

@@ -42,7 +42,7 @@ class BranchState:
 
 
 def read_branch_state(project: Project) -> BranchState | None:
-    """Return the state of a branch that was created, complete or not; None if there is none, or its file is no such."""
+    """Return the state of a branch that was created, complete or not; None if there is none, or its file is invalid."""
     path = entry_path(project.storage, BRANCH_FILE)
     try:
         found = read_json(path)
@@ -83,8 +83,16 @@ def require_branch(project: Project) -> BranchState:
     return state
 
 
-def no_branch_error(env: str) -> WaterclockError:
-    """Build the error for a branch that was not created."""
+def no_branch_error(env: str, *, borrows: bool = True) -> WaterclockError:
+    """Build the error for a branch that was not created, or for an environment that borrows no tables."""
+    if not borrows:
+        return WaterclockError(
+            "E470",
+            f"{env} is not a branch",
+            where=f"[env.{env}]",
+            why="it borrows no tables from another environment",
+            fix="`waterclock branch list` shows the branches",
+        )
     return WaterclockError(
         "E470",
         f"there is no branch {env}",

@@ -120,7 +120,7 @@ def delete_branch(project: Project) -> None:
     """Delete the storage and the ledger of a branch. Raises E470 if there is none, E476 if they are not its own."""
     file = entry_path(project.storage, BRANCH_FILE)
     if not project.bases or not file_exists(file):
-        raise no_branch_error(project.env)
+        raise no_branch_error(project.env, borrows=bool(project.bases))
     _require_own_storage(project)
     state = read_branch_state(project)
     if state is not None and state.name != project.env:

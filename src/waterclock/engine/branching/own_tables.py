@@ -17,7 +17,7 @@ from waterclock.storage.mirrored_tables import mirror_table
 def take_own_tables(ledger: Ledger, lake: Lake, state: BranchState, changes: TableChanges, *, who: str) -> Lake:
     """Make the changed tables of a branch its own. Return the storage with their folders.
 
-    A table that was killed on the way is mirrored again. Raises E475 if the base has no log of it any more.
+    A table whose mirroring was interrupted is mirrored again. Raises E475 if the base has no log of it any more.
     """
     records = {record.name: record for record in ledger.reads.tables()}
     for name in changes.own:

@@ -81,7 +81,7 @@ def run_tick(work: RunContext, due: Collection[str] | None = None) -> int | None
     """Compute and commit one tick of all tables with CONTINUOUS, and return its number.
 
     `due` are the collects whose sources are read; None: all. Others keep their rows. Return None if nothing has
-    changed, or if another runner committed a tick in the meantime: what that one committed counts.
+    changed, or if another runner committed a tick in the meantime, which is then the newest one.
 
     Cost: for each table one Spark query over its windows so far. Labels whose inputs are unchanged are not computed
     again.

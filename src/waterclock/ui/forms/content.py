@@ -68,7 +68,7 @@ class PostedRow:
 
 @dataclass(slots=True)
 class RowPage:
-    """What the page of a row shows beside the stored row: entered texts, messages by field, and a conflict."""
+    """The content of a row's page in addition to the stored row: entered texts, messages by field, and a conflict."""
 
     texts: Mapping[str, str] | None = None
     problems: dict[str, str] = field(default_factory=dict)

@@ -114,6 +114,13 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(root: Path, words: tuple[s
     assert (root / "flows" / "a.dpl").exists()
 
 
+@pytest.mark.parametrize("words", [("branch", "delete", "prod", "--yes"), ("promote", "prod")])
+def test_an_environment_that_borrows_nothing_is_no_branch_to_create(root: Path, words: tuple[str, ...]) -> None:
+    error = ask(root, *words)["error"]
+    assert isinstance(error, dict)
+    assert (error["what"], error["fix"]) == ("prod is not a branch", "`waterclock branch list` shows the branches")
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -83,3 +83,27 @@ def test_an_import_is_reviewed_and_one_batch(folder: Path) -> None:
     assert edit("import", "mdm.lands", "lands.csv", "--because", "list", "--yes")["batch"] is None
     CliRunner().invoke(app, ["edit", "export", "mdm.lands", "out.csv"])
     assert (folder / "out.csv").read_text() == "land,region,name,people\nDE,BE,Berlin,3\nDE,BY,Bavaria,13\n"
+
+
+@pytest.mark.parametrize("path", ["out.csv", "missing/out.csv"])
+def test_a_file_that_cannot_be_written_is_an_error_with_a_fix(folder: Path, path: str) -> None:
+    (folder / "out.csv").write_text("mine")
+    done = CliRunner().invoke(app, ["edit", "export", "mdm.lands", path])
+    assert done.exit_code == 1
+    assert f"E891 {path} cannot be written" in done.output
+    assert "fix  name a new file in a folder that exists" in done.output
+    assert (folder / "out.csv").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_wrong_number_of_keys_shows_the_values_that_were_taken_for_the_key() -> None:
+    error = edit("set", "mdm.lands", "DE", "BY", "name", "--because", "x", code=1)["error"]
+    assert error["why"] == "given: DE, BY, name"
+    assert error["fix"] == "after the table, write one for each of land, region; write other values as column=value"
+    assert edit("history", "mdm.lands", code=1)["error"]["why"] == "none is given"
+
+
+def test_an_ignored_column_is_shown_with_the_nearest_name(folder: Path) -> None:
+    (folder / "lands.csv").write_text("land,region,nam,area\nDE,BY,Bavaria,70\n")
+    done = CliRunner().invoke(app, ["edit", "import", "mdm.lands", "lands.csv", "--because", "list", "--yes"])
+    assert "ignored columns: nam (did you mean name?), area" in done.output

@@ -120,3 +120,14 @@ def test_a_file_that_is_no_branch_is_none(tmp_path: Path, content: str) -> None:
 def test_a_name_that_leads_elsewhere_is_no_branch(tmp_path: Path, name: str) -> None:
     assert not is_branch_name(name)
     assert recorded_base(tmp_path, name) is None
+
+
+def test_an_unknown_environment_is_compared_with_created_branches(tmp_path: Path) -> None:
+    for name in ("retry", "empty"):
+        (tmp_path / BRANCHES / name).mkdir(parents=True)
+    (tmp_path / BRANCHES / "retry" / BRANCH_FILE).write_text(json.dumps({"from": "prod"}))
+    config, errors = read_config(TOML, env="rety", root=tmp_path)
+    assert config is None
+    (error,) = errors
+    assert (error.code, error.fix) == ("E243", "did you mean retry?")
+    assert error.why == "the project file has prod, try, deep, round, square, lost, and `branch create` made retry"
