@@ -118,8 +118,15 @@ def iterate_states(folder: str) -> Iterator[SpeedState]:
 
 
 def read_slices(folder: str, state: SpeedState) -> dict[datetime, Manifest]:
-    """Return the manifest of each open label of a state."""
-    return {label: read_manifest(folder, path) for label, path in state.slices.items()}
+    """Return the manifest of each open label of a state, without those that are missing or damaged.
+
+    A tick that finds no slice of a label makes a new one.
+    """
+    found: dict[datetime, Manifest] = {}
+    for label, path in state.slices.items():
+        with suppress(WaterclockError):
+            found[label] = read_manifest(folder, path)
+    return found
 
 
 def new_slice_number() -> int:
