@@ -152,6 +152,26 @@ AS SELECT count(*) AS orders, WINDOW_START() AS begins FROM PAST(shop.orders, '2
     assert minute(60) not in stream.open_digests("shop.sums")  # it is withdrawn
 
 
+def test_rows_that_would_hold_or_fail_the_batch_are_not_shown_nor_computed_from(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare("""
+COLLECT web.clicks PARTITIONED (id BIGINT KEY, user STRING NOT NULL) FROM land.acme.clicks
+  EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS EXPECT id > 0 ELSE HOLD;
+TRANSFORM web.total PARTITIONED CONTINUOUS AS SELECT count(*) AS clicks FROM web.clicks;
+TRANSFORM web.double PARTITIONED CONTINUOUS AS SELECT sum(clicks) * 2 AS clicks FROM web.total;
+""")
+    stream.click(minute(6), (1, "a"))
+    for at, row in ((10, (-1, "a")), (12, (2, "")), (14, (1, "b"))):  # a rule, NOT NULL and KEY
+        stream.tick(minute(at - 1))
+        assert all([*stream.open_digests(f"web.{name}")] == [day(1)] for name in ("clicks", "total", "double"))
+        landed = stream.tiny.land("clicks", minute(at), f"id,user\n{row[0]},{row[1]}\n")
+        stream.tick(minute(at + 1))
+        assert [stream.open_digests(f"web.{name}") for name in ("clicks", "total", "double")] == [{}, {}, {}], row
+        landed.unlink()
+
+
 def test_a_tick_that_was_overtaken_is_not_committed(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(Tiny(tmp_path, spark))
     stream.tiny.declare(FLOW)

@@ -142,6 +142,33 @@ def evaluate_audit(  # noqa: PLR0913 - the parts of one verdict
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
+def row_rule_measures(table: Table, absent: Mapping[str, str] = _NONE) -> Sequence[tuple[str, Column]]:
+    """Return those of `row_measures` that are about single rows: they are known before a window is over."""
+    found = row_measures(table, absent=absent)
+    return [(name, column) for name, column in found if name.startswith(("expect:", "null:"))]
+
+
+def find_blocking_rows(
+    spark: SparkSession,
+    table: Table,
+    folder: str,
+    manifest: Manifest,
+    measures: Mapping[str, Any],
+    filter_counts: FilterCounts | None,
+) -> list[str]:
+    """Return the rules of rows by which the rows of a sealed slice would fail or hold their batch.
+
+    `measures` are the values of `row_rule_measures`. Cost: none, or with a KEY that of `key_findings`.
+    """
+    found = [*(list_findings(table, filter_counts) if filter_counts else _row_findings(table, measures, manifest.rows))]
+    found += _null_findings(table, measures, manifest.rows)
+    blocking = [text for action, text in found if action in {Action.FAIL, Action.HOLD}]
+    has_key_rule = bool(table.columns.keys) and key_actions(table)[0].action in {Action.FAIL, Action.HOLD}
+    if has_key_rule and not blocking and not _is_filtered_by_key(table, filter_counts):
+        blocking += key_findings(spark, folder, manifest, table.columns.keys)
+    return blocking
+
+
 def refused_batch_error(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
     """Build the error for a batch that its audit refused."""
     return WaterclockError(

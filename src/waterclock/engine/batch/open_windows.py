@@ -60,10 +60,10 @@ def end_ticks(work: RunContext, table: Table, labels: Sequence[datetime]) -> Non
             names.add(other.name)
             name = open_table_of(other.name)
             folder = work.lake.folder(name)
-            known = next((each for each in (folder, work.lake.folder(other.name)) if has_columns(each)), None)
-            if known is None:
-                continue  # it had neither a tick nor a batch yet
             try:
+                known = next((each for each in (folder, work.lake.folder(other.name)) if has_columns(each)), None)
+                if known is None:
+                    continue  # it had neither a tick nor a batch yet
                 end_running_ticks(folder, table_schema(known), table=name, project=work.flow.project)
             except (DeltaError, OSError, WaterclockError) as error:
                 work.report_once(f"running ticks of {other.name} could not be ended: {error}")

@@ -8,6 +8,7 @@ from datetime import datetime
 from waterclock.batches.earlier_revisions import EarlierRevision, OfferedRevisions
 from waterclock.batches.former_names import is_borrowed
 from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.batches.records import TableRecord
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_state import BranchState, no_branch_error, require_branch
 from waterclock.engine.ledger_opening import ledger_url
@@ -15,12 +16,14 @@ from waterclock.engine.storage_access import reach_storage
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
+from waterclock.ledger.read.signatures import signature_of
 from waterclock.storage.lake import Lake
 
 
 def read_offered_revisions(branch: Project, flow: Flow) -> OfferedRevisions:
     """Return the current revisions of a branch that have the code of `flow`. Nothing is written to the branch.
 
+    Tables that the branch made with another cadence, zone or key are left out: their windows are not those of `flow`.
     Raises E470 if there is no such branch. Cost: two queries for each 200 labels of an own table.
     """
     state = require_branch(branch)
@@ -36,11 +39,16 @@ def _read(ledger: Ledger, branch: Project, flow: Flow, state: BranchState) -> Of
     own = [
         record.name
         for record in ledger.reads.tables()
-        if not is_borrowed(record.location) and record.kind == Kind.TRANSFORM and record.name in flow.tables
+        if not is_borrowed(record.location) and record.kind == Kind.TRANSFORM and _is_declared_alike(record, flow)
     ]
     revisions = {name: _current_revisions(ledger, name, flow.tables[name].fingerprint, state) for name in own}
     offered = {name: of_table for name, of_table in revisions.items() if of_table}
     return OfferedRevisions(branch.env, {name: lake.folder(name) for name in offered}, offered)
+
+
+def _is_declared_alike(record: TableRecord, flow: Flow) -> bool:
+    table = flow.tables.get(record.name)
+    return table is not None and all(getattr(record, name) == of for name, of in signature_of(table).items())
 
 
 def _current_revisions(ledger: Ledger, name: str, code: str, state: BranchState) -> dict[datetime, EarlierRevision]:

@@ -55,14 +55,15 @@ def find_windows_to_compute(
     """Return the windows of a transform that overlap an open label of an input, and those of the tick before.
 
     `inputs` are the cadences of the inputs with open windows, and their open labels. Windows that are done, skipped or
-    held are left out, and so are those before START and those that have not begun.
+    held are left out, and so are those before START, and new ones that have not begun. The clock may be set back.
     """
     held, found = held_labels(facts), set(known)
     for cadence, labels in inputs:
         for label in labels:
             first = table.cadence.floor(label)
             found |= {each.start for each in table.cadence.windows(first, table.cadence.ceil(cadence.next(label)))}
-    labels = sorted(each for each in found if start <= each <= now and _is_wanted(each, facts, held))
+    found = {each for each in found if each >= start and (each <= now or each in known)}
+    labels = sorted(each for each in found if _is_wanted(each, facts, held))
     if facts.paused is not None:
         return OpenLabels((), _kept(known, facts, held, ()))
     return OpenLabels(tuple(map(table.cadence.window_of, labels)))

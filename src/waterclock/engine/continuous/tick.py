@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.engine.batch.bound_inputs import BoundInputs
+from waterclock.engine.batch.expectations import find_blocking_rows, row_rule_measures
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.results import MadeSlices
-from waterclock.engine.batch.row_filters import list_findings
 from waterclock.engine.continuous.open_labels import (
     OpenLabels,
     find_open_labels,
@@ -31,7 +31,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.faults import fault
 from waterclock.flow.declarations import Read, Table
-from waterclock.flow.enums import Action, Kind
+from waterclock.flow.enums import Kind
 from waterclock.flow.open_windows import continuous_tables, open_table_of
 from waterclock.planner.input_binding import bind
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope, Status
@@ -56,16 +56,19 @@ _INSTANT = timedelta(microseconds=1)
 _CLEAN_SECONDS = 60.0
 _READ = "read"
 """The entry in the notes of a slice that identifies the data that it was made from."""
-_BLOCKING = frozenset({Action.FAIL, Action.HOLD})
 
 
 @dataclass(slots=True)
 class _Rows:
-    """The open labels of a table as a tick has them so far: those that keep their slices, and new slices."""
+    """The open labels of a table as a tick has them so far: those that keep their slices, and new slices.
+
+    `blocked` are open labels that are not shown, because of a rule or a blocked input.
+    """
 
     base: SpeedState
     kept: dict[datetime, Manifest] = field(default_factory=dict)
     made: dict[datetime, Manifest] = field(default_factory=dict)
+    blocked: set[datetime] = field(default_factory=set)
     schema: StructType | None = None
 
     @property
@@ -173,6 +176,7 @@ class _Tick:
         for window in labels.made:
             batch = Batch(table.name, window, Status.READY, "open", self._bind(table, window))
             if self._reads_held_label(batch):
+                own.blocked.add(window.start)
                 continue
             pins = self._pin(batch)
             identity = _identity_of_pins(table, pins)
@@ -208,7 +212,7 @@ class _Tick:
     def _write(
         self, table: Table, made: MadeSlices, notes: Mapping[datetime, Mapping[str, Any]]
     ) -> dict[datetime, WrittenSlices]:
-        """Write and seal the rows of a tick as those of a batch, without the measures of whole windows."""
+        """Write and seal the rows of a tick as those of a batch, measured only by the rules of rows."""
         found: dict[datetime, WrittenSlices] = {}
         for part in made.parts:
             written = write_slices(
@@ -217,6 +221,7 @@ class _Tick:
                 claim=self.number,
                 labels=part.labels,
                 lake=self.work.lake,
+                measures=row_rule_measures(table, part.absent),
                 code=table.fingerprint,
                 source=notes,
                 name=open_table_of(table.name),
@@ -237,10 +242,13 @@ class _Tick:
         """Take the new rows of a label, unless they equal the known ones, or a rule would fail or hold the batch."""
         own, of_label = self.rows[table.name], written[label]
         manifest = next(each for each in of_label.manifests if each.label == label)
-        counts = of_label.filter_counts.get(label)
-        broken = [text for action, text in list_findings(table, counts) if action in _BLOCKING] if counts else []
+        broken = find_blocking_rows(
+            made.parts[0].frame.sparkSession, table, self.folders[table.name], manifest,
+            of_label.measures.get(label, {}), of_label.filter_counts.get(label),
+        )  # fmt: skip
         broken += [made.notes.holds[label]] if label in made.notes.holds else []
         if broken:
+            own.blocked.add(label)
             self.work.report_once(f"open rows of {table.name}@{label_of(label)} are not shown: {broken[0]}")
         elif known is not None and known.digest is not None and known.digest == manifest.digest:
             own.kept[label] = known
@@ -263,12 +271,12 @@ class _Tick:
         return bound
 
     def _reads_held_label(self, batch: Batch) -> bool:
-        """Return whether an input with open windows has a held label in the interval that a window reads."""
+        """Return whether an input with open windows has a held or blocked label in the interval that a window reads."""
         return any(
             bound.low <= label < bound.high
             for bound in batch.reads
             if bound.read.table in self.rows
-            for label in held_labels(self.snapshot.of(bound.read.table))
+            for label in held_labels(self.snapshot.of(bound.read.table)) | self.rows[bound.read.table].blocked
         )
 
     def _pin(self, batch: Batch) -> tuple[PinnedRead, ...]:

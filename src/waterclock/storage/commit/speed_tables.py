@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, read_bytes, remove_folder
 from waterclock.storage.commit.change import build_slice_change
@@ -95,7 +96,10 @@ def read_state(folder: str) -> SpeedState:
 
 
 def iterate_states(folder: str) -> Iterator[SpeedState]:
-    """Yield the states of the newest ticks, newest first, at most `TICKS_KEPT`. Cost: a small file for each."""
+    """Yield the states of the newest ticks, newest first, at most `TICKS_KEPT`. Cost: a small file for each.
+
+    Raises E643 for a commit that cannot be read.
+    """
     if not table_exists(folder):
         return
     found = 0
@@ -105,6 +109,8 @@ def iterate_states(folder: str) -> Iterator[SpeedState]:
             state = _parse_commit(read_bytes(commit_file(folder, version)), version, newest)
         except FileNotFoundError:
             return
+        except ValueError as error:
+            raise _damaged_table_error(folder, version, error) from error
         if state is not None:
             found += 1
             yield state
@@ -112,8 +118,15 @@ def iterate_states(folder: str) -> Iterator[SpeedState]:
 
 
 def read_slices(folder: str, state: SpeedState) -> dict[datetime, Manifest]:
-    """Return the manifest of each open label of a state."""
-    return {label: read_manifest(folder, path) for label, path in state.slices.items()}
+    """Return the manifest of each open label of a state, without those that are missing or damaged.
+
+    A tick that finds no slice of a label makes a new one.
+    """
+    found: dict[datetime, Manifest] = {}
+    for label, path in state.slices.items():
+        with suppress(WaterclockError):
+            found[label] = read_manifest(folder, path)
+    return found
 
 
 def new_slice_number() -> int:
@@ -181,6 +194,16 @@ def remove_old_slices(folder: str) -> None:
         if found.path not in used and found.claim < limit:
             with suppress(FileNotFoundError):
                 remove_folder(entry_path(folder, found.path))
+
+
+def _damaged_table_error(folder: str, version: int, error: ValueError) -> WaterclockError:
+    return WaterclockError(
+        "E643",
+        "the log of a table with open windows is damaged",
+        where=str(commit_file(folder, version)),
+        why=f"{type(error).__name__}: {error}",
+        fix=f"remove the folder {folder}: the next tick makes it again, and no batch depends on it",
+    )
 
 
 def _parse_commit(content: bytes, version: int, newest: int) -> SpeedState | None:

@@ -78,6 +78,8 @@ def test_a_transform_computes_the_windows_that_overlap_open_labels_and_those_of_
     assert computed(60, known=(0,)) == [at(0), at(60)]
     assert computed(60, known=(0,), of=facts(held=0)) == [at(60)]
     assert computed(-5) == []  # before START
+    assert computed(180) == []  # it has not begun
+    assert computed(180, known=(180,)) == [at(180)]  # the clock was set back
     assert computed() == []
 
 

@@ -1,0 +1,46 @@
+"""The tables of open windows: what a damaged log does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from tests.ledgers import day
+from tests.unit.engine.fakes import manifest
+from waterclock.errors import WaterclockError
+from waterclock.storage.commit.speed_tables import (
+    SpeedState,
+    end_running_ticks,
+    read_history,
+    read_slices,
+    read_state,
+)
+from waterclock.storage.log.delta_log import commit_file
+from waterclock.storage.slices.manifest import seal
+
+COLUMNS = StructType([StructField("timelabel", StringType()), StructField("user", StringType())])
+
+
+@pytest.mark.parametrize("content", [b"{not", b"\xff\xfe\x00"])
+def test_a_damaged_log_is_reported_with_its_folder(tmp_path: Path, content: bytes) -> None:
+    folder = str(tmp_path / "spd_clicks")
+    end_running_ticks(folder, COLUMNS, table="web.spd_clicks", project="tiny")
+    Path(commit_file(folder, 1)).write_bytes(content)
+    for read in (read_state, read_history):
+        with pytest.raises(WaterclockError, match="E643") as raised:
+            read(folder)
+        assert folder in (raised.value.fix or "")
+
+
+def test_slices_that_are_missing_or_damaged_are_made_again_by_the_next_tick(tmp_path: Path) -> None:
+    whole, damaged = (replace(manifest("web.spd_clicks", at), slice_path=f"_stage/{at}") for at in (1, 2))
+    for each in (whole, damaged):
+        (tmp_path / each.slice_path).mkdir(parents=True)
+        seal(str(tmp_path), each)
+    [file] = (tmp_path / damaged.slice_path).iterdir()
+    file.write_text("{not")
+    state = SpeedState(slices={day(1): whole.slice_path, day(2): damaged.slice_path, day(3): "_stage/3"})
+    assert read_slices(str(tmp_path), state) == {day(1): whole}
