@@ -58,7 +58,7 @@ def arguments_of(statement: Statement) -> dict[str, object]:
 def argument_of(clause: Clause) -> tuple[str, object]:
     if clause.word == "TYPE OF TABLE":
         return clause.value.value, True
-    if clause.word in {"SEQUENTIAL", "SHARED"}:
+    if clause.word in {"SEQUENTIAL", "SHARED"} or (clause.word == "CONTINUOUS" and not own_text(clause)):
         return clause.word.lower(), True
     if isinstance(clause.value, ParsedFunction):
         return "return_", function_arguments(clause.value)

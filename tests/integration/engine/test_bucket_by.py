@@ -88,7 +88,7 @@ def test_transforms_of_tables_in_buckets_have_no_exchange_and_the_same_rows(
             assert "; raw.facts is in buckets by id" in str(report.error.why)
         sums = "SELECT id, sum(v) AS v FROM raw.facts GROUP BY timelabel, id ORDER BY ALL"
         assert tiny.rows("SELECT id, v FROM raw.sums ORDER BY ALL") == tiny.rows(sums)
-        shown = {each.name for each in spark.catalog.listTables("default")}
+        shown = {str(each.tableName) for each in spark.sql("SHOW TABLES IN default").collect()}
         assert not [name for name in shown if "buckets" in name]
     finally:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(before))
