@@ -85,7 +85,7 @@ def describe_read(reader: Table, column: str, table: str) -> str:
 
 
 def _describe_read_in_query(query: Query, column: str, table: str) -> str:
-    if flats_of(query):
+    if any(read.table == table for flat in flats_of(query) for read in flat.included_reads):
         return "by FLAT"
     left_out = [column in map(str.lower, each.left_out) for each in _references(query, table)]
     if left_out and all(left_out):

@@ -42,7 +42,7 @@ def bucketed_frame(
 ) -> DataFrame | None:
     """Return the rows of slices as a table in buckets, or None if Spark cannot read them so.
 
-    Raises E605 for a file whose size differs from that in its manifest. Cost: no job; a statement for each slice.
+    Raises E605 for a file whose size differs from that in its manifest. Cost: no job; a listing of each slice.
     """
     why = _unusable_session(spark) or no_buckets_why(manifests, schema)
     if why:
@@ -66,6 +66,8 @@ def bucketed_frame(
     )
     if parts:
         spark.sql(f"ALTER TABLE spark_catalog.default.{name} ADD {parts}")
+    # Spark takes a table without statistics for a very large one: it would not broadcast it, nor read it in one task
+    spark.sql(f"ANALYZE TABLE spark_catalog.default.{name} COMPUTE STATISTICS NOSCAN")
     rows = spark.table(f"spark_catalog.default.{name}")
     return rows.select(*(quote_name(field.name) for field in schema))
 

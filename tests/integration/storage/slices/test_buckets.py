@@ -116,6 +116,20 @@ def test_joins_groups_and_windows_have_the_rows_of_plain_reads_without_an_exchan
         assert moved[1] > 0
 
 
+def test_the_size_of_a_table_is_known_so_one_task_may_read_it_and_it_is_broadcast(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    written = write(clicks(session), tmp_path, ("user",))
+    found = bucketed_frame(session, folder_of(tmp_path), written, schema_of(written[0]))
+    assert found is not None
+    found.createOrReplaceTempView("clicks")
+    one = "(SELECT /*+ COALESCE(1) */ id, user FROM clicks)"
+    joined = session.sql(f"SELECT a.id FROM {one} a LEFT JOIN {one} b USING (id)")
+    assert exchanges(joined) == 0
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB")
+    assert "BroadcastHashJoin" in first_plan(session.sql("SELECT a.id FROM clicks a JOIN clicks b USING (id)"))
+
+
 def test_each_file_has_the_bucket_that_spark_computes_in_groups_and_with_quarantined_rows(
     session: SparkSession, tmp_path: Path
 ) -> None:

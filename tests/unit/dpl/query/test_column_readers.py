@@ -14,6 +14,8 @@ from waterclock.dpl.query.column_readers import readers_of
 BASE = """
 CREATE CONNECTION landing TYPE files; CREATE CONNECTION ops TYPE sqlite; CREATE CONNECTION out TYPE files;
 COLLECT raw.people (id BIGINT KEY, name STRING, full_name STRING) FROM ops.people EVERY DAY;
+COLLECT raw.kinds (id BIGINT KEY) FROM ops.kinds EVERY DAY;
+COLLECT raw.plain (id BIGINT KEY, kind BIGINT REFERENCES raw.kinds) FROM ops.plain EVERY DAY;
 COLLECT raw.orders (id BIGINT KEY, person BIGINT REFERENCES raw.people, note STRING) FROM ops.orders EVERY DAY;
 CREATE VIEW stg.named AS SELECT id, upper(full_name) AS shown FROM raw.people;
 CREATE VIEW stg.all AS SELECT * FROM raw.people;
@@ -36,6 +38,7 @@ REFERS = "REFERENCES raw.people (full_name)"
         ("TRANSFORM m.a AS SELECT p.* FROM raw.people p JOIN raw.orders o ON o.id = p.id", "by *"),
         ("TRANSFORM m.a AS SELECT id FROM stg.all", "by *"),
         ("TRANSFORM m.a AS SELECT o.id FROM FLAT(raw.orders) o", "by FLAT"),
+        ("TRANSFORM m.a AS SELECT o.id, p.name FROM FLAT(raw.plain) o JOIN raw.people p ON p.id = o.id", None),
         (f"TRANSFORM m.a AS SELECT id FROM raw.people UNION ALL BY NAME {INNER}", "by its name"),
         ("PUBLISH raw.people TO ops.x", "by *"),
         ("PUBLISH raw.people (id, Full_Name) TO ops.x", "by its name"),
