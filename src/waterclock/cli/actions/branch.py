@@ -17,7 +17,7 @@ from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.branch import print_branch_work, print_branches
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.dpl.config.branches import BRANCHES, recorded_base
+from waterclock.dpl.config.branches import recorded_base, recorded_branches
 from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.base_checks import require_lease
@@ -33,7 +33,6 @@ from waterclock.engine.branching.table_changes import TableChanges, find_table_c
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import folders_in
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
 from waterclock.operations.code_differences import describe_change
 from waterclock.operations.project_opening import now_of, open_project, open_read_only, select_tables
@@ -135,8 +134,8 @@ def find_branches(folder: Path) -> Sequence[Project]:
     root = folder.resolve()
     environments = _declared_environments(root)
     declared = [name for name, base in environments.items() if base is not None]
-    made = [name for name in folders_in(root / BRANCHES) if name not in environments and recorded_base(root, name)]
-    return [open_project(root, name) for name in dict.fromkeys((*declared, *made))]
+    made = [name for name in recorded_branches(root) if name not in environments]
+    return [open_project(root, name) for name in (*declared, *made)]
 
 
 def _fields_of(project: Project, state: BranchState) -> Mapping[str, object]:

@@ -8,8 +8,6 @@ the row and are not part of it. The record of deliveries is that of databases (`
 from __future__ import annotations
 
 import json
-import sqlite3
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from waterclock.connectors.forms.changes import NewBatch, Origin, key_text, writ
 from waterclock.connectors.forms.database import CHANGES, ENTITIES, ROWS, FormsDatabase, FormsSession
 from waterclock.connectors.postgres.delivery import PostgresDeliverer
 from waterclock.connectors.slice_rows import to_portable_types
+from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import missing_record_message
 from waterclock.connectors.sql.slice_tuples import row_batches_of_slice
 from waterclock.connectors.sqlite.delivery import SqliteDeliverer
@@ -31,19 +30,22 @@ if TYPE_CHECKING:
 _KEYS_OF_A_QUERY = 500
 
 
-class _KeyDelivery:
-    """Inserts new keys, in the transaction and with the record of a deliverer of databases."""
+class _KeyDelivery(SingleTransactionDeliverer[Any, Mapping[str, Any]]):
+    """Inserts new keys, in the transaction and with the record of the deliverer that is the next base class."""
 
     __slots__ = ()
 
-    @property
-    @abstractmethod
-    def forms(self) -> FormsDatabase:
-        """The database of the forms."""
+    of_forms: FormsDatabase
 
-    if TYPE_CHECKING:  # a method of this class would go before that of the deliverer
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Insert the new keys of the slices of one claim, in one transaction, once."""
+        self.of_forms.require_tables(str(unit))
+        return super().deliver(unit, deliveries)
 
-        def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None: ...
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Record the claim as killed, unless it has an outcome. A connection that delivers it is ended first."""
+        self.of_forms.require_tables(str(unit))
+        return super().kill(unit, project, publish, claim)
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a message if the record of a claim is missing. Rows cannot be lost: history refuses deletes."""
@@ -53,8 +55,14 @@ class _KeyDelivery:
     def require_privileges(self, unit: Unit, *, is_merge: bool) -> None:
         """Do nothing: the login creates the tables of the forms, and so may write to them."""
 
-    def _insert_keys(self, connection: Any, unit: Unit, delivery: Delivery) -> Delivered:
-        session = FormsSession(connection, self.forms.is_server)
+    def _prepare_table(self, connection: Any, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, Any]:
+        del unit, delivery, is_ours
+        FormsSession(connection, self.of_forms.is_server).take_turn()
+        return {}
+
+    def _deliver_rows(self, connection: Any, unit: Unit, delivery: Delivery, there: Mapping[str, Any]) -> Delivered:
+        del there
+        session = FormsSession(connection, self.of_forms.is_server)
         keys, required = _registered(session, unit, delivery)
         new = NewBatch(
             unit.path, f"publish {delivery.publish}", f"{delivery.publish}@{delivery.label_text}", Origin.PUBLISH
@@ -65,7 +73,7 @@ class _KeyDelivery:
             known = _known_keys(session, unit.path, list(rows))
             inserted = {key: content for key, (content, _) in rows.items() if key not in known}
             if inserted:
-                write_batch(self.forms, session, new, inserted, {}, required)
+                write_batch(self.of_forms, session, new, inserted, {}, required)
             update = f"UPDATE {ROWS} SET hints = ? WHERE entity = ? AND key = ?"
             session.execute_many(update, [(text, unit.path, key) for key, text in hints.items()])
             count += len(inserted)
@@ -78,63 +86,12 @@ class FormsSqliteDeliverer(_KeyDelivery, SqliteDeliverer):
 
     of_forms: FormsDatabase
 
-    @property
-    def forms(self) -> FormsDatabase:
-        """The database of the forms."""
-        return self.of_forms
-
-    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Insert the new keys of the slices of one claim, in one transaction, once."""
-        self.of_forms.require_tables(str(unit))
-        return SqliteDeliverer.deliver(self, unit, deliveries)
-
-    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed, unless it has an outcome."""
-        self.of_forms.require_tables(str(unit))
-        return SqliteDeliverer.kill(self, unit, project, publish, claim)
-
-    def _prepare_table(
-        self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
-    ) -> Mapping[str, Any]:
-        del connection, unit, delivery, is_ours
-        return {}
-
-    def _deliver_rows(
-        self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, Any]
-    ) -> Delivered:
-        del there
-        return self._insert_keys(connection, unit, delivery)
-
 
 @dataclass(frozen=True, slots=True)
 class FormsPostgresDeliverer(_KeyDelivery, PostgresDeliverer):
     """Delivers keys to the forms in a PostgreSQL database."""
 
     of_forms: FormsDatabase
-
-    @property
-    def forms(self) -> FormsDatabase:
-        """The database of the forms."""
-        return self.of_forms
-
-    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Insert the new keys of the slices of one claim, in one transaction, once."""
-        self.of_forms.require_tables(str(unit))
-        return PostgresDeliverer.deliver(self, unit, deliveries)
-
-    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed, unless it has an outcome. A connection that delivers it is ended first."""
-        self.of_forms.require_tables(str(unit))
-        return PostgresDeliverer.kill(self, unit, project, publish, claim)
-
-    def _prepare_table(self, connection: Any, unit: Unit, delivery: Delivery, *, is_ours: bool) -> Mapping[str, Any]:
-        del unit, delivery, is_ours
-        FormsSession(connection, is_server=True).take_turn()
-        return {}
-
-    def _deliver_rows(self, connection: Any, unit: Unit, delivery: Delivery, there: Mapping[str, Any]) -> Delivered:
-        del there
-        return self._insert_keys(connection, unit, delivery)
 
 
 def _registered(session: FormsSession, unit: Unit, delivery: Delivery) -> tuple[tuple[str, ...], tuple[str, ...]]:

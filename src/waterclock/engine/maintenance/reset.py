@@ -21,11 +21,13 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
+from waterclock.flow.open_windows import open_table_of
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.rebuild_errors import unsupported_change_error
 from waterclock.ledger.write.resetting import EmptyingCommit
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.commit.rebuild import start_over
+from waterclock.storage.commit.speed_tables import remove_open_windows
 from waterclock.storage.log.identity import RESET, Identity
 
 # if one of these changes, a reader's rows change although the input's content digest does not
@@ -93,6 +95,8 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
         version = start_over(work.folder(table), identity, above=version, stamp=stamp)
         if before is not None:  # its runner may only be paused
             kill_claim(work.folder(table), before, project=work.flow.project)
+    if table.continuous is not None:  # its views would show rows of labels that are no longer done
+        remove_open_windows(work.lake.folder(open_table_of(table.name)))
     fault("reset.emptied")
     is_other = bool({what for what, _, _ in found.changed} & _OTHER_ROWS)
     maintenance.end_reset(

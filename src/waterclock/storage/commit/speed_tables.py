@@ -25,7 +25,7 @@ from waterclock.storage.commit.pointers import commit_race_error
 from waterclock.storage.commit.write_commit import Change, build_remove_actions, try_commit
 from waterclock.storage.log.delta_log import commit_file, head, info_of, table_exists, time_of
 from waterclock.storage.log.identity import Identity, identity_in
-from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.log.open_tables import forget_open_table, open_table
 from waterclock.storage.schema_types import schema_text
 from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -184,6 +184,12 @@ def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: st
             if try_commit(opened, Change(), identity) is not None:
                 return
     raise commit_race_error(folder)
+
+
+def remove_open_windows(folder: str) -> None:
+    """Remove all ticks of a table, with their rows. A tick that is running fails, and the next one starts anew."""
+    forget_open_table(folder)
+    remove_folder(entry_path(folder))
 
 
 def remove_old_slices(folder: str) -> None:

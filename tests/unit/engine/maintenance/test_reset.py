@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.slices import SCHEMA as COLUMNS
 from tests.slices import ids, rows_of, schema_json, sealed
 from tests.tiny import CONNECTIONS, TOML, day
+from tests.unit.engine.fakes import manifest
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, TableFacts
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.connectors.registry import capabilities
@@ -28,6 +31,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
+from waterclock.flow.open_windows import open_table_of
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.rebuilt_tables import MovedTable
 from waterclock.planner.plan import Status
@@ -36,8 +40,10 @@ from waterclock.planner.request import PlanRequest
 from waterclock.storage.commit import rebuild
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
+from waterclock.storage.commit.speed_tables import commit_state, end_running_ticks, read_state
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.open_tables import has_columns
+from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.label import label_of
 
 CLICKS, DAILY, OUT = "web.clicks", "web.daily", "out.clicks"
@@ -160,6 +166,22 @@ def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_
     make(work, CLICKS, 1, (1, 2))
     assert ids(folder) == [1, 2]
     assert [step.label for step in resolve_as_of(work, table, NOW).steps] == [day(1)]
+
+
+def test_open_windows_are_no_longer_shown(work: RunContext) -> None:
+    name, columns = open_table_of(CLICKS), StructType([StructField("timelabel", StringType())])
+    folder = work.lake.folder(name)
+    end_running_ticks(folder, columns, table=name, project="shop")
+    made = {day(3): manifest(name, 3)}
+    assert commit_state(
+        folder, read_state(folder), {}, made, tick=1, table=name, project="shop", code="c", schema=columns
+    )
+    found = prepare_reset(work, CLICKS)
+    assert found is not None
+    assert read_state(folder).slices
+    continuous = replace(found.table, continuous=Duration(10, "SECOND"))
+    reset(work, replace(found, table=continuous), why="")
+    assert not read_state(folder).slices
 
 
 def test_its_readers_wait_for_it_and_follow_only_where_rows_differ(work: RunContext) -> None:
