@@ -39,7 +39,7 @@ def test_what_is_paused_is_claimed_by_nobody_and_all_is_made_once_it_is_resumed(
 
 
 def test_what_batches_went_without_makes_them_whole_in_the_end() -> None:
-    assert sum(live_and_compare(seed).went_without for seed in (33, 96, 154, 202)) > 5
+    assert sum(live_and_compare(seed).went_without for seed in (8, 40, 202)) > 20
 
 
 @pytest.mark.sampled(1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby, islice
 
-from waterclock.batches.ledger_snapshot import RELEASE, TableFacts
+from waterclock.batches.ledger_snapshot import RECOMPUTE, RELEASE, TableFacts
 from waterclock.planner.closings import closed_windows
 from waterclock.planner.dependency_graph import Node
 from waterclock.planner.due_batches import TableWork
@@ -49,8 +49,8 @@ def claimable_groups(evaluator: BatchEvaluator, node: Node, to_do: TableWork, re
     elif most > 1:
         parts = _find_ready(evaluator, node, within, most, fresh_from)
     else:
-        is_behind = _is_behind(to_do, cadence, requested, fresh_from)
-        parts = [_find_next_ready(evaluator, node, within, fresh_from, is_behind=is_behind)]
+        is_oldest_first = _is_delivered_again(node, past) or _is_behind(to_do, cadence, requested, fresh_from)
+        parts = [_find_next_ready(evaluator, node, within, fresh_from, is_oldest_first=is_oldest_first)]
     group_cap = min(request.group_cap, MOST_WINDOWS_OF_A_UNION) if is_newest_first else request.group_cap
     together = max_labels_per_claim(node, group_cap)
     groups = [each for ready in parts for each in _split_into_groups(node, past, ready, together)]
@@ -83,6 +83,14 @@ def _is_behind(to_do: TableWork, cadence: Cadence, requested: Collection[datetim
     return oldest is not None and oldest < fresh_from
 
 
+def _is_delivered_again(node: Node, past: TableFacts) -> bool:
+    """Return whether a user asked to deliver labels of a destination again, one by one.
+
+    If the destination has lost them, a new label cannot be delivered before them (E824).
+    """
+    return node.table.is_delivered_by_label and RECOMPUTE in past.requested.values()
+
+
 def _find_ready(
     evaluator: BatchEvaluator, node: Node, within: TableWork, cap: int, fresh_from: datetime
 ) -> list[tuple[Batch, ...]]:
@@ -98,14 +106,14 @@ def _find_ready(
 
 
 def _find_next_ready(
-    evaluator: BatchEvaluator, node: Node, within: TableWork, fresh_from: datetime, *, is_behind: bool
+    evaluator: BatchEvaluator, node: Node, within: TableWork, fresh_from: datetime, *, is_oldest_first: bool
 ) -> tuple[Batch, ...]:
     """Return the next batch of a table that has one open claim at a time: a fresh one before restated labels.
 
-    If the table is behind, it is the oldest of all. A table whose new windows come faster than they can be made thus
-    still makes its restated labels.
+    If the table is behind or delivers labels again, it is the oldest of all. A table whose new windows come faster than
+    they can be made thus still makes its restated labels.
     """
-    fresh = () if is_behind else _take_ready(evaluator, node, within.new_from(fresh_from), 1)
+    fresh = () if is_oldest_first else _take_ready(evaluator, node, within.new_from(fresh_from), 1)
     return fresh or _take_ready(evaluator, node, within, 1)
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from tests.model.flows import at, collect, flow, merge_transform, transform
+from tests.model.flows import at, collect, flow, merge_transform, publish, transform
 from tests.unit.planner.pasts import done, past
 from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot, TableFacts
 from waterclock.flow.declarations import Table
@@ -86,6 +86,13 @@ class TestOneClaimAtATime:
         asked = {at("2013-01-02"): "recompute"}
         ledger = past(a=done(("2013-01-01", "2013-01-20")), m=done(("2013-01-01", "2013-01-05"), requested=asked))
         [found] = Planner(flow(A, merge_transform("m", ["a"]))).plan(ledger, NOW).groups
+        assert (found.batches[0].label, found.is_fresh) == (at("2013-01-02"), False)
+
+    def test_labels_that_are_delivered_again_go_before_new_ones(self) -> None:
+        """If a destination lost them, no new label can be delivered (E824)."""
+        asked = {at("2013-01-02"): "recompute"}
+        made = {"a": done(("2013-01-01", "2013-01-20")), "out": done(("2013-01-01", "2013-01-19"), requested=asked)}
+        [found] = Planner(flow(A, publish("out", A))).plan(past(**made), NOW).groups
         assert (found.batches[0].label, found.is_fresh) == (at("2013-01-02"), False)
 
 
