@@ -117,7 +117,9 @@ SELECTION: Mapping[str, Code] = {
     "E514": Code("reversed range", "The range of labels ends before it starts. Write the older label first."),
     "E515": Code("selection of several tables", "The command takes one table, and the selection contains several."),
     "E516": Code(
-        "batch without history", "The batch was never claimed, so it has no history. `plan` shows the reason."
+        "batch without history",
+        "The batch was never claimed, so it has no history, or `diff --why` finds no earlier revision of it. `plan` "
+        "shows the reason.",
     ),
     "E517": Code(
         "no such column",

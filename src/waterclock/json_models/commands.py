@@ -29,7 +29,7 @@ from waterclock.json_models.branches import (
     DeletedBranchAnswer,
     PromoteAnswer,
 )
-from waterclock.json_models.comparison import DiffAnswer
+from waterclock.json_models.comparison import DiffAnswer, WhyAnswer
 from waterclock.json_models.decisions import (
     CloseAnswer,
     DropAnswer,
@@ -73,7 +73,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "status": (StatusAnswer,),
         "show": (ShowAnswer,),
         "query": (QueryAnswer,),
-        "diff": (DiffAnswer,),
+        "diff": (DiffAnswer, WhyAnswer),
         "model": (ModelAnswer, FlatModelAnswer),
         "audit": (AuditAnswer, AuditListAnswer),
         "lineage": (LineageAnswer, ColumnLineageAnswer, ImpactAnswer),

@@ -1,4 +1,4 @@
-"""The answer of `diff`: the differences of tables between two environments, two times or two revisions."""
+"""The answers of `diff`: the differences of tables between two environments, two times or two revisions, and why."""
 
 from __future__ import annotations
 
@@ -125,3 +125,87 @@ class DiffAnswer(Answer):
     """The instant as known at which the rows before are taken, with --as-known."""
     tables: list[TableComparisonPart]
     """The compared tables."""
+
+
+class ComparedRevision(AnswerPart):
+    """A revision of a label on one side."""
+
+    claim: int
+    """The claim that committed it, as in `audit`."""
+    rows: int
+    digest: str | None
+    """The digest of its rows; null if none is known."""
+    made_at: Instant
+
+
+class BatchOfPath(AnswerPart):
+    """A batch through which a difference reaches the explained one."""
+
+    table: str
+    label: Label
+
+
+class RestateRequest(AnswerPart):
+    """The request of a user that made a label again."""
+
+    what: str
+    """The command, such as `recollect`."""
+    by: str
+    """The user."""
+    why: str
+    """The reason that the user gave."""
+
+
+class DifferenceCause(AnswerPart):
+    """What differs first in some labels of a table, while all that they were made from is equal."""
+
+    kind: Literal["code", "source", "revert", "missing", "range", "digest", "rows", "unknown"]
+    """`code`: the code of the table; its inputs may differ as well. `source`: the source of a collect. `revert`: one
+    side was reverted. `missing`: only one side read the labels. `range`: the same code reads other labels. `digest`: a
+    digest is missing, so the rows may be equal. `rows`: only the rows. `unknown`: rows that the trail has lost."""
+    table: str
+    labels: list[Label]
+    """The labels that differ so, oldest first."""
+    parts: list[str]
+    """The parts of the code that differ: `query`, `columns`, `rules`, or the words of other clauses."""
+    source: str | None
+    """The source that the table collects."""
+    request: RestateRequest | None
+    """The last request to make the first of the labels again."""
+    before: ComparedRevision | None
+    """The revision of the first of the labels before; null if that side did not have it."""
+    after: ComparedRevision | None
+    """The revision of the first of the labels after; null if that side did not have it."""
+    path: list[BatchOfPath]
+    """The batches through which the first of the labels reaches the explained one; empty for the latter."""
+
+
+class WhyAnswer(Answer):
+    """JSON output of `diff --why`: the first differences upstream of a label."""
+
+    differs: bool
+    """Whether a selected label differs. The exit code is then 3."""
+    env: str
+    """The environment of the rows after."""
+    against: str | None
+    """The environment of the rows before, with --against."""
+    as_known: Instant | None
+    """The instant as known at which the rows before are taken, with --as-known."""
+    table: str
+    """The explained table."""
+    label: Label
+    """The explained label: the oldest of the selected ones that differs, else the newest of them."""
+    differing: int
+    """The number of selected labels that differ."""
+    equal: int
+    """The number of selected labels that are equal."""
+    before: ComparedRevision | None
+    """Its revision before; null if that side does not have the label."""
+    after: ComparedRevision | None
+    """Its revision after; null if that side does not have the label."""
+    causes: list[DifferenceCause]
+    """What differs first, upstream tables first."""
+    compared: int
+    """The number of batches that were compared."""
+    is_complete: bool
+    """False if the search was stopped because there were too many batches. There may be more causes."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from waterclock.dpl.adhoc import no_table_error
 from waterclock.dpl.query.visible_flow import show_flow
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from waterclock.permissions.users_and_roles import Person
 
 
+R = TypeVar("R")
 _COMMAND = re.compile(r"`waterclock (?![^`]*--env)([^`]*)`")
 
 
@@ -50,17 +51,9 @@ class OtherProject:
 
 
 def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherProject:
-    """Read the revisions of an environment's tables from its ledger, which is opened read-only.
-
-    Raises E402 if other code wrote it last, E412 if there is none, E421 if it is lost, E422 if it is damaged, E425 if
-    it was moved. The fixes name the environment.
-    """
-    from waterclock.ledger.ledger import Ledger
-    from waterclock.ledger.store.read_only import OlderSchema
+    """Read the revisions of an environment's tables from its ledger. Raises as `query_other_ledger`."""
 
     def read(ledger: Ledger) -> OtherProject:
-        ledger.maintenance.require_not_moved()
-        ledger.declared.apply_pending_renames(other.flow)
         known = {record.name for record in ledger.reads.tables()}
         found = {
             name: read_table_revisions(ledger, other.flow.tables[name], of)
@@ -69,10 +62,27 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
         }
         return OtherProject(Lake(other.storage, folders=ledger.declared.former().folders), found)
 
+    return query_other_ledger(other, read)
+
+
+def query_other_ledger(other: Project, ask: Callable[[Ledger], R]) -> R:
+    """Return the answer of an environment's ledger, which is opened read-only.
+
+    Raises E402 if other code wrote it last, E412 if there is none, E421 if it is lost, E422 if it is damaged, E425 if
+    it was moved. The fixes name the environment.
+    """
+    from waterclock.ledger.ledger import Ledger
+    from waterclock.ledger.store.read_only import OlderSchema
+
+    def ask_by_current_names(ledger: Ledger) -> R:
+        ledger.maintenance.require_not_moved()
+        ledger.declared.apply_pending_renames(other.flow)
+        return ask(ledger)
+
     try:
         with naming_environment(other.env):
             reach_storage(other)
-            found = Ledger.query(ledger_url(other), read)
+            found = Ledger.query(ledger_url(other), ask_by_current_names)
             if found is None:
                 require_ledger_not_lost(other)
     except OlderSchema as older:

@@ -106,14 +106,9 @@ def compare_tables(project: Project, request: ComparisonRequest, sessions: Sessi
     opened = sessions or sessions_of_queries(project, request.against)
     try:
         with open_workplace(project, sessions=opened, is_question=True) as work:
-            made = frozenset(record.name for record in work.ledger.reads.tables())
-            if not made:
-                raise no_ledger_error()
-            zone = zone_of(work.flow)
-            known = None if request.as_known is None else _read_instant(work, request.as_known, zone)
-            names = _Names(work, request, known, made)
+            names = open_comparison(work, request)
             is_one = bool(request.tables) and len(found.tables) == 1
-            bounds = {name: _bounds_of(work.flow.tables[name], labels.get(name)) for name in found.tables}
+            bounds = {name: bounds_of(work.flow.tables[name], labels.get(name)) for name in found.tables}
             others = None if request.against is None else read_other_project(request.against, bounds)
             compared = [
                 each
@@ -130,12 +125,12 @@ def compare_tables(project: Project, request: ComparisonRequest, sessions: Sessi
         project.env,
         tuple(compared),
         None if request.against is None else request.against.env,
-        known,
+        names.known,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class ComparisonContext:
     """The project that is open, the tables in its ledger, the request, and the words for both sides."""
 
     work: RunContext
@@ -145,10 +140,12 @@ class _Names:
 
     @property
     def view(self) -> PersonsView:
+        """What the person of the request sees."""
         return PersonsView(self.request.against or self.work.project, self.work.project, self.request.persons)
 
     @property
     def before(self) -> str:
+        """The words for the side before: "in prod"."""
         if self.request.against is not None:
             return f"in {self.request.against.env}"
         if self.known is not None:
@@ -157,7 +154,17 @@ class _Names:
 
     @property
     def after(self) -> str:
+        """The words for the side after."""
         return f"in {self.work.project.env}" if self.request.against is not None else "now"
+
+
+def open_comparison(work: RunContext, request: ComparisonRequest) -> ComparisonContext:
+    """Find the tables in the ledger of a project, and the requested instant. Raises E412 if nothing has run."""
+    made = frozenset(record.name for record in work.ledger.reads.tables())
+    if not made:
+        raise no_ledger_error()
+    known = None if request.as_known is None else _read_instant(work, request.as_known, zone_of(work.flow))
+    return ComparisonContext(work, request, known, made)
 
 
 def _read_instant(work: RunContext, text: str, zone: str) -> datetime:
@@ -166,7 +173,8 @@ def _read_instant(work: RunContext, text: str, zone: str) -> datetime:
     return parse_instant(text.strip(), zone) if found is None else found
 
 
-def _bounds_of(table: Table, labels: Labels | None) -> Bounds:
+def bounds_of(table: Table, labels: Labels | None) -> Bounds:
+    """Return the bounds of the selected labels of a table, by default of all."""
     if labels is None:
         return ALL
     low, high = labels.bounds(table.cadence)
@@ -174,7 +182,7 @@ def _bounds_of(table: Table, labels: Labels | None) -> Bounds:
 
 
 def _compare_one(
-    names: _Names,
+    names: ComparisonContext,
     name: str,
     bounds: Bounds,
     labels: Labels | None,
@@ -201,7 +209,7 @@ def _compare_one(
     other = _other_side(names, table, own, others)
     if not current.revisions and not other.revisions:
         if is_one:
-            raise _not_made_error(name, labels)
+            raise not_made_error(name, labels)
         return None
     single = 0
     if against is None and names.known is None:
@@ -225,7 +233,9 @@ def _compare_one(
     return ComparedTable(name, found, None, single, dropped, held, held_before)
 
 
-def _other_side(names: _Names, table: Table, own: TableRevisions, others: OtherProject | None) -> ComparedSide:
+def _other_side(
+    names: ComparisonContext, table: Table, own: TableRevisions, others: OtherProject | None
+) -> ComparedSide:
     """Return the side with which the current rows are compared."""
     against = names.request.against
     if against is not None and others is not None:
@@ -264,7 +274,8 @@ def _without_dropped(
     return limited[0], limited[1], since if left_out else None
 
 
-def _not_made_error(name: str, labels: Labels | None) -> WaterclockError:
+def not_made_error(name: str, labels: Labels | None) -> WaterclockError:
+    """Build the error for a table of which neither side has a batch."""
     return WaterclockError(
         "E516",
         f"no batch of {name} was made yet" if labels is None else f"no batch of {name} in {labels} was made yet",

@@ -133,7 +133,7 @@ class _Reporter:
         rows = [row for _, each in groupby(_number_runs(labels, self.cadence), key=lambda it: it[0])
                 for row in self._label_rows([it for _, it in each])]  # fmt: skip
         head = ("label", "rows before", "after", "changed", "added", "removed", "")
-        return _section(head, rows, numbers={1, 2, 3, 4, 5})
+        return build_section(head, rows, numbers={1, 2, 3, 4, 5})
 
     def _label_rows(self, run: Sequence[LabelDifference]) -> Iterator[tuple[str, ...]]:
         """Yield the line of a label, or one line for a run of labels that only one side has."""
@@ -157,18 +157,18 @@ class _Reporter:
             for each in labels
             for name, values in each.measures.items()
         ]
-        return _section(("label", "measure", "before", "after"), rows, numbers={2, 3})
+        return build_section(("label", "measure", "before", "after"), rows, numbers={2, 3})
 
     def _types(self, found: TableComparison) -> ReportSection | None:
         rows = [
             (each.column, each.before or "missing", each.after or "missing", number_words(each.labels))
             for each in found.types
         ]
-        return _section(("column", "before", "after", "labels"), rows, numbers={3})
+        return build_section(("column", "before", "after", "labels"), rows, numbers={3})
 
     def _columns(self, found: TableComparison) -> ReportSection | None:
         rows = [(each.column, number_words(each.rows), *self._largest(found, each)) for each in found.columns]
-        return _section(("column", "changed rows", "largest change", "in"), rows, numbers={1})
+        return build_section(("column", "changed rows", "largest change", "in"), rows, numbers={1})
 
     def _largest(self, found: TableComparison, column: ColumnChanges) -> tuple[str, str]:
         largest = column.largest
@@ -188,9 +188,10 @@ class _Reporter:
         return ReportSection(("", "label", "row"), _printable_rows(rows), note=note) if rows else None
 
 
-def _section(
+def build_section(
     head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, numbers: Iterable[int] = ()
 ) -> ReportSection | None:
+    """Build a section of at most `MOST_LABELS` lines, with all characters printable. None without lines."""
     if not rows:
         return None
     more = len(rows) - MOST_LABELS

@@ -13,6 +13,7 @@ from waterclock.engine.query.table_comparison import ComparisonOptions
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.compared_environment import naming_environment
 from waterclock.operations.comparing import Comparison, ComparisonRequest, compare_tables
+from waterclock.operations.explaining import Explanation, explain_difference
 from waterclock.operations.project_opening import open_project, select_tables
 from waterclock.permissions.users_and_roles import SignIn, owner
 
@@ -37,14 +38,26 @@ def compare_environments(
     folder: Path, project: Project, asked: DiffOptions, sessions: Sessions | None = None
 ) -> Comparison:
     """Compare tables of a project. Raises E243 for an unknown environment, E941 for a user, and as `compare_tables`."""
+    request = _open_request(folder, project, asked)
+    with naming_environment(None if request.against is None else project.env):
+        _record_access(project, asked)
+        return compare_tables(project, request, sessions)
+
+
+def explain_environments(folder: Path, project: Project, asked: DiffOptions) -> Explanation:
+    """Explain the difference of a label. Raises E243 for an unknown environment, and as `explain_difference`."""
+    request = _open_request(folder, project, asked)
+    with naming_environment(None if request.against is None else project.env):
+        _record_access(project, asked)
+        return explain_difference(project, request)
+
+
+def _open_request(folder: Path, project: Project, asked: DiffOptions) -> ComparisonRequest:
     other = None if asked.against is None else open_project(folder, asked.against)
     persons = None
     if asked.user is not None:
         persons = find_declared_user(other or project, asked.user), find_declared_user(project, asked.user)
-    request = ComparisonRequest(asked.tables, asked.labels, other, asked.as_known, asked.options, persons)
-    with naming_environment(None if other is None else project.env):
-        _record_access(project, asked)
-        return compare_tables(project, request, sessions)
+    return ComparisonRequest(asked.tables, asked.labels, other, asked.as_known, asked.options, persons)
 
 
 def _record_access(project: Project, asked: DiffOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -65,6 +66,10 @@ AsUser = Annotated[
     str | None,
     typer.Option("--user", metavar="NAME", help="Compare only what this declared user sees, by the project's GRANTs."),
 ]
+Why = Annotated[
+    bool,
+    typer.Option("--why", help="Show what differs first upstream of a label: source, input or code. No row is read."),
+]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a comment in a review.")]
 
 
@@ -82,6 +87,7 @@ def diff(  # noqa: PLR0913 - the options of the command
     tolerance: Tolerance = 0.0,
     limit: Limit = 20,
     user: AsUser = None,
+    why: Why = False,
     markdown: Markdown = False,
     json: AsJson = False,
 ) -> None:
@@ -89,29 +95,36 @@ def diff(  # noqa: PLR0913 - the options of the command
 
     Labels with equal digests are equal, and are not read. Exit code 3: a table differs.
     """
-    from waterclock.cli.actions.diff import DiffOptions, compare_environments
-    from waterclock.cli.views.diff import print_comparison, print_markdown
+    from waterclock.cli.actions.diff import DiffOptions, compare_environments, explain_environments
+    from waterclock.cli.views.diff import print_comparison, print_explanation, print_markdown
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.theme import console
     from waterclock.engine.query.table_comparison import ComparisonOptions
     from waterclock.operations.comparison_report import comparison_answer
+    from waterclock.operations.explanation_report import explanation_answer
     from waterclock.operations.project_opening import open_project
 
     if bool(selection) == every:
         raise typer.BadParameter("name the tables to compare, or write --all", param_hint="SELECTION")
-    if against is not None and as_known is not None:
-        raise typer.BadParameter("it excludes --as-known", param_hint="--against")
     if not math.isfinite(tolerance):
         raise typer.BadParameter("it is no number", param_hint="--tolerance")
     if limit > MOST_ROWS:
         raise typer.BadParameter(f"at most {MOST_ROWS}", param_hint="--limit")
-    if markdown and json:
-        raise typer.BadParameter("it excludes --json", param_hint="--markdown")
+    _require_alone("--against", against is not None, {"--as-known": as_known is not None})
+    _require_alone("--markdown", markdown, {"--json": json})
+    _require_alone("--why", why, {"--all": every, "--user": user is not None})
     loaded = open_project(project, env)
     if against == loaded.env:
         raise typer.BadParameter(f"{against} is the environment itself; --env selects another", param_hint="--against")
     options = ComparisonOptions(_names(key), _names(*(except_ or ())), tolerance, limit)
     asked = DiffOptions(tuple(selection or ()), labels, against, as_known, user, options)
+    if why:
+        explained = explain_environments(project, loaded, asked)
+        if json:
+            print_answer(explanation_answer(explained))
+        else:
+            print_explanation(console(), explained, loaded.flow, is_markdown=markdown)
+        raise typer.Exit(ExitCode.DIFFERENT if explained.differs else ExitCode.DONE)
     compared = compare_environments(project, loaded, asked)
     if json:
         print_answer(comparison_answer(compared))
@@ -122,6 +135,13 @@ def diff(  # noqa: PLR0913 - the options of the command
     raise typer.Exit(
         ExitCode.FAILED if compared.has_failed else ExitCode.DIFFERENT if compared.differs else ExitCode.DONE
     )
+
+
+def _require_alone(option: str, is_given: bool, others: Mapping[str, bool]) -> None:  # noqa: FBT001 - of an option
+    """Raise BadParameter if an option is given with another one that it excludes."""
+    for other, is_other_given in others.items():
+        if is_given and is_other_given:
+            raise typer.BadParameter(f"it excludes {other}", param_hint=option)
 
 
 def _names(*lists: str | None) -> tuple[str, ...]:

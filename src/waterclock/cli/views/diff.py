@@ -1,4 +1,4 @@
-"""Prints a comparison of tables: for the terminal, or as Markdown for a review."""
+"""Prints a comparison of tables, or why a label differs: for the terminal, or as Markdown for a review."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.output import write_out
 from waterclock.operations.comparing import Comparison
 from waterclock.operations.comparison_report import ReportSection, TableReport, report_tables, summarize
+from waterclock.operations.explaining import Explanation
+from waterclock.operations.explanation_report import report_explanation, summarize_explanation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
@@ -32,7 +34,23 @@ _BREAK = "<!-- -->"  # not visible, ends a link
 
 def print_comparison(to: Console, compared: Comparison, flow: Flow) -> None:
     """Print each table with its summary, and tables of labels, measures, types, columns and rows that differ."""
-    for report in report_tables(compared, flow):
+    _print_reports(to, report_tables(compared, flow))
+    show_errors(to, [each.error for each in compared.tables if each.error is not None])
+    to.print(Text(summarize(compared)), soft_wrap=True)
+
+
+def print_explanation(to: Console, explained: Explanation, flow: Flow, *, is_markdown: bool) -> None:
+    """Print why a label differs: what differs first, and the batches through which it reaches the label."""
+    summary, reports = summarize_explanation(explained), [report_explanation(explained, flow)]
+    if is_markdown:
+        write_out("".join(f"{line}\n" for line in _markdown_lines(summary, reports)))
+        return
+    _print_reports(to, reports)
+    to.print(Text(summary), soft_wrap=True)
+
+
+def _print_reports(to: Console, reports: Sequence[TableReport]) -> None:
+    for report in reports:
         to.print(Text.assemble((report.name, "head"), "  ", (report.summary, "warn" if report.differs else "quiet")))
         for note in report.notes:
             to.print(Text(f"  {note}", style="quiet"), soft_wrap=True)
@@ -43,8 +61,6 @@ def print_comparison(to: Console, compared: Comparison, flow: Flow) -> None:
                 to.print(Text(f"  {section.note}", style="quiet"), soft_wrap=True)
         if report.sections:
             to.print()
-    show_errors(to, [each.error for each in compared.tables if each.error is not None])
-    to.print(Text(summarize(compared)), soft_wrap=True)
 
 
 def _draw(section: ReportSection) -> Table:
@@ -62,11 +78,11 @@ def _draw(section: ReportSection) -> Table:
 
 def print_markdown(compared: Comparison, flow: Flow) -> None:
     """Print the comparison as Markdown. Values of rows are escaped: they cannot format the page or link to others."""
-    write_out("".join(f"{line}\n" for line in _markdown_lines(compared, report_tables(compared, flow))))
+    write_out("".join(f"{line}\n" for line in _markdown_lines(summarize(compared), report_tables(compared, flow))))
 
 
-def _markdown_lines(compared: Comparison, reports: list[TableReport]) -> Iterator[str]:
-    yield _escape(summarize(compared))
+def _markdown_lines(summary: str, reports: Sequence[TableReport]) -> Iterator[str]:
+    yield _escape(summary)
     for report in reports:
         yield from ("", f"### {_escape(report.name)}", "", _escape(report.summary))
         yield from (

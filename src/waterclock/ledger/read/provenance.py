@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +48,9 @@ _READ_SLICES = (
         revisions.c.label,
         revisions.c.claim,
         revisions.c.rows,
+        revisions.c.digest,
+        revisions.c.stands_from,
+        revisions.c.recorded_at,
         claims.c.code,
         _DIFFERS.label("is_replaced"),
     )
@@ -97,6 +100,21 @@ _CHUNK = 200  # tables in one query
 _Batch = tuple[str, datetime]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSlice:
+    """A slice that a batch read, as it was when the batch was claimed. `digest` is None if none is known.
+
+    `has_content`: it is part of the content of a read. A slice without rows is not, except if it ends all keys.
+    """
+
+    table: str
+    label: datetime
+    claim: int
+    digest: str | None
+    recorded_at: datetime
+    has_content: bool
+
+
 def upstream(
     database: LedgerDatabase, table: str, label: datetime, *, claim: int | None = None, depth: int | None = None
 ) -> list[Link]:
@@ -139,6 +157,24 @@ def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: 
     return list(found.values())
 
 
+def list_read_slices(
+    database: LedgerDatabase, revision: tuple[datetime, int], names: Collection[str]
+) -> dict[str, dict[datetime, ReadSlice]]:
+    """Map the tables in `names` to the slices by label that a revision (its label and claim) read directly.
+
+    Cost: a query for each read of these tables.
+    """
+    found: dict[str, dict[datetime, ReadSlice]] = {name: {} for name in names}
+    with database.read() as connection:
+        for row, mode in _read_slices_of(connection, *revision, names):
+            ends_keys = mode == Mode.TEMPORAL and row.stands_from is not None
+            has_content = row.digest is None or row.rows > 0 or ends_keys
+            found[row.table_name][row.label] = ReadSlice(
+                row.table_name, row.label, row.claim, row.digest, row.recorded_at, has_content
+            )
+    return found
+
+
 def _add_links(
     found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], distance: int
 ) -> list[Link]:
@@ -158,14 +194,23 @@ def _add_links(
 
 
 def _read_input_slices(connection: sa.Connection, label: datetime, claim: int) -> Iterator[AnyRow]:
+    yield from (row for row, _ in _read_slices_of(connection, label, claim))
+
+
+def _read_slices_of(
+    connection: sa.Connection, label: datetime, claim: int, names: Collection[str] | None = None
+) -> Iterator[tuple[AnyRow, str]]:
+    """Yield the slices that a revision read, each with the mode of its table; of the tables in `names`, if given."""
     for read in connection.execute(_READS, {"number_": claim, "at": label}).all():
+        if names is not None and read.table_name not in names:
+            continue
         values = {"of": read.table_name, "low": read.low, "claimed": read.claimed_sequence}
         if read.low >= read.high:
             continue
-        if read.mode == Mode.REPLACE:
-            yield from connection.execute(_STANDING, values)
-        else:
-            yield from connection.execute(_FOLDED if read.mode in FOLDS else _SUMMED, values | {"high": read.high})
+        query = _STANDING
+        if read.mode != Mode.REPLACE:
+            query, values = _FOLDED if read.mode in FOLDS else _SUMMED, values | {"high": read.high}
+        yield from ((row, read.mode) for row in connection.execute(query, values))
 
 
 def _read_readers(connection: sa.Connection, frontier: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:

@@ -46,6 +46,7 @@ class PastSection(Section):
     pauses = DatabaseMethod(past_pauses.pauses)
     upstream = DatabaseMethod(provenance.upstream)
     downstream = DatabaseMethod(provenance.downstream)
+    list_read_slices = DatabaseMethod(provenance.list_read_slices)
     rows = DatabaseMethod(status.status_rows)
     columns = DatabaseMethod(status.status_columns)
     list_retained_objects = DatabaseMethod(past_kept.list_retained_objects)
