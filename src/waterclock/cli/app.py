@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -200,7 +201,10 @@ class Command(TyperCommand):
 
 
 class _PlainArgument:
-    """Converts arguments that are strings or paths. Typer would do that with pydantic, which takes 50 ms to load."""
+    """Converts arguments that are strings, paths or one of several words.
+
+    Typer would do that with pydantic, which takes 50 ms to load.
+    """
 
     def __init__(self, kind: Any, otherwise: Callable[[], Any]) -> None:
         self._kind, self._otherwise = kind, otherwise
@@ -213,9 +217,22 @@ class _PlainArgument:
             return value
         if self._kind == list[str] and isinstance(value, tuple | list) and all(isinstance(each, str) for each in value):
             return list(value)
+        if isinstance(self._kind, type) and issubclass(self._kind, StrEnum) and isinstance(value, str):
+            return _parse_choice(self._kind, value, param, ctx)
         if self._kind is Path and isinstance(value, str | Path) and os.access(value, os.R_OK):
             return Path(value)
         return self._otherwise().coerce(value, param=param, ctx=ctx)
+
+
+def _parse_choice(choices: type[StrEnum], value: str, param: Any, ctx: Any) -> StrEnum:
+    """Return the choice that a text names. Raises a usage error with the most similar choice first."""
+    found = next((each for each in choices if each.value == value), None)
+    if found is None:
+        from waterclock.similar_names import did_you_mean
+
+        hint = did_you_mean(value, choices, otherwise=f"it is one of {', '.join(choices)}")
+        raise typer.BadParameter(f"{value!r} is unknown; {hint}", ctx=ctx, param=param)
+    return found
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 - signature of Typer

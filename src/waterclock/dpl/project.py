@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.config.branches import recorded_base
+from waterclock.dpl.config.branches import recorded_chain
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_cache import CachedProject, digest_of, key_of, read_cached_project, write_cached_project
 from waterclock.dpl.project_files import not_utf8_error, read_project_file, read_sources
@@ -213,7 +213,7 @@ def _check(
     except WaterclockError as error:
         return None, (error,)
     # not cached: a flow checked against `known` columns, and one with Python files, whose run may depend on anything
-    branch = recorded_base(root, env) or ""
+    branch = "\x1f".join(recorded_chain(root, env).values())
     key = key_of(root, f"{env or ''}\x1f{branch}", text, capabilities) if known is None else b""
     project = _load_cached(root, env or "", key) if key else None
     if project is not None:
@@ -282,7 +282,7 @@ def _read_without_cache(
     access = resolve_access_rules(config, errors)
     if errors or flow is None:
         return None, (), errors
-    read = replace(_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage, access=access)
+    read = replace(build_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage, access=access)
     return read, config.files, []
 
 
@@ -310,7 +310,8 @@ def _is_declared_in_unread_file(error: WaterclockError, sources: Mapping[str, st
     return bool(name) and any(map(declared.search, sources.values()))
 
 
-def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
+def build_project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
+    """Build the project of a configuration, without alerts, OpenLineage and users."""
     from waterclock.dpl.resolve.secret_places import secret_places
 
     environment = config.environment

@@ -10,18 +10,22 @@ class BranchPart(AnswerPart):
 
     name: str
     base: str
-    """The environment that it borrows from."""
+    """The environment that it borrows from. Empty if its file is damaged."""
     storage: str
     """The storage of the tables that it makes."""
-    tick: Instant
-    """The instant as of which it borrows."""
-    created_at: Instant
-    expires_at: Instant
+    tick: Instant | None
+    """The instant as of which it borrows. Null if its creation was interrupted, or its file is damaged."""
+    created_at: Instant | None
+    expires_at: Instant | None
     """The end of its lease. It makes nothing after that."""
     tables: int
     """The number of tables that the other environment had made."""
     is_complete: bool
     """False if its creation or deletion was interrupted."""
+    is_expired: bool
+    """True after the end of its lease."""
+    problem: str | None
+    """Why it cannot be used, for example because its base is gone. It can be deleted."""
 
 
 class BranchAnswer(Answer):

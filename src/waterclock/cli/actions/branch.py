@@ -17,17 +17,18 @@ from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.branch import print_branch_work, print_branches
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.dpl.config.branches import recorded_base, recorded_branches
+from waterclock.dpl.branch_settings import read_environment_bases
 from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.base_checks import require_lease
 from waterclock.engine.branching.branch_state import BranchState, no_branch_error, read_branch_state, require_branch
 from waterclock.engine.branching.creation import (
     create_branch,
-    delete_branch,
     forget_new_branch,
     record_new_branch,
 )
+from waterclock.engine.branching.deletion import delete_branch
+from waterclock.engine.branching.known_branches import KnownBranch, find_branch, find_branches
 from waterclock.engine.branching.own_tables import take_own_tables
 from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
 from waterclock.engine.run_opening import apply_flow, open_workplace
@@ -36,6 +37,7 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
 from waterclock.operations.code_differences import describe_change
 from waterclock.operations.project_opening import now_of, open_project, open_read_only, select_tables
+from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
@@ -61,28 +63,29 @@ def create(project: Project, at: str | None, days: int, *, is_json: bool) -> Non
 
 
 def list_all(folder: Path, *, is_json: bool) -> None:
-    """Print the branches of a project."""
-    found = [(project, state) for project in find_branches(folder) if (state := read_branch_state(project)) is not None]
+    """Print the branches of a project, also those that cannot be used, with the reason."""
+    found, now = list(find_branches(folder.resolve())), datetime.now(UTC)
     if is_json:
         from waterclock.json_models.branches import BranchesAnswer, BranchPart
 
         print_answer(
-            BranchesAnswer(branches=[BranchPart.model_validate(_fields_of(project, state)) for project, state in found])
+            BranchesAnswer(branches=[BranchPart.model_validate(_fields_of_known(each, now)) for each in found])
         )
         return
-    print_branches(console(), [state for _, state in found], datetime.now(UTC))
+    print_branches(console(), found, now)
 
 
-def delete(project: Project, *, yes: bool, is_json: bool) -> None:
-    """Delete a branch after asking. Raises E470 if there is none."""
-    confirm(f"Delete the branch {project.env} with all that it made?", yes=yes)
-    delete_branch(project)
+def delete(folder: Path, name: str, *, yes: bool, is_json: bool) -> None:
+    """Delete a branch after asking, also if its base is gone. Raises E470 if there is none, E476 if it is not whole."""
+    branch = find_branch(folder.resolve(), name)
+    confirm(f"Delete the branch {name} with all that it made?", yes=yes)
+    delete_branch(branch)
     if is_json:
         from waterclock.json_models.branches import DeletedBranchAnswer
 
-        print_answer(DeletedBranchAnswer(deleted=project.env))
+        print_answer(DeletedBranchAnswer(deleted=name))
     else:
-        console().print(Text(f"deleted: {project.env}"), soft_wrap=True)
+        console().print(Text(f"deleted: {name}"), soft_wrap=True)
 
 
 def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
@@ -92,19 +95,19 @@ def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
     have, E243 for an unknown base.
     """
     root = folder.resolve()
-    declared = _declared_environments(root)
-    if name in declared:
-        known = declared[name]
-        if base is not None and known not in {None, base}:
-            raise WaterclockError(
-                "E471",
-                f"{name} is a branch of {known}",
-                where=f"[env.{name}]",
-                why=f'the project file declares `from = "{known}"`, and --from is {base}',
-                fix="omit --from, or use another name",
-            )
-        return open_project(root, name)
-    is_new = recorded_base(root, name) is None
+    environments = read_environment_bases(root)
+    if base is not None:
+        _check_base(base, name, environments)
+    is_new = name not in environments
+    known = environments.get(name)
+    if base is not None and known and known != base:
+        raise WaterclockError(
+            "E471",
+            f"{name} is a branch of {known}",
+            where=f"--from {base}",
+            why=f"it borrows from {known}, and --from is {base}",
+            fix="omit --from, or use another name",
+        )
     if is_new:
         record_new_branch(root, name, base or open_project(root, None).env)
     try:
@@ -115,27 +118,23 @@ def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
         raise
 
 
-def _declared_environments(root: Path) -> Mapping[str, str | None]:
-    """Map each environment of the project file to the one that it borrows from, or None."""
-    import tomllib
-
-    from waterclock.dpl.project_files import read_project_file
-
-    try:
-        sections = tomllib.loads(read_project_file(root)).get("env", {})
-    except (FileNotFoundError, ValueError):
-        return {}  # loading the project reports it
-    sections = sections if isinstance(sections, dict) else {}
-    return {name: section.get("from") for name, section in sections.items() if isinstance(section, dict)}
-
-
-def find_branches(folder: Path) -> Sequence[Project]:
-    """Return the branches that the project file declares, and those that `branch create` made."""
-    root = folder.resolve()
-    environments = _declared_environments(root)
-    declared = [name for name, base in environments.items() if base is not None]
-    made = [name for name in recorded_branches(root) if name not in environments]
-    return [open_project(root, name) for name in (*declared, *made)]
+def _check_base(base: str, name: str, known: Mapping[str, str | None]) -> None:
+    """Raise E243 for a base that is no environment and no created branch of the project, E471 for the branch itself."""
+    if base == name:
+        raise WaterclockError(
+            "E471",
+            f"{name} cannot borrow from itself",
+            where=f"--from {base}",
+            fix="name the environment to borrow from",
+        )
+    if base not in known:
+        raise WaterclockError(
+            "E243",
+            f"unknown environment {base}",
+            where=f"--from {base}",
+            why=f"the project has {', '.join(known)}",
+            fix=did_you_mean(base, known, otherwise="name an environment of the project file"),
+        )
 
 
 def _fields_of(project: Project, state: BranchState) -> Mapping[str, object]:
@@ -148,6 +147,22 @@ def _fields_of(project: Project, state: BranchState) -> Mapping[str, object]:
         "expires_at": state.expires_at,
         "tables": len(state.heads),
         "is_complete": state.is_complete,
+    }
+
+
+def _fields_of_known(branch: KnownBranch, now: datetime) -> Mapping[str, object]:
+    state = branch.state
+    return {
+        "name": branch.name,
+        "base": branch.base,
+        "storage": branch.project.storage,
+        "tick": None if state is None else state.tick,
+        "created_at": None if state is None else state.created_at,
+        "expires_at": None if state is None else state.expires_at,
+        "tables": 0 if state is None else len(state.heads),
+        "is_complete": state is not None and state.is_complete,
+        "is_expired": state is not None and state.expires_at <= now,
+        "problem": None if branch.problem is None else branch.problem.what,
     }
 
 

@@ -71,7 +71,6 @@ def branch(  # noqa: PLR0913 - the options of the command
     shows the differences.
     """
     from waterclock.cli.actions.branch import create, delete, list_all, open_new_branch
-    from waterclock.operations.project_opening import open_project
 
     if (what is BranchAction.LIST) != (name is None):
         raise typer.BadParameter("create and delete take the name of a branch; list takes none", param_hint="NAME")
@@ -82,4 +81,4 @@ def branch(  # noqa: PLR0913 - the options of the command
     elif what is BranchAction.CREATE:
         create(open_new_branch(project, name, from_), at, days, is_json=json)
     else:
-        delete(open_project(project, name), yes=yes, is_json=json)
+        delete(project, name, yes=yes, is_json=json)

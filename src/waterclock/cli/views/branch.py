@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from waterclock.operations.formatting import count_words, label_range
+from waterclock.operations.formatting import count_words, label_range, span_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.engine.branching.branch_state import BranchState
+    from waterclock.engine.branching.known_branches import KnownBranch
     from waterclock.engine.branching.table_changes import TableChanges
     from waterclock.operations.branches import BranchWork
     from waterclock.operations.promotion import Promotion
 
 
-def print_branches(to: Console, branches: Sequence[BranchState], now: datetime) -> None:
-    """Print a line for each branch."""
+def print_branches(to: Console, branches: Sequence[KnownBranch], now: datetime) -> None:
+    """Print a line for each branch with its age and the end of its lease, and how to delete those that are not used."""
     if not branches:
         to.print("there is no branch", soft_wrap=True)
         return
-    table = Table("branch", "from", "as of", "until", "", box=None)
+    table = Table("branch", "from", "as of", "age", "until", "", box=None)
+    notes = {each.name: _note(each, now) for each in branches}
     for each in branches:
-        note = "interrupted" if not each.is_complete else "expired" if each.expires_at <= now else ""
-        texts = (each.name, each.base, f"{each.tick:%Y-%m-%d %H:%MZ}", f"{each.expires_at:%Y-%m-%d %H:%MZ}", note)
-        table.add_row(*map(Text, texts))
+        state = each.state
+        times = ("", "", "")
+        if state is not None:
+            age = span_words(max(now - state.created_at, timedelta()))
+            times = (f"{state.tick:%Y-%m-%d %H:%MZ}", age, f"{state.expires_at:%Y-%m-%d %H:%MZ}")
+        table.add_row(*map(Text, (each.name, each.base, *times, notes[each.name])))
     to.print(table)
+    for name in (name for name, note in notes.items() if note):
+        to.print(Text(f"`waterclock branch delete {name}` deletes what {name} made"), soft_wrap=True)
+
+
+def _note(branch: KnownBranch, now: datetime) -> str:
+    if branch.problem is not None:
+        return branch.problem.what
+    if branch.state is None or not branch.state.is_complete:
+        return "interrupted"
+    return "expired" if branch.state.expires_at <= now else ""
 
 
 def print_branch_work(

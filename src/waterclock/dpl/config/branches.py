@@ -43,12 +43,24 @@ def recorded_base(root: Path, env: str | None) -> str | None:
 
 
 def recorded_branches(root: Path) -> list[str]:
-    """Return the names of the branches that `branch create` made in a project, sorted."""
+    """Return the names of the branches that `branch create` made in a project, sorted; also those with a damaged file.
+
+    A folder without that file is no branch: it may be anything.
+    """
     try:
         names = sorted(path.name for path in (root / BRANCHES).iterdir())
     except OSError:
         return []
-    return [name for name in names if recorded_base(root, name) is not None]
+    return [name for name in names if is_branch_name(name) and (root / BRANCHES / name / BRANCH_FILE).is_file()]
+
+
+def recorded_chain(root: Path, env: str | None) -> dict[str, str]:
+    """Map a branch that `branch create` made to its base, and each base that is such a branch to its own base."""
+    found: dict[str, str] = {}
+    while env is not None and env not in found and (base := recorded_base(root, env)) is not None:
+        found[env] = base
+        env = base
+    return found
 
 
 def inherited_settings(name: str, own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from waterclock.errors import WaterclockError
 from waterclock.similar_names import did_you_mean
 
 Scalar = str | int | float | bool | dt.datetime | dt.date
+UNDECLARED = "dev"
+"""The name of the environment of a project file that declares none."""
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -105,3 +107,8 @@ def resolve_environment(
         defaults = {key: getattr(Environment(), key) for key in Environment.model_fields}
         found = Environment.model_construct(None, **defaults | inherited_settings(each, own, inherited))
     return found, tuple(bases)
+
+
+def settings_without_base(name: str, section: Environment) -> Environment:
+    """Return the settings of a branch whose base is unknown: those of its own section, and its own storage."""
+    return resolve_environment(name, {name: section.model_copy(update={"from_": ""}), "": Environment()})[0]

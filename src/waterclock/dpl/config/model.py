@@ -13,13 +13,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from waterclock.dpl.config.branches import recorded_base, recorded_branches
+from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, recorded_branches, recorded_chain
 from waterclock.dpl.config.environment import (
+    UNDECLARED,
     Environment,
     Scalar,
     SparkSection,
     VaultSection,
     resolve_environment,
+    settings_without_base,
 )
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection, section_at
@@ -127,20 +129,25 @@ class Config:
         return self.place(own if own in self.places else path)
 
 
-def read_config(text: str, *, env: str | None, root: Path | None = None) -> tuple[Config | None, list[WaterclockError]]:
+def read_config(
+    text: str, *, env: str | None, root: Path | None = None, is_base_optional: bool = False
+) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file for an environment; return the configuration and all errors.
 
     Without `env` the file selects the environment. With `root`, the project's folder, the environment may be a branch
-    that `waterclock branch create` made. The configuration is None if the file or the environment is invalid.
+    that `waterclock branch create` made. The configuration is None if the file or the environment is invalid, and with
+    `is_base_optional` not for a branch whose base is unknown: it has its own settings alone.
     """
     source = SourceText(FILE, text)
     try:
-        return _read(source, env, root)
+        return _read(source, env, root, is_base_optional=is_base_optional)
     except RecursionError:
         return None, [unreadable_error(source, "it is nested too deep")]
 
 
-def _read(source: SourceText, env: str | None, root: Path | None) -> tuple[Config | None, list[WaterclockError]]:
+def _read(
+    source: SourceText, env: str | None, root: Path | None, *, is_base_optional: bool
+) -> tuple[Config | None, list[WaterclockError]]:
     """Parse the project file. Raises RecursionError if it is nested too deeply."""
     try:
         require_shallow(data := tomllib.loads(source.text), most=32)  # sections have at most five
@@ -157,7 +164,7 @@ def _read(source: SourceText, env: str | None, root: Path | None) -> tuple[Confi
     misspelt = frozenset(
         meant for key in _unknown_defaults(file.defaults) for meant in find_similar(key, Defaults.model_fields)
     )
-    chosen = _environment(file, env, root, config, errors)
+    chosen = _environment(file, env, root, config, errors, is_base_optional=is_base_optional)
     if not _PROJECT_NAME.fullmatch(file.project.name):
         errors.append(
             config.place(("project", "name")).refuse(
@@ -256,13 +263,19 @@ def _drop_illegal_defaults(
 
 
 def _environment(
-    file: _File, env: str | None, root: Path | None, config: Config, errors: list[WaterclockError]
+    file: _File,
+    env: str | None,
+    root: Path | None,
+    config: Config,
+    errors: list[WaterclockError],
+    *,
+    is_base_optional: bool,
 ) -> tuple[str, Environment, tuple[tuple[str, Environment], ...]] | None:
     """Return the selected environment, and those that it borrows from if it is a branch."""
     names = list(file.env)
     chosen = env or file.project.env
     if chosen is None:
-        if len(names) > 1 and "dev" not in names:
+        if len(names) > 1 and UNDECLARED not in names:
             errors.append(
                 config.place(("env",)).refuse(
                     "E243", "no environment is selected", why=f"there are {', '.join(names)}",
@@ -270,19 +283,24 @@ def _environment(
                 )
             )  # fmt: skip
             return None
-        chosen = names[0] if len(names) == 1 else "dev"
-    branch = None if root is None or chosen in file.env else recorded_base(root, chosen)
-    if chosen in file.env or branch is not None:
-        declared = file.env if branch is None else {**file.env, chosen: Environment.model_validate({"from": branch})}
+        chosen = names[0] if len(names) == 1 else UNDECLARED
+    recorded = {} if root is None or chosen in file.env else recorded_chain(root, chosen)
+    if chosen in file.env or recorded:
+        made = {name: Environment.model_validate({"from": base}) for name, base in recorded.items()}
+        declared = {**made, **(file.env or {file.project.env or UNDECLARED: Environment()})}
         try:
             return chosen, *resolve_environment(chosen, declared)
         except WaterclockError as error:
-            errors.append(config.place(("env", chosen, "from")).locate_error(error))
-            return None
-    if not names and env is None:
+            errors.append(_locate_base_error(error, chosen, config, is_recorded=bool(recorded)))
+            return (chosen, settings_without_base(chosen, declared[chosen]), ()) if is_base_optional else None
+    branches = [] if root is None else [name for name in recorded_branches(root) if name not in file.env]
+    if chosen in branches:
+        damaged = WaterclockError("E243", f"the file of the branch {chosen} is damaged", why="it names no environment")
+        errors.append(_locate_base_error(damaged, chosen, config, is_recorded=True))
+        return (chosen, settings_without_base(chosen, Environment()), ()) if is_base_optional else None
+    if not names and (env is None or env == (file.project.env or UNDECLARED)):
         return chosen, Environment(), ()
     span = config.place(("project", "env") if env is None else ("env",))
-    branches = [] if root is None else [name for name in recorded_branches(root) if name not in file.env]
     created = f", and `branch create` made {', '.join(branches[:_MOST_BRANCHES])}" if branches else ""
     errors.append(
         span.refuse(
@@ -292,6 +310,15 @@ def _environment(
         )
     )  # fmt: skip
     return None
+
+
+def _locate_base_error(error: WaterclockError, name: str, config: Config, *, is_recorded: bool) -> WaterclockError:
+    """Set the place of an error of a branch's base: the section of the branch, or its file if it has no section."""
+    if not is_recorded:
+        return config.place(("env", name, "from")).locate_error(error)
+    error.where = f"{BRANCHES}/{name}/{BRANCH_FILE}"
+    error.fix = f"`waterclock branch delete {name}` deletes it"
+    return error
 
 
 def _variables(variables: Mapping[str, Any], config: Config) -> list[WaterclockError]:

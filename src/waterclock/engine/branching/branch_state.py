@@ -27,7 +27,8 @@ class BranchState:
     """A branch: the environment `base` that it borrows from, as of `tick`. It ends at `expires_at`.
 
     `codes` are the fingerprints of the tables that the base declares, `statements` their texts, and `heads` the tables
-    that it has made. A branch that is not complete was interrupted while it was created or deleted.
+    that it has made. `places` are the storages and ledgers of the environments that it borrows from, which deleting the
+    branch never touches. A branch that is not complete was interrupted while it was created or deleted.
     """
 
     name: str
@@ -38,6 +39,7 @@ class BranchState:
     codes: Mapping[str, str] = field(default_factory=dict)
     statements: Mapping[str, str] = field(default_factory=dict)
     heads: Mapping[str, BorrowedHead] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
     is_complete: bool = False
 
 
@@ -60,6 +62,7 @@ def read_branch_state(project: Project) -> BranchState | None:
                 str(name): BorrowedHead(int(head["version"]), str(head["identity"]), str(head["schema"]))
                 for name, head in found["heads"].items()
             },
+            places=tuple(map(str, found.get("places", ()))),  # older versions recorded none
             is_complete=found["is_complete"] is True,
         )
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):

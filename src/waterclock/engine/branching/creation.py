@@ -1,25 +1,30 @@
-"""Creates and deletes branches. Nothing is written to the environment that a branch borrows from.
+"""Creates branches. Nothing is written to the environment that a branch borrows from.
 
 A branch starts with a copy of the other environment's ledger, in which each table has its absolute folder there. Its
-file is written before anything else and removed after everything else, so an interrupted creation or deletion can be
-repeated.
+file is written before anything else, so an interrupted creation can be repeated.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from waterclock.dpl.branch_settings import read_other_environments
 from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, is_branch_name
 from waterclock.dpl.project import Project
+from waterclock.engine.branching.branch_places import (
+    places_of,
+    remove_contents,
+    require_empty_storage,
+    require_no_linked_folder,
+    require_own_storage,
+)
 from waterclock.engine.branching.branch_state import (
     BorrowedHead,
     BranchState,
-    no_branch_error,
     read_branch_state,
     write_branch_state,
 )
@@ -29,14 +34,10 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
     entry_path,
-    file_exists,
-    files_below,
     make_folder,
     remove_file,
-    remove_folder,
     replace_text,
 )
-from waterclock.files.object_stores import is_remote
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.locations import place_of
@@ -48,8 +49,6 @@ from waterclock.storage.log.open_tables import open_table
 LEASE_DAYS = 7
 """The default lease: production keeps replaced files for at least so long (KEEP VERSIONS)."""
 MOST_LEASE_DAYS = 36_500
-_SQLITE = "sqlite:///"
-_MADE_BY_A_RUN = ("rebuilding",)
 
 
 def create_branch(project: Project, *, tick: datetime | None, now: datetime, days: int, who: str) -> BranchState:
@@ -77,10 +76,11 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
             why=f"it was created on {known.created_at:%Y-%m-%d} from {known.base}",
             fix=f"`waterclock branch delete {project.env}` deletes it",
         )
-    _require_own_storage(project)
-    _require_empty_storage(project)
-    _remove_contents(project)
-    state = BranchState(project.env, base.env, tick or now, now, now + timedelta(days=min(days, MOST_LEASE_DAYS)))
+    require_own_storage(project, read_other_environments(project.root, project.env), known)
+    require_empty_storage(project)
+    remove_contents(project)
+    ends = now + timedelta(days=min(days, MOST_LEASE_DAYS))
+    state = BranchState(project.env, base.env, tick or now, now, ends, places=places_of(project.base_projects))
     make_folder(entry_path(project.storage))
     write_branch_state(project, state)
     fault("branch begun")
@@ -104,6 +104,7 @@ def record_new_branch(root: Path, name: str, base: str) -> None:
             why="it is also the name of a folder",
             fix="use letters, digits, _, - and .",
         )
+    require_no_linked_folder(root, name)
     make_folder(root / BRANCHES / name)
     replace_text(root / BRANCHES / name / BRANCH_FILE, json.dumps({"from": base}))
 
@@ -114,28 +115,6 @@ def forget_new_branch(root: Path, name: str) -> None:
     for folder in (root / BRANCHES / name, root / BRANCHES):
         with suppress(OSError):  # it contains other files or branches
             folder.rmdir()
-
-
-def delete_branch(project: Project) -> None:
-    """Delete the storage and the ledger of a branch. Raises E470 if there is none, E476 if they are not its own."""
-    file = entry_path(project.storage, BRANCH_FILE)
-    if not project.bases or not file_exists(file):
-        raise no_branch_error(project.env, borrows=bool(project.bases))
-    _require_own_storage(project)
-    state = read_branch_state(project)
-    if state is not None and state.name != project.env:
-        raise _unusable_storage_error(project, f"{project.storage} is that of the branch {state.name}")
-    if state is not None:  # a killed deletion leaves no branch that runs
-        write_branch_state(project, replace(state, is_complete=False))
-    fault("branch deletion begun")
-    _remove_contents(project)
-    fault("branch contents removed")
-    remove_file(file)
-    if not is_remote(project.storage):
-        remove_folder(entry_path(project.storage))
-        parent = Path(project.storage).parent
-        if parent != project.root and not any(parent.iterdir()):
-            parent.rmdir()
 
 
 def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) -> BranchState:
@@ -189,79 +168,3 @@ def read_head(folder: str, version: int) -> BorrowedHead:
     """Return a table's id and current columns, with the version that a branch reads."""
     with open_table(folder) as table:
         return BorrowedHead(version, table.identity, table.schema)
-
-
-def _require_empty_storage(project: Project) -> None:
-    """Raise E476 if the ledger of a branch is on a server, or its storage contains files of others."""
-    if not ledger_url(project).startswith(_SQLITE):
-        raise _unusable_storage_error(project, "its ledger is on a server")
-    is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
-    if not is_begun and any(True for _ in files_below(entry_path(project.storage))):
-        raise _unusable_storage_error(
-            project, f"{project.storage} contains files, and deleting the branch would delete them"
-        )
-
-
-def _require_own_storage(project: Project) -> None:
-    """Raise E476 if removing the contents of a branch would remove files of others: all paths may be from the project.
-
-    Links are followed, so that another spelling of a folder is that folder.
-    """
-    if not is_branch_name(project.env):
-        raise _unusable_storage_error(project, "a branch's name is also the name of a folder: letters, digits, _, -, .")
-    own = _real_folder(project.storage)
-    for base in project.base_projects:
-        other = _real_folder(base.storage)
-        if own.startswith(other) or other.startswith(own):
-            raise _unusable_storage_error(project, f"{project.storage} overlaps the storage of {base.env}")
-        if (file := _ledger_file(base)) is not None and _real_folder(file).startswith(own):
-            raise _unusable_storage_error(project, f"{project.storage} contains the ledger of {base.env}")
-    if not is_remote(project.storage):
-        if _real_folder(project.root).startswith(own):
-            raise _unusable_storage_error(project, f"{project.storage} contains the project")
-        if Path(project.storage).is_symlink():
-            raise _unusable_storage_error(project, f"{project.storage} is a link")
-    file = _ledger_file(project)
-    if file is not None and not _real_folder(file).startswith(_real_folder(project.work_folder)):
-        raise _unusable_storage_error(project, f"its ledger {file} is not in {project.work_folder}")
-
-
-def _real_folder(path: str | Path) -> str:
-    """Return a location with a slash at its end; of a local one the path without links."""
-    return f"{str(path).rstrip('/') if is_remote(path) else os.path.realpath(path).rstrip('/')}/"
-
-
-def _ledger_file(project: Project) -> Path | None:
-    """Return the path of a ledger in a file; None for one on a server."""
-    url = ledger_url(project)
-    return Path(url.removeprefix(_SQLITE).partition("?")[0]) if url.startswith(_SQLITE) else None
-
-
-def _unusable_storage_error(project: Project, why: str) -> WaterclockError:
-    where = f"[env.{project.env}]"
-    return WaterclockError(
-        "E476",
-        f"{project.env} cannot use this storage as a branch",
-        where=where,
-        why=why,
-        fix=f"leave storage and ledger out of {where}, or name an empty folder",
-    )
-
-
-def _remove_contents(project: Project) -> None:
-    """Remove the ledger and the files of a branch, except its own file. Links are removed, never their targets."""
-    file = _ledger_file(project)
-    if file is not None:
-        for suffix in ("", "-wal", "-shm"):
-            for name in (file.name, *(f"{file.name}.{made}" for made in _MADE_BY_A_RUN)):
-                remove_file(file.with_name(f"{name}{suffix}"))
-    if is_remote(project.storage):
-        for folder in ("tables", "history", "publish"):
-            remove_folder(entry_path(project.storage, folder))
-        return
-    root = entry_path(project.storage)
-    for path in sorted(root.iterdir()) if root.is_dir() else ():
-        if path.is_dir() and not path.is_symlink():
-            remove_folder(path)
-        elif path.name != BRANCH_FILE:
-            remove_file(path)

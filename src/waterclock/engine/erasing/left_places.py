@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from waterclock.engine.branching.known_branches import KnownBranch, find_branches
 from waterclock.engine.erasing.originals import ErasedOriginals
 from waterclock.engine.erasing.request import ErasureRequest
 from waterclock.engine.erasing.search import TableSearch
@@ -36,6 +37,7 @@ def find_left_places(work: RunContext, request: ErasureRequest, tables: Sequence
         *_list_unsearchable(work, request),
         *_list_undeclared(work),
         *_list_folders(work),
+        *_list_branches(work),
     )
 
 
@@ -98,3 +100,16 @@ def _list_folders(work: RunContext) -> Iterator[LeftPlace]:
         if folders_in(root / name):
             why = "a running command uses it" if name == "views" else "an unfinished rebuild left it"
             yield LeftPlace(f"{name}/", why, "repeat the command with --continue later")
+
+
+def _list_branches(work: RunContext) -> Iterator[LeftPlace]:
+    """Yield the branches of this environment: tables that they computed contain copies of its rows."""
+    for branch in find_branches(work.project.root):
+        if _may_borrow(branch, work):
+            why = "it may have computed rows from those of the person, and its ledger is a copy"
+            yield LeftPlace(f"branch {branch.name}", why, f"`waterclock branch delete {branch.name}`")
+
+
+def _may_borrow(branch: KnownBranch, work: RunContext) -> bool:
+    bases = branch.project.bases
+    return not bases or any(base.env == work.project.env or base.storage == work.project.storage for base in bases)

@@ -17,7 +17,8 @@ from tests.branches import Branched, contents
 from tests.security.strangers import ANN, meeting_place, needs_root
 from tests.tiny import day, described, labels
 from waterclock.engine.branching.branch_state import read_branch_state, require_branch
-from waterclock.engine.branching.creation import delete_branch
+from waterclock.engine.branching.deletion import delete_branch
+from waterclock.engine.branching.known_branches import find_branch
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 
@@ -102,7 +103,7 @@ def test_a_branch_makes_what_a_clean_project_makes_and_production_stays_byte_for
     branch.heard.finished_.clear()
     branch.make()
     assert not branch.heard.finished_, "nothing is made twice"
-    delete_branch(branch.load())
+    delete_branch(find_branch(branch.root, "try"))
     assert not folder.exists()
     assert contents(copied.root / ".prod") == before
     assert (copied.root / "flows").is_dir()
@@ -177,10 +178,10 @@ def test_a_deletion_that_is_killed_is_finished_by_the_next(copied: Branched, poi
     branch = copied.of("try")
     branch.create(NOW)
     with pytest.raises(Killed), inject_faults(_killing(point)):
-        delete_branch(branch.load())
+        delete_branch(find_branch(branch.root, "try"))
     with pytest.raises(WaterclockError, match="E470"):
         require_branch(branch.load())
-    delete_branch(branch.load())
+    delete_branch(find_branch(branch.root, "try"))
     assert read_branch_state(branch.load()) is None
     assert not Path(branch.load().storage).exists()
     assert contents(copied.root / ".prod") == before

@@ -92,7 +92,9 @@ def test_a_branch_is_created_planned_listed_and_deleted(root: Path, name: str, m
     [
         (("branch", "create", "other"), "E471"),
         (("branch", "create", "try", "--from", "other"), "E471"),
-        (("branch", "create", "new", "--from", "othr"), "E200 E243"),
+        (("branch", "create", "new", "--from", "othr"), "E243"),
+        (("branch", "create", "new", "--from", "new"), "E471"),
+        (("branch", "delete", "tri", "--yes"), "E470"),
         (("branch", "create", "a..b", "--from", "prod"), "E476"),
         (("branch", "create", "inside"), "E476"),
         (("branch", "create", "full"), "E476"),
@@ -178,3 +180,176 @@ def test_a_branch_removes_no_files_of_others_whatever_its_section_names(
     assert refusal(root, "branch", "create", name) in {"E471", "E476"}
     assert refusal(root, "branch", "delete", name, "--yes") == "E476"
     assert (contents(root), contents(others)) == before
+
+
+def listed(root: Path) -> dict[str, dict[str, object]]:
+    branches = ask(root, "branch", "list")["branches"]
+    assert isinstance(branches, list)
+    return {each["name"]: each for each in branches}
+
+
+def declare_other_base(root: Path) -> None:
+    """Rename the environment `prod`, so that no branch finds its base."""
+    (root / "waterclock.toml").write_text(
+        TOML.replace("[env.prod]", "[env.live]").replace('env = "prod"', 'env = "live"')
+    )
+
+
+@pytest.mark.parametrize(("name", "more"), [("pr-1", ("--from", "prod")), ("try", ()), ("elsewhere", ())])
+def test_a_branch_whose_base_is_gone_is_listed_with_the_reason_and_deleted(
+    root: Path, name: str, more: tuple[str, ...]
+) -> None:
+    section = '[env.elsewhere]\nfrom = "prod"\nstorage = "mine/here"\n'
+    (root / "waterclock.toml").write_text(f"{TOML}\n{section}")
+    ask(root, "branch", "create", name, *more)
+    declare_other_base(root)
+    (root / "waterclock.toml").write_text(f"{(root / 'waterclock.toml').read_text()}\n{section}")
+    before = contents(root / ".prod"), contents(root / "flows")
+    found = listed(root)[name]
+    assert (found["base"], found["problem"]) == ("prod", "unknown environment prod")
+    assert found["is_complete"] is True
+    words = CliRunner().invoke(app, ["branch", "list", "--project", str(root)]).output
+    assert "unknown environment prod" in words
+    assert f"waterclock branch delete {name}" in words
+    assert "E243" in refusal(root, "plan", "--env", name)
+    assert ask(root, "branch", "delete", name, "--yes")["deleted"] == name
+    assert listed(root) == {}
+    assert (contents(root / ".prod"), contents(root / "flows")) == before
+    assert (root / "mine").exists() == (name == "elsewhere"), "the folder around the storage is not the branch's"
+    assert not (root / "mine" / "here").exists()
+
+
+def test_a_branch_of_an_unknown_base_that_names_a_folder_of_others_deletes_nothing(root: Path) -> None:
+    (root / "mine").mkdir()
+    (root / "mine" / "branch.json").write_text('{"from": "prd"}')
+    (root / "mine" / "rows").write_text("rows")
+    (root / "waterclock.toml").write_text(f'{TOML}\n[env.evil]\nfrom = "prd"\nstorage = "mine"\n')
+    before = contents(root / "mine")
+    assert listed(root)["evil"]["problem"] == "unknown environment prd"
+    assert refusal(root, "branch", "delete", "evil", "--yes") == "E476"
+    assert contents(root / "mine") == before
+
+
+def test_branches_are_listed_and_deleted_while_the_flow_has_errors(root: Path) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod", "--days", "1")
+    (root / "flows" / "a.dpl").write_text("COLLECT what;")
+    assert listed(root)["pr-1"]["problem"] is None
+    assert ask(root, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"from": 1}', "\x00"])
+def test_a_branch_with_a_damaged_file_is_listed_and_deleted(root: Path, content: str) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod")
+    (root / ".branches" / "pr-1" / "branch.json").write_text(content)
+    found = listed(root)["pr-1"]
+    assert (found["base"], found["problem"]) == ("", "the file of the branch pr-1 is damaged")
+    assert "E243" in refusal(root, "plan", "--env", "pr-1")
+    before = contents(root / ".prod")
+    assert ask(root, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"
+    assert not (root / ".branches").exists()
+    assert contents(root / ".prod") == before
+
+
+@pytest.mark.parametrize("link", [".branches", ".branches/pr-1"])
+def test_a_folder_of_branches_that_is_a_link_is_refused_and_nothing_behind_it_is_removed(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, link: str
+) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod")
+    others = tmp_path_factory.mktemp("others") / "moved"
+    (root / link).rename(others)
+    (root / link).symlink_to(others)
+    before = contents(others), contents(root)
+    assert refusal(root, "branch", "delete", "pr-1", "--yes") == "E476"
+    assert (contents(others), contents(root)) == before
+    if link == ".branches":
+        assert refusal(root, "branch", "create", "pr-2", "--from", "prod") == "E476"
+        assert contents(others) == before[0]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        '[env.evil]\nfrom = "prod"\nstorage = ".waterclock/inside"',  # of the environment `other`
+        '[env.evil]\nfrom = "prod"\nstorage = ".branches"',
+        '[env.evil]\nfrom = "prod"\nstorage = ".branches/pr-1/inside"',
+        '[env.evil]\nfrom = "prod"\nstorage = "state"\n[env.third]\nledger = "sqlite:///state/ledger.db"',
+        '[env.evil]\nfrom = "gone"\nstorage = "state"\n[env.third]\nstorage = "state/inside"',
+    ],
+)
+def test_a_branch_removes_no_files_of_environments_that_it_does_not_borrow_from(root: Path, section: str) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod")
+    (root / "waterclock.toml").write_text(f"{TOML}\n{section}\n")
+    for name in (".waterclock/inside", ".branches", ".branches/pr-1/inside", "state/inside"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        (root / name / "branch.json").write_text('{"from": "prod"}')
+    (root / "state" / "branch.json").write_text('{"from": "prod"}')
+    before = contents(root)
+    assert refusal(root, "branch", "delete", "evil", "--yes") == "E476"
+    assert contents(root) == before
+
+
+def test_a_branch_of_an_older_version_is_still_read(root: Path) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod")
+    file = root / ".branches" / "pr-1" / "branch.json"
+    state = json.loads(file.read_text())
+    assert state["places"] == [str(root / ".prod"), str(root / ".prod" / "ledger.db")]
+    del state["places"]
+    file.write_text(json.dumps(state))
+    assert ask(root, "plan", "--env", "pr-1")["changed"] == {"core.b": ["query"]}
+    declare_other_base(root)
+    assert ask(root, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"
+
+
+def test_an_unknown_base_is_marked_in_the_command(root: Path) -> None:
+    error = ask(root, "branch", "create", "new", "--from", "prd")["error"]
+    assert isinstance(error, dict)
+    assert (error["code"], error["where"], error["fix"]) == ("E243", "--from prd", "did you mean prod?")
+    assert not (root / ".branches").exists()
+
+
+def test_a_base_that_differs_from_the_recorded_one_is_refused(root: Path) -> None:
+    ask(root, "branch", "create", "new", "--from", "other")  # fails: nothing has run there
+    assert refusal(root, "branch", "create", "new", "--from", "prod") == "E471"
+    assert listed(root)["new"]["is_complete"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("branch", "crate", "x"), "'crate' is unknown; did you mean create?"),
+        (("edit", "lst", "raw.a"), "'lst' is unknown; did you mean list or set?"),
+        (("branch", "zzz"), "'zzz' is unknown; it is one of create, list, delete"),
+    ],
+)
+def test_a_misspelt_action_gets_the_nearest_one(root: Path, words: tuple[str, ...], hint: str) -> None:
+    error = ask(root, *words)["error"]
+    assert isinstance(error, dict)
+    assert hint in error["what"]
+
+
+def test_the_list_has_the_age_and_the_end_of_the_lease(root: Path) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod", "--days", "1")
+    file = root / ".branches" / "pr-1" / "branch.json"
+    state = json.loads(file.read_text())
+    file.write_text(
+        json.dumps(state | {"created_at": "2020-01-01T00:00:00+00:00", "expires_at": "2020-01-02T00:00:00+00:00"})
+    )
+    found = listed(root)["pr-1"]
+    assert (found["created_at"], found["expires_at"]) == ("2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z")
+    assert found["is_expired"] is True
+    words = CliRunner().invoke(app, ["branch", "list", "--project", str(root)]).output
+    assert "expired" in words
+    assert "2020-01-02 00:00Z" in words
+
+
+def test_the_undeclared_environment_can_be_a_base(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text('[project]\nname = "mine"\n[defaults]\nstart = "2020-01-01"\n')
+    (tmp_path / "flows" / "a.dpl").write_text(
+        "COLLECT raw.a PARTITIONED (id BIGINT) FROM project.`data/*.csv` EVERY DAY BY ARRIVAL TIME;"
+    )
+    with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
+        apply_flow(work, parse_instant("2020-01-03", "UTC"))
+    assert ask(tmp_path, "branch", "create", "pr-1")["base"] == "dev"
+    assert listed(tmp_path)["pr-1"]["problem"] is None
+    assert ask(tmp_path, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"

@@ -112,3 +112,20 @@ def test_a_killed_erasure_is_continued_with_the_same_persons_only(folder: Path) 
     code, output = erase(folder, "customer", "42", "--continue", "--yes")
     assert (code, "erasure 1 is done" in output) == (0, True), output
     assert erase(folder, "customer", "43", "--because", "asked", "--yes")[0] == 0
+
+
+def test_a_branch_is_a_place_that_is_left_until_it_is_deleted(folder: Path) -> None:
+    assert erase(folder, "customer", "42", "--because", "asked", "--yes")[0] == 0
+    created = ask("branch", "create", "pr-1", "--project", str(folder))
+    assert created.exit_code == 0, created.output
+    answer = json.loads(ask("erase", "customer", "43", "--dry-run", "--json", "--project", str(folder)).stdout)
+    assert [(each["place"], each["fix"]) for each in answer["left"]] == [
+        ("branch pr-1", "`waterclock branch delete pr-1`")
+    ]
+    code, output = erase(folder, "customer", "43", "--because", "asked", "--yes")
+    assert (code, "branch pr-1" in output) == (1, True)
+    [certificate] = [path for path in folder.rglob("*.certificate.txt") if "branch pr-1" in path.read_text()]
+    assert "waterclock branch delete pr-1" in certificate.read_text()
+    assert ask("branch", "delete", "pr-1", "--yes", "--project", str(folder)).exit_code == 0
+    code, output = erase(folder, "customer", "43", "--continue", "--yes")
+    assert code == 0, output
