@@ -56,7 +56,7 @@ class MissingLabels:
 class ResolvedTick:
     """The tick as of which all tables are read, and its limitations.
 
-    `known_at`: only revisions recorded by then count; None: all. `is_rippling`: some batches were not made again yet
+    `known_at`: only revisions recorded by then count; None: all. `has_pending_restatements`: some batches were not made again yet
     after their inputs were restated, so `known_at` is the last instant at which all agreed. `behind`: these batches, by
     table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels that prevent a newer one,
     although later labels are made. `shown_open`: the open windows to show, for each table that is queried by its view.
@@ -64,7 +64,7 @@ class ResolvedTick:
 
     tick: datetime
     known_at: datetime | None = None
-    is_rippling: bool = False
+    has_pending_restatements: bool = False
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     missing: tuple[MissingLabels, ...] = ()
     awaited: tuple[MissingLabels, ...] = ()
@@ -74,7 +74,7 @@ class ResolvedTick:
 def list_limitations(moment: ResolvedTick) -> list[str]:
     """Return the limitations of an answer as text: batches not made again after a restatement, and missing labels."""
     texts = []
-    if moment.is_rippling and moment.known_at is not None:
+    if moment.has_pending_restatements and moment.known_at is not None:
         batches = ", ".join(
             f"{name}@{label_of(labels[0])}{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}"
             for name, labels in moment.behind.items()
@@ -175,7 +175,7 @@ class _Search:
         return ResolvedTick(
             tick,
             at,
-            is_rippling=bool(first),
+            has_pending_restatements=bool(first),
             behind=_group_by_table(self._sort_conflicts(first)),
             missing=self._gaps(_merge_spans(missing, left_out)),
             shown_open={
