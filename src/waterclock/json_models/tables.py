@@ -80,7 +80,7 @@ class DescribedColumn(AnswerPart):
 
     name: str
     type: str
-    says: str
+    properties: str
     """The rules and other properties of the column."""
     comment: str
 
