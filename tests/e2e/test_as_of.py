@@ -150,13 +150,13 @@ def test_while_a_ripple_runs_the_answer_is_the_one_before_it_and_says_so(tiny: T
     answer = asked(tiny, both, "2020-01-04")
     assert answer.rows == ((60, 60),)
     assert answer.moment is not None
-    assert answer.moment.is_rippling
+    assert answer.moment.has_pending_restatements
     assert rows(tiny, "SELECT sum(amount) FROM shop.orders", "2020-01-04") == [(540,)], "it is settled itself"
     tiny.run(day(4))
     again = asked(tiny, both, "2020-01-04")
     assert again.rows == ((540, 540),)
     assert again.moment is not None
-    assert not again.moment.is_rippling
+    assert not again.moment.has_pending_restatements
 
 
 def test_nothing_was_known_before_the_first_batch(asked_alone: Tiny) -> None:

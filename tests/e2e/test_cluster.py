@@ -113,4 +113,4 @@ def test_the_cluster_is_tried_before_a_run(there: Cluster, tmp_path: Path) -> No
     told: dict[str, Any] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     spark = told["connections"][-1]
     assert (spark["kind"], spark["ok"]) == ("spark", True)
-    assert there.master in spark["said"]
+    assert there.master in spark["description"]

@@ -97,4 +97,7 @@ def test_the_store_is_tried_before_a_run(tmp_path: Path) -> None:
 def _tried(folder: Path) -> dict[str, str]:
     done = ask("check", "--connect", "--json", "--env", "prod", "--project", str(folder))
     told: dict[str, Any] = json.loads(done.stdout)
-    return {f"{each['kind']} {each['name']}": each["said"] if each["ok"] else str(each) for each in told["connections"]}
+    return {
+        f"{each['kind']} {each['name']}": each["description"] if each["ok"] else str(each)
+        for each in told["connections"]
+    }

@@ -111,7 +111,7 @@ class World:
             for telling, alert in message.alerts:
                 assert not self._is_quiet(message.target, alert), "nobody is told in quiet hours"
                 if telling is MessageCause.REPEATED:
-                    told = before[alert.number].told[message.target]
+                    told = before[alert.number].notifications[message.target]
                     assert alert.acknowledged is None
                     assert self.now - told.last >= timedelta(hours=1)
 

@@ -157,7 +157,7 @@ class Asker:
         assert self.shown(tables, found) == wanted[1], f"{said}: other rows at {found.known_at} than at {wanted[0]}"
         self._check_instant(found, wanted[0], known_at, said)
         self.answered += 1
-        self.stepped_back += found.is_rippling
+        self.stepped_back += found.has_pending_restatements
 
     def _moment(self, tables: Collection[str], asked: RequestedTick) -> ResolvedTick | WaterclockError:
         try:

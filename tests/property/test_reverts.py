@@ -148,7 +148,7 @@ class Life:
                 back |= {name: (*back.get(name, ()), day(made))} if is_back else {}
                 if not is_back:
                     assert day(made) in plan.predicted.computed.get(name, ()), (name, made)
-        for name, labels in plan.predicted.taken_back.items():
+        for name, labels in plan.predicted.adopted.items():
             assert set(labels) <= set(back.get(name, ())), name
 
     def revert_made(self) -> None:

@@ -30,20 +30,20 @@ def find_deadline_causes(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterato
     slow = [
         alike
         for alike in groups
-        if alike[0].stand is not DeadlineState.LONG and alike[0].root.status not in _IS_STOPPED
+        if alike[0].situation is not DeadlineState.LONG and alike[0].root.status not in _IS_STOPPED
     ]
     behind = _find_late_inputs(flow, slow)
     blocks: dict[str, Counter[str]] = {}
     for alike in slow:
-        for upstream in behind.get((alike[0].table, alike[0].stand), ()):
+        for upstream in behind.get((alike[0].table, alike[0].situation), ()):
             blocks.setdefault(upstream, Counter())[alike[0].table] += len(alike)
     for alike in groups:
         due = alike[0]
-        if due.stand is DeadlineState.LONG:
+        if due.situation is DeadlineState.LONG:
             yield _build_cause(flow, alike, due.table)
         elif due.root.status in _IS_STOPPED:
             yield _build_cause(flow, alike, f"{due.root.table} {due.root.status}")
-        elif (due.table, due.stand) not in behind:
+        elif (due.table, due.situation) not in behind:
             yield _build_cause(flow, alike, due.table, blocks.get(due.table))
 
 
@@ -51,23 +51,23 @@ def _find_late_inputs(
     flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
 ) -> dict[tuple[str, DeadlineState], frozenset[str]]:
     """Map each late table, with its state, to upstream tables in the same state or with a missed deadline."""
-    stands: dict[str, set[DeadlineState]] = {}
+    situations: dict[str, set[DeadlineState]] = {}
     for alike in slow:
-        stands.setdefault(alike[0].table, set()).add(alike[0].stand)
+        situations.setdefault(alike[0].table, set()).add(alike[0].situation)
     found = {}
-    for name, of_table in stands.items():
+    for name, of_table in situations.items():
         upstream = add_upstream(flow, [name]) - {name}
-        for stand in of_table:
-            louder = {DeadlineState.MISSED, stand}
-            if late := frozenset(other for other in upstream if stands.get(other, set()) & louder):
-                found[name, stand] = late
+        for situation in of_table:
+            louder = {DeadlineState.MISSED, situation}
+            if late := frozenset(other for other in upstream if situations.get(other, set()) & louder):
+                found[name, situation] = late
     return found
 
 
 def _build_cause(
     flow: Flow, alike: Sequence[DeadlineWindow], cause: str, blocks: Mapping[str, int] | None = None
 ) -> RootCause:
-    due, kind = alike[0], _KINDS[alike[0].stand]
+    due, kind = alike[0], _KINDS[alike[0].situation]
     return RootCause(
         key=cause_key(kind, cause),
         kind=kind,
@@ -79,7 +79,7 @@ def _build_cause(
 
 
 def _fix_text(due: DeadlineWindow) -> str:
-    if due.stand is DeadlineState.LONG:
+    if due.situation is DeadlineState.LONG:
         return ""
     if due.late_rows is not None:
         return f"check the source of {due.root.table}: its batches are done, but their rows are old"

@@ -87,7 +87,7 @@ def _due_notifications(
     """Return the alerts to send to a target now, most severe first. A target that was not reached gets no repeats."""
     due = []
     for alert in alerts:
-        sent = alert.told.get(target)
+        sent = alert.notifications.get(target)
         matching = [rule for rule in rules if is_meant(rule, alert.trouble)]
         applicable = matching or ([] if sent is None else rules)  # the end is sent to each target that got the alert
         awake = [rule for rule in applicable if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
@@ -134,12 +134,12 @@ def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slo
 
 
 def _record_notification(alert: Alert, target: str, cause: MessageCause, now: datetime) -> Alert:
-    sent = alert.told.get(target)
+    sent = alert.notifications.get(target)
     is_end = cause.is_of_end
     notification = (
         Notification(now, now, of_end=is_end) if sent is None else Notification(sent.first, now, sent.times + 1, is_end)
     )
-    return replace(alert, told={**alert.told, target: notification})
+    return replace(alert, notifications={**alert.notifications, target: notification})
 
 
 def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
@@ -151,7 +151,7 @@ def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:
 
 def _needs_message(alert: Alert, target: str, rules: Sequence[AlertRule]) -> bool:
     """Return whether a target still needs a message about a resolved alert."""
-    sent = alert.told.get(target)
+    sent = alert.notifications.get(target)
     of_target = [rule for rule in rules if target in rule.targets]
     if sent is None:
         return any(is_meant(rule, alert.trouble) for rule in of_target)

@@ -158,7 +158,7 @@ class Acknowledged:
 class Alert:
     """An open or past root cause since it was first detected, with the notifications sent about it.
 
-    `resolved` is the time at which the cause was found to be over. `told` has the notifications by target.
+    `resolved` is the time at which the cause was found to be over. `notifications` has the newest one of each target.
     `is_finished` means that it is over and that no further notifications about it are due.
     """
 
@@ -167,7 +167,7 @@ class Alert:
     opened: datetime
     resolved: datetime | None = None
     acknowledged: Acknowledged | None = None
-    told: Mapping[str, Notification] = field(default_factory=dict)
+    notifications: Mapping[str, Notification] = field(default_factory=dict)
     is_finished: bool = False
 
     @property

@@ -291,14 +291,14 @@ class LedgerSnapshot:
         """Return the pause that applies to `table`: its own, otherwise that of all tables."""
         return self.of(table).paused or self.paused
 
-    def add_followers(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
-        """Return a copy as if users had asked these done batches of REPLACE transforms to follow their inputs.
+    def add_followers(self, requested: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
+        """Return a copy as if users had requested that these done batches of REPLACE transforms follow their inputs.
 
         The result equals the snapshot that the ledger returns for the same request (`ledger.reads.snapshot`), if each
         of the batches is already a suspect.
         """
         tables = dict(self.tables)
-        for name, labels in asked.items():
+        for name, labels in requested.items():
             facts = self.of(name)
             new = frozenset(labels) - facts.requested.keys() - facts.wanted
             tables[name] = replace(facts, following=facts.following | new)

@@ -33,14 +33,20 @@ class RetainedLog:
     `most` is the limit in bytes above which the source discards log even if it was not read. None: no limit.
     """
 
-    stands: LogSafety
+    condition: LogSafety
     held: int = 0
     behind: int = 0
     most: int | None = None
 
     def to_entry(self, name: str) -> dict[str, Any]:
         """Return the entry for the log named `name` that the ledger stores."""
-        return {"name": name, "stands": self.stands.value, "held": self.held, "behind": self.behind, "most": self.most}
+        return {
+            "name": name,
+            "stands": self.condition.value,
+            "held": self.held,
+            "behind": self.behind,
+            "most": self.most,
+        }
 
 
 def parse_retained_log(noted: Mapping[str, Any]) -> RetainedLog:

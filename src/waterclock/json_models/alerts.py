@@ -39,7 +39,7 @@ class OpenAlert(AnswerPart):
     """A summary of the alert in one line."""
     opened: Instant
     acknowledged: Acknowledgement | None
-    told: dict[str, SentTimes]
+    sent: dict[str, SentTimes]
     """When the alert was sent to each target."""
 
 
@@ -76,7 +76,7 @@ class AlertsAnswer(Answer):
 
     env: str
     """The environment."""
-    tells: bool
+    is_on: bool
     """Whether the environment sends alerts."""
     open: list[OpenAlert]
     """The open alerts."""
@@ -135,7 +135,7 @@ class OpenLineageAnswer(Answer):
 
     env: str
     """The environment."""
-    tells: bool
+    is_on: bool
     """Whether the environment sends events."""
     to: str | None
     """The address or file of the events."""

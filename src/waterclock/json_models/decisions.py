@@ -73,7 +73,7 @@ class RevertAnswer(Answer):
     """The selected labels that have the revision already."""
     without: list[Label]
     """The selected labels that have no such revision, and stay as they are."""
-    taken_back: dict[str, list[Label]]
+    adopted: dict[str, list[Label]]
     """The labels of each table that follow without a computation: they take earlier revisions back."""
     computed: dict[str, list[Label]]
     """The labels of each table that are computed again, if rows differ."""

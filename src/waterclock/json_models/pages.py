@@ -249,7 +249,7 @@ class Step(PagePart):
 
     step: int
     table: str
-    asked: int
+    requested: int
     count: int
     labels: list[str]
     seconds: float | None

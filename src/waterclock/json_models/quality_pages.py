@@ -28,7 +28,7 @@ class RuleEntry(PagePart):
     else_: str = Field(alias="else")
     state: str
     since: str
-    said: str
+    message: str
     pieces: list[Piece]
     counts: RuleCounts
     note: Note | None
@@ -93,7 +93,7 @@ class Broken(PagePart):
 
     label: str
     state: Literal["warned", "failed", "held"]
-    said: str
+    message: str
     address: str
 
 
@@ -149,7 +149,7 @@ class Deadline(PagePart):
     """Windows of a table in the same situation with regard to its DEADLINE or RUNTIME, with the same cause."""
 
     table: str
-    stands: Literal["missed", "near", "long"]
+    situation: Literal["missed", "near", "long"]
     label: str
     """The oldest of the windows."""
     last: str

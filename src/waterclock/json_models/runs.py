@@ -88,7 +88,7 @@ class RippleAnswer(Answer):
 
     verb: str
     """The verb of the request."""
-    asked: dict[str, list[str]]
+    requested: dict[str, list[str]]
     """The labels of each table that are made again."""
     following: dict[str, list[str]]
     """The labels of each table that are made again, too, if rows differ."""
@@ -101,7 +101,7 @@ class HeldAgainAnswer(Answer):
 
     verb: str
     """The verb of the request."""
-    asked: dict[str, list[str]]
+    requested: dict[str, list[str]]
     """The labels of each table that are made again."""
 
 

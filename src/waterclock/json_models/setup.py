@@ -24,7 +24,7 @@ class CheckedConnection(AnswerPart):
     kind: str
     name: str
     ok: bool = read_from("is_ok")
-    said: str = read_from("description")
+    description: str
     """The result in words."""
     seconds: RoundedSeconds
     error: OneError | None
@@ -74,7 +74,7 @@ class ScenarioStep(AnswerPart):
 class FailedScenarioStep(ScenarioStep):
     """A step that failed."""
 
-    said: str
+    difference: str
     """The difference in words."""
     error: OneError | None
     rows: list[ComparedRows] | None

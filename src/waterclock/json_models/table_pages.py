@@ -47,7 +47,7 @@ class TableColumn(PagePart):
 
     name: str
     type: str
-    says: str
+    properties: str
     comment: str
 
 

@@ -53,7 +53,7 @@ class QueryResultPart(AnswerPart):
     """The tick; null if the tables were read as they are."""
     known_at: str | None
     """Only commits until then count."""
-    is_rippling: bool
+    has_pending_restatements: bool
     """Whether `known_at` was set because inputs were restated, and some batches were not made again yet."""
     behind: list[LabelsBehind]
     """The batches that were not made again yet."""
@@ -80,7 +80,7 @@ class DescribedColumn(AnswerPart):
 
     name: str
     type: str
-    says: str
+    properties: str
     """The rules and other properties of the column."""
     comment: str
 

@@ -51,7 +51,7 @@ class WindowDeadline(AnswerPart):
     end: Instant = read_from("window.end")
     by: Instant
     """The deadline."""
-    stands: Annotated[Literal["missed", "near", "long"], BeforeValidator(str)] = read_from("stand")
+    situation: Annotated[Literal["missed", "near", "long"], BeforeValidator(str)]
     """`long`: the batch takes longer than its RUNTIME."""
     status: Text
     seconds: RoundedSeconds = read_from("left")
@@ -161,7 +161,7 @@ class SourceLog(AnswerPart):
     """The name at the source, such as that of a replication slot."""
     at: Instant | None
     """When a run last saw the log; null if no run did."""
-    stands: Literal["safe", "losing", "lost", "gone"] | None = read_from("seen_condition")
+    condition: Literal["safe", "losing", "lost", "gone"] | None = read_from("seen_condition")
     held: int = read_from("retained_bytes")
     behind: int = read_from("kept.behind")
     """The part that is not collected yet."""

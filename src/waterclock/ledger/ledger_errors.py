@@ -249,11 +249,11 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
     )
 
 
-def other_project(found: str, asked: str) -> WaterclockError:
-    """Build the error for a flow whose project (`asked`) is not that of the ledger (`found`)."""
+def other_project(found: str, declared: str) -> WaterclockError:
+    """Build the error for a flow whose project (`declared`) is not that of the ledger (`found`)."""
     return WaterclockError(
         "E404",
-        f"the ledger belongs to project {found}, not {asked}",
+        f"the ledger belongs to project {found}, not {declared}",
         why="each project has its own ledger",
         fix="set another `ledger` or `storage` in waterclock.toml",
     )
@@ -278,12 +278,12 @@ def changed_declaration_error(table: str, changes: Iterable[tuple[str, str, str]
     )
 
 
-def unapplied_flow_error(asked: str, applied: str | None) -> ClaimRefused:
+def unapplied_flow_error(own: str, applied: str | None) -> ClaimRefused:
     """Build the error for a claim of a runner whose flow is not the applied one."""
     return ClaimRefused(
         "E406",
         "this runner's flow is not the applied one",
-        why=f"the applied flow is {applied or 'none'}, the runner has {asked}",
+        why=f"the applied flow is {applied or 'none'}, the runner has {own}",
         fix="restart the runner, so that it reads the current flow",
     )
 

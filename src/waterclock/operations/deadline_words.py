@@ -25,7 +25,7 @@ def group_due_windows(found: Iterable[DeadlineWindow]) -> list[tuple[DeadlineWin
     alike: dict[tuple[str, str, str, str], list[DeadlineWindow]] = {}
     for due in found:
         status = "" if due.root.table == due.table else due.root.status  # a table's own windows differ in status
-        alike.setdefault((due.table, due.stand, due.root.table, status), []).append(due)
+        alike.setdefault((due.table, due.situation, due.root.table, status), []).append(due)
     return [tuple(sorted(each, key=lambda due: due.window.start)) for each in alike.values()]
 
 
@@ -44,7 +44,7 @@ def situation_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "")
     """
     due = alike[0]
     table = flow.tables[due.table]
-    if due.stand is DeadlineState.LONG:
+    if due.situation is DeadlineState.LONG:
         verb = "took" if due.status is Status.DONE else "has run for"
         return f"{verb} longer than {str(table.runtime).lower()}{left}"
     oldest = "the oldest " if len(alike) > 1 else ""
@@ -70,7 +70,7 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
 
 def remaining_time_words(due: DeadlineWindow) -> str:
     """Format how long the remaining work usually takes, or a slow batch took; "" if unknown or the work is stopped."""
-    if due.stand is DeadlineState.LONG:
+    if due.situation is DeadlineState.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
     if due.left < _SHORTEST_SHOWN or not due.root.is_proceeding:
         return ""

@@ -52,7 +52,7 @@ class DeadlineWindow:
     table: str
     window: Window
     by: datetime
-    stand: DeadlineState
+    situation: DeadlineState
     status: Status
     root: Root
     left: timedelta = _NOTHING
@@ -110,7 +110,7 @@ def deadlines_of(
     marked = add_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
     reached = read_watermarks(flow, past, sorted(marked))
     found = [*due_of(flow, snapshot, plan, names, _measure_elapsed(work, clock), reached)]
-    if any(due.stand is DeadlineState.MISSED for due in found):
+    if any(due.situation is DeadlineState.MISSED for due in found):
         began = past.began_by(sorted({due.table for due in found}))
         if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
             began |= past.began(sorted(older))
@@ -122,7 +122,7 @@ def deadlines_of(
 
 def is_history(due: DeadlineWindow, began: datetime | None) -> bool:
     """Return whether a deadline passed before its table started. A table without any claim has not started."""
-    return due.stand is DeadlineState.MISSED and (began is None or due.by <= began)
+    return due.situation is DeadlineState.MISSED and (began is None or due.by <= began)
 
 
 def due_of(
@@ -155,16 +155,16 @@ def due_of(
         by = table.deadline.add_to(batch.window.end, table.cadence.zone)
         due = table.cadence.due_at(batch.window)
         if by <= plan.now:
-            stand = DeadlineState.MISSED
+            situation = DeadlineState.MISSED
         elif plan.now + remaining.left > by or (remaining.rank and plan.now - due >= (by - due) / 2):
-            stand = DeadlineState.NEAR
+            situation = DeadlineState.NEAR
         else:
             continue
         yield DeadlineWindow(
             batch.table,
             batch.window,
             by,
-            stand,
+            situation,
             batch.status,
             remaining.root,
             remaining.left,
@@ -206,15 +206,23 @@ def _find_watermark_misses(
         is_late = needed is not None and (needed > by or now + times.to_mark(table, needed).left > by)
         since = cadence.due_at(cadence.window_of(cadence.previous(earliest)))
         if by <= now:
-            stand = DeadlineState.MISSED
+            situation = DeadlineState.MISSED
         elif is_late or ((needed is None or remaining.rank) and now - since >= (by - since) / 2):
-            stand = DeadlineState.NEAR
+            situation = DeadlineState.NEAR
         else:
             continue
         is_done = before.covered.covers_instant(window.start)
         status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
         due = DeadlineWindow(
-            table.name, window, by, stand, status, remaining.root, remaining.left, fresh_to(table, times.snapshot), last
+            table.name,
+            window,
+            by,
+            situation,
+            status,
+            remaining.root,
+            remaining.left,
+            fresh_to(table, times.snapshot),
+            last,
         )
         is_behind = bool(remaining.rank) or now + remaining.left > by
         if not marks or (last.end < earliest and is_behind):

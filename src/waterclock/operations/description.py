@@ -18,7 +18,7 @@ class ColumnDescription:
 
     name: str
     type: str
-    says: str
+    properties: str
     comment: str
 
 

@@ -50,7 +50,7 @@ Windows = Mapping[str, tuple[Window, ...]]
 class _AffectedBatches(NamedTuple):
     """The requested batches, the other batches that will run, and the restate requests to record in the ledger."""
 
-    asked: Windows
+    requested: Windows
     following: Windows
     asking: Asking | None = None
     of_tables: TablesToPause | None = None
@@ -80,15 +80,15 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: other batches that will run: missing inputs, and readers of the
+    `requested`: the requested batches. `following`: other batches that will run: missing inputs, and readers of the
     requested batches, including readers that run only if the rows differ. Both are by table, upstream first and oldest
     first. `steps`: the position of each table in the order. `may_differ`: whether existing rows are made again.
     `command`: the equivalent command line without the reason. `asking`: the restate requests for the ledger, by verb
-    and table. `of_tables`: the tables to pause or resume; `asked` are then their due batches.
+    and table. `of_tables`: the tables to pause or resume; `requested` are then their due batches.
     """
 
     verb: Verb
-    asked: Windows
+    requested: Windows
     following: Windows
     steps: Mapping[str, int]
     cost: Estimate
@@ -105,12 +105,14 @@ class Proposal:
     @property
     def count(self) -> int:
         """The number of requested batches."""
-        return sum(map(len, self.asked.values()))
+        return sum(map(len, self.requested.values()))
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
         """The requested and the following batches together, by table, upstream first."""
-        return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in self.steps}
+        return {
+            name: tuple(sorted({*self.requested.get(name, ()), *self.following.get(name, ())})) for name in self.steps
+        }
 
     @property
     def digest(self) -> str:
@@ -120,7 +122,7 @@ class Proposal:
             return sha256("\n".join([self.verb, *names]).encode()).hexdigest()[:16]
         labels = [
             f"{name}@{window.label}"
-            for of in (self.asked, self.following)
+            for of in (self.requested, self.following)
             for name in sorted(of)
             for window in of[name]
         ]
@@ -148,7 +150,7 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
     words = ["waterclock", wanted.value, *filter(None, of), *_REQUEST_OPTIONS.get(wanted, ())]
     return Proposal(
         verb=wanted,
-        asked=requested,
+        requested=requested,
         following=following,
         steps=_number_steps(at.flow, both),
         cost=cost_of(work, at.snapshot),
@@ -175,7 +177,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
         carry = pause if proposal.verb is Verb.PAUSE else resume
         carry(at.ledger, proposal.of_tables, who=who, why=why)
         return
-    labels = {name: tuple(window.start for window in windows) for name, windows in proposal.asked.items()}
+    labels = {name: tuple(window.start for window in windows) for name, windows in proposal.requested.items()}
     decisions = at.ledger.decisions
     simple = {Verb.BACKFILL: decisions.request_backfill, Verb.RELEASE: decisions.request_release}
     if proposal.verb in simple and not proposal.asking:
@@ -187,7 +189,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> No
             states = None if speed_table is None else speed_table.name
             decisions.retry(name, found, late_tables=late, open_windows=states, who=who, why=why)
     elif proposal.verb is Verb.SKIP:
-        for name, windows in proposal.asked.items():
+        for name, windows in proposal.requested.items():
             skip(at.ledger, at.flow.tables[name], windows, who=who, why=why)
     elif proposal.verb is Verb.WITHDRAW:
         _withdraw(at, at.ledger, labels, who=who, why=why)
@@ -267,7 +269,7 @@ def _release_restatements(at: OpenedProject, selection: str, labels: str | None)
     if not found:
         return _AffectedBatches({}, {})
     ripple = at.planner.ripple(at.snapshot, at.now, found)
-    return _AffectedBatches(ripple.asked, ripple.following, {(FOLLOW, name): of for name, of in found.items()})
+    return _AffectedBatches(ripple.requested, ripple.following, {(FOLLOW, name): of for name, of in found.items()})
 
 
 def _restate(
@@ -278,7 +280,7 @@ def _restate(
         return _AffectedBatches({}, {})
     requests, snapshot = build_requests(at, at.ledger, verb, wanted, most)
     ripple = at.planner.ripple(snapshot, at.now, wanted)
-    return _AffectedBatches(ripple.asked, ripple.following, requests)
+    return _AffectedBatches(ripple.requested, ripple.following, requests)
 
 
 def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:

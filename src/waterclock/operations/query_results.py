@@ -45,7 +45,7 @@ class ZonedQueryResult:
             is_cut=self.answer.is_cut,
             as_of=None if moment is None else plain_value(moment.tick),
             known_at=None if moment is None or moment.known_at is None else plain_value(moment.known_at),
-            is_rippling=moment is not None and moment.is_rippling,
+            has_pending_restatements=moment is not None and moment.has_pending_restatements,
             behind=[] if moment is None else _behind_items(moment),
             missing=[] if moment is None else moment.missing,
             awaited=[] if moment is None else moment.awaited,
@@ -93,7 +93,7 @@ def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> 
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
-    if moment.is_rippling:
+    if moment.has_pending_restatements:
         note = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [
             note,

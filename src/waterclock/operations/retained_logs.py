@@ -41,7 +41,7 @@ class TableLog:
     @property
     def condition(self) -> LogSafety:
         """The state of the log at the source: safe, about to be lost, lost, or missing."""
-        return self.kept.stands
+        return self.kept.condition
 
     @property
     def seen_condition(self) -> str | None:

@@ -14,10 +14,10 @@ from waterclock.engine.ledger_opening import lake_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.following_batches import FollowingBatches, predict_following
 from waterclock.operations.formatting import local_label
 from waterclock.operations.project_opening import OpenedProject, known_label_bounds, no_ledger_error, one_table
 from waterclock.operations.restating import build_requests, require_not_dropped
-from waterclock.operations.taken_back import FollowingBatches, predict_following
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.plan import Batch, Ripple
 from waterclock.planner.query_ticks import read_tick

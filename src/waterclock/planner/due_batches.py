@@ -90,8 +90,8 @@ _NO_WORK = TableWork(_NO_WINDOWS, ())
 class _WorkFacts:
     """The data from which the batches to make of all tables are computed.
 
-    `forced`: labels to make even if they are done or no batch needs them. `ripe`: by table, the end of the newest
-    window that is due and whose inputs are all due; filled on first use.
+    `forced`: labels to make even if they are done or no batch needs them. `fully_due_ends`: by table, the end of
+    the newest window that is due and whose inputs are all due; filled on first use.
     """
 
     flow: Flow
@@ -101,7 +101,7 @@ class _WorkFacts:
     starts: Mapping[str, datetime]
     settlement: Settlement
     forced: Mapping[str, frozenset[datetime]]
-    ripe: dict[str, datetime] = field(default_factory=dict)
+    fully_due_ends: dict[str, datetime] = field(default_factory=dict)
 
 
 def work_by_table(
@@ -155,7 +155,7 @@ def _find_needed_windows(
 ) -> IntervalSet:
     """Return the needed windows: the newest, the requested ones, and those in `open_windows` that readers need."""
     name, cadence = node.table.name, node.table.cadence
-    facts, newest = work_facts.snapshot.of(name), _find_ripe_end(work_facts, name)
+    facts, newest = work_facts.snapshot.of(name), _find_fully_due_end(work_facts, name)
     is_begun = find_first_label(node, facts, work_facts.starts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
     due = cadence.last_due(work_facts.now)
@@ -167,21 +167,21 @@ def _find_needed_windows(
     return needed
 
 
-def _find_ripe_end(work_facts: _WorkFacts, name: str) -> datetime:
+def _find_fully_due_end(work_facts: _WorkFacts, name: str) -> datetime:
     """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due.
 
     A done window counts even if some of its inputs are not due, since PARTIAL AFTER may have made it without them. It
     is not enough to find the newest due window: if an input has a longer DELAY, that window would never be ready in
     time, and the next one would always replace it.
     """
-    nodes, ripe = work_facts.graph.nodes, work_facts.ripe
-    if not ripe:
-        ripe |= {other: _find_newest_due_window_end(work_facts, node) for other, node in nodes.items()}
+    nodes, ends = work_facts.graph.nodes, work_facts.fully_due_ends
+    if not ends:
+        ends |= {other: _find_newest_due_window_end(work_facts, node) for other, node in nodes.items()}
         for node in nodes.values():
             members = [nodes[other] for other in node.cycle or (node.table.name,)]
-            while any(_lower_ripe_end(work_facts, member) for member in members):
+            while any(_lower_fully_due_end(work_facts, member) for member in members):
                 pass
-    return _find_newest_ripe_end(work_facts, nodes[name]) if nodes[name].table.choices else ripe[name]
+    return _find_newest_fully_due_end(work_facts, nodes[name]) if nodes[name].table.choices else ends[name]
 
 
 def _find_newest_due_window_end(work_facts: _WorkFacts, node: Node) -> datetime:
@@ -194,9 +194,9 @@ def _find_newest_due_window_end(work_facts: _WorkFacts, node: Node) -> datetime:
     return due if served is None else min(due, served)
 
 
-def _find_newest_ripe_end(work_facts: _WorkFacts, node: Node) -> datetime:
+def _find_newest_fully_due_end(work_facts: _WorkFacts, node: Node) -> datetime:
     """Return the end of the newest window whose own query has only due inputs, for tables with several (WHEN)."""
-    table, cadence, least = node.table, node.table.cadence, work_facts.ripe[node.table.name]
+    table, cadence, least = node.table, node.table.cadence, work_facts.fully_due_ends[node.table.name]
     end = cadence.last_due(work_facts.now)
     while end > least:
         window = Window(cadence.previous(end), end)
@@ -206,19 +206,19 @@ def _find_newest_ripe_end(work_facts: _WorkFacts, node: Node) -> datetime:
     return least
 
 
-def _lower_ripe_end(work_facts: _WorkFacts, node: Node) -> bool:
-    """Lower the end in `ripe` of a table's newest due window to the bound of its inputs. Return whether it changed.
+def _lower_fully_due_end(work_facts: _WorkFacts, node: Node) -> bool:
+    """Lower the end of a table in `fully_due_ends` to the bound of its inputs. Return whether it changed.
 
     If windows choose between queries (WHEN), the reads of all queries count: a reader may need all windows up to one,
     whichever query makes each.
     """
     name = node.table.name
-    ripe = work_facts.ripe[name]
-    end = _find_newest_due_end(work_facts, node, node.table.reads, ripe)
+    before = work_facts.fully_due_ends[name]
+    end = _find_newest_due_end(work_facts, node, node.table.reads, before)
     if node.table.partial_after is not None and (done := list(work_facts.snapshot.of(name).covered)):
-        end = max(end, min(ripe, done[-1][1]))
-    is_lower = end < work_facts.ripe[name]
-    work_facts.ripe[name] = end
+        end = max(end, min(before, done[-1][1]))
+    is_lower = end < before
+    work_facts.fully_due_ends[name] = end
     return is_lower
 
 
@@ -227,30 +227,31 @@ def _find_newest_due_end(work_facts: _WorkFacts, node: Node, reads: Iterable[Rea
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
-            read_table, ripe = work_facts.graph.nodes[read.table].table, work_facts.ripe[read.table]
+            read_table, due_end = work_facts.graph.nodes[read.table].table, work_facts.fully_due_ends[read.table]
             if read.kind is ReadKind.PREVIOUS:
-                ripe = max(
-                    ripe, work_facts.starts[read_table.name]
-                )  # PREVIOUS is empty up to START, so it waits for nothing
-            newest = cadence.previous(read_table.cadence.next(ripe))  # the last end e whose last boundary in u is ripe
+                # PREVIOUS is empty up to START, so it waits for nothing
+                due_end = max(due_end, work_facts.starts[read_table.name])
+            newest = cadence.previous(
+                read_table.cadence.next(due_end)
+            )  # the last end e whose last boundary in u is fully due
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
             elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
                 closed = newest_closed(work_facts.snapshot.of(name), cadence)
                 newest = work_facts.starts[name] if closed is None else closed
             elif read.kind is ReadKind.UNTIL and read.span is not None and node.table.open_of is None:
-                newest = _find_newest_until_end(node.table, read.span, ripe)
+                newest = _find_newest_until_end(node.table, read.span, due_end)
             end = min(end, newest)
     return end
 
 
-def _find_newest_until_end(table: Table, span: Duration, ripe: datetime) -> datetime:
-    """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
-    end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
+def _find_newest_until_end(table: Table, span: Duration, due_end: datetime) -> datetime:
+    """Return the end of the newest window for which UNTIL reads no further than `due_end`."""
+    end = table.cadence.ceil(span.subtract_from(due_end, table.cadence.zone))
     # a calendar span added to several last days of a month may give the same instant
-    while until_end(table, span, following := table.cadence.next(end)) <= ripe:
+    while until_end(table, span, following := table.cadence.next(end)) <= due_end:
         end = following
-    while until_end(table, span, end) > ripe:
+    while until_end(table, span, end) > due_end:
         end = table.cadence.previous(end)
     return end
 

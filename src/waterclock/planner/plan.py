@@ -266,24 +266,24 @@ class Plan:
 class Ripple:
     """The done batches that may be made again because of a request, by table, upstream first and oldest first.
 
-    `asked` has the batches that a user requests. `following` has the batches made from them, directly or through
+    `requested` has the batches that a user requests. `following` has the batches made from them, directly or through
     others. Each of these is made again only if its input rows turn out to differ.
     """
 
-    asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    requested: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     following: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """The windows of `asked` and `following` together, by table, oldest first."""
-        names = dict.fromkeys((*self.asked, *self.following))
-        return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
+        """The windows of `requested` and `following` together, by table, oldest first."""
+        names = dict.fromkeys((*self.requested, *self.following))
+        return {name: tuple(sorted({*self.requested.get(name, ()), *self.following.get(name, ())})) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the labels of `asked` and `following` as a dictionary for JSON."""
+        """Return the labels of `requested` and `following` as a dictionary for JSON."""
         return {
             kind: {name: [window.label for window in windows] for name, windows in of.items()}
-            for kind, of in (("asked", self.asked), ("following", self.following))
+            for kind, of in (("requested", self.requested), ("following", self.following))
         }
 
 

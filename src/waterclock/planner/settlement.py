@@ -68,14 +68,14 @@ def find_unsettled(
         suspects: list[_Suspect] = []
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
-            asked = forced.get(member.table.name, frozenset()).union(facts.requested)
+            requested = forced.get(member.table.name, frozenset()).union(facts.requested)
             awaited = find_awaited_inputs(member, graph, snapshot, starts)
             whole = _find_completable_labels(awaited, snapshot, unsettled)
             kept = {
                 label for label in facts.partial if label in awaited or _has_lost_inputs(facts, label, snapshot)
             } - whole
             first, dropping = find_first_label(member, facts, starts), snapshot if is_any_dropped else None
-            found = _find_own_state(member, facts, asked, first, dropping, _PartialLabels(whole, frozenset(kept)))
+            found = _find_own_state(member, facts, requested, first, dropping, _PartialLabels(whole, frozenset(kept)))
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
             suspects += found.standing
@@ -89,7 +89,7 @@ def find_unsettled(
 
 
 def find_dependent_windows(
-    graph: FlowGraph, snapshot: LedgerSnapshot, asked: Mapping[str, Collection[datetime]]
+    graph: FlowGraph, snapshot: LedgerSnapshot, requested: Mapping[str, Collection[datetime]]
 ) -> dict[str, IntervalSet]:
     """Map each table to its requested windows and to the done windows made from them, directly or through others."""
     unsettled: dict[str, IntervalSet] = {}
@@ -102,7 +102,7 @@ def find_dependent_windows(
         standing: list[_Suspect] = []
         for member in members:
             of, cadence = member.table.name, member.table.cadence
-            facts, labels = snapshot.of(of), frozenset(asked.get(of, ()))
+            facts, labels = snapshot.of(of), frozenset(requested.get(of, ()))
             spans = ((facts.stands.get(label, label), cadence.next(label)) for label in labels)
             unsettled[of] = IntervalSet.from_intervals(spans)
             standing += [
@@ -222,7 +222,7 @@ class _OwnState:
 def _find_own_state(
     node: Node,
     facts: TableFacts,
-    asked: frozenset[datetime],
+    requested: frozenset[datetime],
     first: datetime,
     dropping: LedgerSnapshot | None,
     partial: _PartialLabels,
@@ -235,7 +235,7 @@ def _find_own_state(
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
     running = {label for claim in facts.open_claims for label in claim.labels}
-    again = {label for label in asked if label >= first}
+    again = {label for label in requested if label >= first}
     restated = {label for label in again | running if facts.covered.covers_instant(label)}
     changed = {label for label in partial.whole if label >= first and facts.covered.covers_instant(label)}
     standing: list[_Suspect] = []

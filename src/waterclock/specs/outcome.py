@@ -47,7 +47,7 @@ class StepOutcome:
             "verdict": str(self.verdict),
         }
         if self.verdict is ScenarioVerdict.FAILED:
-            found["said"] = self.comparison.summary() if self.comparison is not None else self.failure
+            found["difference"] = self.comparison.summary() if self.comparison is not None else self.failure
             found["error"] = None if self.error is None else self.error.to_dict()
             found["rows"] = None if self.comparison is None else _comparison_rows(self.comparison)
         return found

@@ -121,10 +121,10 @@ class ChangesConformance(KeepsSecrets):
         first = self._read(spark, system, None)
         first.collected.close()
         there = collector.find_retained_logs(system.unit, [first.name, "waterclock_never"])
-        assert there[first.name].stands is LogSafety.SAFE
-        assert there["waterclock_never"].stands is LogSafety.GONE
+        assert there[first.name].condition is LogSafety.SAFE
+        assert there["waterclock_never"].condition is LogSafety.GONE
         system.lose()
-        assert collector.find_retained_logs(system.unit, [first.name])[first.name].stands in {
+        assert collector.find_retained_logs(system.unit, [first.name])[first.name].condition in {
             LogSafety.LOST,
             LogSafety.GONE,
         }

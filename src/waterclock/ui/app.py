@@ -255,7 +255,7 @@ def _render(reading: OpenedProject, name: str, menu: str, content: Content, para
     person, may_name = person_of(request), _may_name(reading, person_of(request))
     around = {} if is_part else {"shell": shell(reading, menu, params, content.get("alive"), person=person)}
     here = {"path": request.url.path, "query": _query_string(request)}
-    return render(template, content=content, asked=params, person=person, may_name=may_name, **here, **around)
+    return render(template, content=content, params=params, person=person, may_name=may_name, **here, **around)
 
 
 def _may_name(at: OpenedProject, person: Person) -> bool:
@@ -445,7 +445,7 @@ def _render_errors(
         around = shell(None, menu, params, person=person)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
     return HTMLResponse(
-        render("cards.html", content=content, shell=around, asked=params, is_passing=is_passing), status
+        render("cards.html", content=content, shell=around, params=params, is_passing=is_passing), status
     )
 
 

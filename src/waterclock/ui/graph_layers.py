@@ -20,13 +20,13 @@ _SMALL = 150  # with at most this many boxes and points swaps are fast: they fol
 class LayeredGraph:
     """A graph whose vertices are numbers: first the nodes, then the points at which lines cross a layer.
 
-    All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` maps each
-    edge to its points. `ups` and `downs` have the neighbours of each vertex in the adjacent layers.
+    All `edges` point right. `original_edges` has the edges as they were, of which one in each cycle points left. `ways`
+    maps each edge to its points. `ups` and `downs` have the neighbours of each vertex in the adjacent layers.
     """
 
     names: Sequence[str]
     index: dict[str, int]
-    asked: set[tuple[int, int]]
+    original_edges: set[tuple[int, int]]
     edges: list[tuple[int, int]]
     layers: list[int]
     ups: list[list[int]] = field(default_factory=list)

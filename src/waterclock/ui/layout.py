@@ -206,9 +206,9 @@ def _build_lines(
         room = end.height / 2 - 6
         shift = max(-room, min(room, ports[source, target]))
         points.append((end.x, end.y + end.height / 2 + shift))
-        if (source, target) in graph.asked:
+        if (source, target) in graph.original_edges:
             yield Line(graph.names[source], graph.names[target], tuple(points))
-        if (target, source) in graph.asked:
+        if (target, source) in graph.original_edges:
             yield Line(graph.names[target], graph.names[source], tuple(reversed(points)))
 
 

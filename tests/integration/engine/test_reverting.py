@@ -153,7 +153,7 @@ def test_a_reverted_label_and_all_that_reads_it_are_as_before_it_was_restated(do
         found = revert(tiny, "shop.orders@2020-01-02..2020-01-03", known_at=at(first))
     assert jobs.count == 0
     assert [each.label for each in found.changes] == [day(2), day(3)]
-    assert found.predicted.taken_back == {"clean.orders": (day(2), day(3)), "marts.total": (day(2), day(3), day(4))}
+    assert found.predicted.adopted == {"clean.orders": (day(2), day(3)), "marts.total": (day(2), day(3), day(4))}
     assert found.predicted.computed == {"out.orders": (day(2), day(3))}
     with counted_jobs(tiny.spark) as jobs:
         outcome = tiny.run(LAST, only=["clean.orders", "marts.total"])

@@ -140,7 +140,7 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
     with open_read_only(tiny.root, None, day(6, 1).isoformat()) as at:
         found = deadlines(at, ["web.clicks"]).found
         [lag] = lags(at, ["web.clicks"])
-        assert [(due.window.start, due.stand) for due in found] == [
+        assert [(due.window.start, due.situation) for due in found] == [
             (day(2), DeadlineState.MISSED),
             (day(3), DeadlineState.MISSED),
             (day(4), DeadlineState.NEAR),

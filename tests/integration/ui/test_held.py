@@ -88,7 +88,7 @@ def test_an_older_revision_is_held_against_the_newer_by_its_keys(claims: tuple[i
         ("same", "kettle", "3", None), ("changed", "toaster", "19", "7"), ("new", "radio", "2", None),
         ("gone", "lamp", "1", None),
     ]  # fmt: skip
-    assert told["says"] == "3 of 4 rows differ"
+    assert told["description"] == "3 of 4 rows differ"
     only = page.get(ADDRESS, params={**asked, "differing": "1"}).json()["held"]
     assert [row["kind"] for row in only["shown"]] == ["changed", "new", "gone"]
     assert "<s>7</s>" in page.get(f"/tables/{TABLE}", params=asked).text
@@ -104,7 +104,7 @@ def test_a_label_is_held_against_another_one(shop: stocks.Stocks, claims: tuple[
     told = page.get(ADDRESS, params=asked).json()["held"]
     said = [(row["kind"], row["cells"][0]["text"], row["cells"][1]["was"]) for row in told["shown"]]
     assert said == [("same", "kettle", None), ("changed", "toaster", "5"), ("new", "radio", None)]
-    assert (told["beside"], told["says"]) == ("2026-11-17", "2 of 3 rows differ")
+    assert (told["beside"], told["description"]) == ("2026-11-17", "2 of 3 rows differ")
     assert "beside=2026-11-17&amp;differing=1" in page.get(f"/tables/{TABLE}", params=asked).text
     for wrong, code in (("2031-01-01", "E513"), ("soon", "E512")):
         told = page.get(ADDRESS, params=asked | {"beside": wrong}).json()["held"]
@@ -121,7 +121,7 @@ def test_a_label_without_rows_is_held_against_one_with_some(
     assert claim is not None
     slices.sealed(Lake(shop.project.storage).folder(TABLE), empty, claim, [], schema=SCHEMA)
     told = page.get(ADDRESS, params={"at": "2026-11-17", "known": str(claim), "beside": "2026-11-18"}).json()["held"]
-    assert told["says"] == "3 of 3 rows differ"
+    assert told["description"] == "3 of 3 rows differ"
     assert [(row["kind"], row["cells"][0]["text"]) for row in told["shown"]] == [
         ("gone", "kettle"), ("gone", "toaster"), ("gone", "radio"),
     ]  # fmt: skip

@@ -17,7 +17,7 @@ def test_each_rule_is_shown_over_its_newest_batches_with_what_it_said_last(page:
     assert [(piece["state"], piece["columns"]) for piece in few["pieces"]] == [
         ("ok", 27), ("warned", 1), ("ok", 12), ("warned", 1), ("ok", 19),
     ]  # fmt: skip
-    assert (few["said"], few["said_at"]) == ("few_rows: 3 of 9000 rows", "1 Nov")
+    assert (few["message"], few["message_at"]) == ("few_rows: 3 of 9000 rows", "1 Nov")
     assert (sku["rule"], sku["else"]) == ("sku", "fail")
     assert told["broken"] == 0
     assert "All 2 rules hold" in page.get("/quality", params={"t": "raw.weather"}).text

@@ -34,7 +34,7 @@ def test_a_run_is_told_batch_by_batch_and_when(shop: stocks.Stocks, served: Call
     [failed] = [each for each in told["claims"] if each["status"] == "failed"]
     assert (failed["table"], failed["words"], failed["error"]) == ("raw.sites", "21 Nov", "E731 no such file")
     assert [each["step"] for each in told["steps"]] == ["make", "seal"]
-    waits = {each["table"]: each["says"] for each in told["waits"]}
+    waits = {each["table"]: each["reason"] for each in told["waits"]}
     assert "raw.sites" in waits["core.sites_now"]
     assert told["spark"] is None
     with shop.ledger() as ledger:

@@ -69,7 +69,7 @@ def test_measures_are_told_over_time_with_what_was_usual_and_where_a_rule_did_no
     assert before["low"] < float(before["value"]) < before["high"]
     assert held["low"] < held["usual"] < held["high"]
     assert [(each["label"], each["state"]) for each in total["broken"]] == [("20261120000000", "held")]
-    assert "as_usual" in total["broken"][0]["said"]
+    assert "as_usual" in total["broken"][0]["message"]
     assert [each["state"] for each in measures["rows"]["broken"]] == ["warned", "warned"]
     assert (measures["rows"]["rules"], measures["rows"]["points"][0]["value"]) == (["not_shrunk"], "900")
     assert (measures["newest"]["type"], measures["newest"]["drawn"]) == ("timestamp", None)
@@ -87,10 +87,10 @@ def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: T
         "1 window has missed its deadline, 1 window is near its deadline, 1 source is silent, 2 tables are behind."
     )
     missed, near = told["deadlines"]
-    assert (missed["table"], missed["stands"], missed["label"]) == ("marts.revenue", "missed", "20261120000000")
+    assert (missed["table"], missed["situation"], missed["label"]) == ("marts.revenue", "missed", "20261120000000")
     assert (missed["cause"]["table"], missed["cause"]["status"]) == ("raw.sales", "held")
     assert missed["cause"]["address"] == "/batches/raw.sales/20261120000000"
-    assert (near["table"], near["stands"], near["cause"]["is_itself"]) == ("raw.sales", "near", True)
+    assert (near["table"], near["situation"], near["cause"]["is_itself"]) == ("raw.sales", "near", True)
     [silent] = told["silent"]
     assert (silent["table"], silent["since"], silent["labels"]) == ("raw.returns", "20261117000000", 4)
     lags = {each["table"]: each for each in told["lags"]}
@@ -105,7 +105,7 @@ def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: T
     assert "no rows arrived from erp" in page
     assert measured.get("/lag.json", params={"t": "raw.*"}).json()["with_deadline"] == 1
     of_table = measured.get("/tables/marts.revenue/quality.json").json()["quality"]["in_time"]
-    assert [each["stands"] for each in of_table["deadlines"]] == ["missed"]
+    assert [each["situation"] for each in of_table["deadlines"]] == ["missed"]
     assert [each["table"] for each in of_table["lags"]] == ["marts.revenue"]
 
 

@@ -91,7 +91,7 @@ def test_status_plan_and_show_tell_what_a_run_saw_and_ask_nobody(followed: Follo
     assert followed.source.asked == [["waterclock_one"]]
     (told,) = followed.told()
     assert (told["table"], told["connection"], told["name"]) == ("ops_copy.orders", "ops", "waterclock_one")
-    assert (told["stands"], told["held"], told["behind"], told["limit"]) == ("safe", 30_000_000, 20_000, 10 * GB)
+    assert (told["condition"], told["held"], told["behind"], told["limit"]) == ("safe", 30_000_000, 20_000, 10 * GB)
     assert told["at"]
     assert not told["is_troubled"]
     assert followed.told("plan") == [told]

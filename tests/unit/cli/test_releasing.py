@@ -145,7 +145,7 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
     said = " ".join(busy_shop.ask("audit", where, width=400).stdout.split())
     assert f"not visible: `waterclock retry {where}` makes it again" in said
     with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
-        assert propose(at, Verb.RELEASE, name, "2024-11-18").asked == {}
+        assert propose(at, Verb.RELEASE, name, "2024-11-18").requested == {}
         assert propose(at, Verb.RETRY, name, "2024-11-18").count == 1
         page = batch(at, PageQuery("", "", {"table": name, "labels": "2024-11-18"}))
         assert page["error"]["fix"] == f"`waterclock retry {where}` makes it again"

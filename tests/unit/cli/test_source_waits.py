@@ -51,7 +51,10 @@ def test_the_page_of_a_batch_says_which_source_it_waits_for(shop: Shop) -> None:
         before = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": "2024-11-17"}))
         assert before["reason"] == "due"
         reader = batch(at, PageQuery("", "", {"table": "sales.by_country", "labels": "2024-11-19"}))
-        assert (reader["way"][-1]["says"], reader["way"][-1]["detail"]) == ("which is ready", "waits for its source")
+        assert (reader["way"][-1]["description"], reader["way"][-1]["detail"]) == (
+            "which is ready",
+            "waits for its source",
+        )
 
 
 def test_what_no_longer_waits_is_ready_and_a_run_of_other_tables_changes_nothing(shop: Shop) -> None:

@@ -67,7 +67,7 @@ def test_a_window_that_is_done_or_in_time_is_not_told() -> None:
 def test_the_batch_most_upstream_is_blamed_for_a_deadline_that_is_missed() -> None:
     known = {"raw.a": facts(20, troubles={day(20): FAILED}), "mid.b": facts(), "mart.c": facts()}
     [due] = found(CHAIN, known, day(21) + 4 * HOUR)
-    assert (due.stand, due.status, due.by, due.fresh_to) == (
+    assert (due.situation, due.status, due.by, due.fresh_to) == (
         DeadlineState.MISSED,
         Status.BLOCKED,
         day(21) + 4 * HOUR,
@@ -83,7 +83,7 @@ def test_what_goes_on_is_near_once_what_is_left_would_miss_it() -> None:
     now = day(21) + HOUR
     assert found(CHAIN, known, now) == []
     [due] = found(CHAIN, known, now + HOUR)
-    assert (due.stand, due.left, due.root.table) == (DeadlineState.NEAR, timedelta(seconds=9000), "raw.a")
+    assert (due.situation, due.left, due.root.table) == (DeadlineState.NEAR, timedelta(seconds=9000), "raw.a")
     assert (
         situation_words([due], CHAIN) == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 is ready and not started"
     )
@@ -100,7 +100,7 @@ def test_what_is_stopped_or_paused_is_near_once_half_of_its_time_is_over() -> No
     for known, status in ((stopped, Status.FAILED), (paused, Status.PAUSED)):
         assert found(CHAIN, known, day(21) + 1.9 * HOUR) == []
         [due] = found(CHAIN, known, day(21) + 2 * HOUR)
-        assert (due.stand, due.root.table, due.root.status) == (DeadlineState.NEAR, "raw.a", status)
+        assert (due.situation, due.root.table, due.root.status) == (DeadlineState.NEAR, "raw.a", status)
 
 
 def test_what_is_not_due_yet_by_its_delay_is_reckoned_with() -> None:
@@ -109,7 +109,7 @@ def test_what_is_not_due_yet_by_its_delay_is_reckoned_with() -> None:
     of = flow(late, timed("mart.c", "4 HOURS", ("raw.a",), "90 MINUTES"))
     known = {"raw.a": facts(), "mart.c": facts()}
     [due] = found(of, known, day(21) + HOUR)
-    assert (due.stand, due.root.table, due.root.detail) == (DeadlineState.NEAR, "raw.a", "is not due yet")
+    assert (due.situation, due.root.table, due.root.detail) == (DeadlineState.NEAR, "raw.a", "is not due yet")
     assert due.left == 2 * HOUR + timedelta(minutes=90)  # as RUNTIME says, where none was made yet
 
 
@@ -160,9 +160,9 @@ def test_once_told_of_a_window_is_told_until_it_is_done(early: int, later: int, 
     before = found(CHAIN, known, day(21) + timedelta(minutes=early))
     after = found(CHAIN, known, day(21) + timedelta(minutes=early + later))
     order = [None, DeadlineState.NEAR, DeadlineState.MISSED]
-    stands = [of[0].stand if of else None for of in (before, [due for due in after if due.window.start == day(20)])]
+    stands = [of[0].situation if of else None for of in (before, [due for due in after if due.window.start == day(20)])]
     assert order.index(stands[0]) <= order.index(stands[1])
-    missed = [due for due in after if due.stand is DeadlineState.MISSED and due.window.start == day(20)]
+    missed = [due for due in after if due.situation is DeadlineState.MISSED and due.window.start == day(20)]
     assert bool(missed) == (timedelta(minutes=early + later) >= 4 * HOUR)
 
 
@@ -198,7 +198,7 @@ def test_of_any_flow_what_is_late_is_told_with_a_cause_that_is_not_done(seed: in
         known[name] = TableFacts(start=start, covered=done, troubles=troubles, seconds_per_batch=seconds)
     told = found(of, known, now)
     for due in told:
-        assert (due.stand is DeadlineState.MISSED) == (due.by <= now)
+        assert (due.situation is DeadlineState.MISSED) == (due.by <= now)
         assert due.left >= timedelta(0)
         assert not known[due.root.table].covered.covers_instant(due.root.window.start)
         assert due.root.table in add_upstream(of, [due.table])

@@ -20,7 +20,9 @@ def test_columns_are_told_with_what_is_said_of_them(tmp_path: Path) -> None:
     (tmp_path / "flows/known.dpl").write_text(FLOW, encoding="utf-8")
     flow = load_project(tmp_path, capabilities=CAPABILITIES).flow
     at: Any = SimpleNamespace(project=SimpleNamespace(storage=str(tmp_path / "lake")), ledger=None)
-    found = [(each.name, each.type, each.says, each.comment) for each in describe_columns(at, flow.tables["raw.u"])]
+    found = [
+        (each.name, each.type, each.properties, each.comment) for each in describe_columns(at, flow.tables["raw.u"])
+    ]
     assert found == [
         ("id", "BIGINT", "KEY, SUBJECT customer", ""),
         ("file", "STRING", "NOT NULL, HIDDEN", "from where"),

@@ -82,7 +82,7 @@ def test_rows_that_come_as_they_are_made_miss_nothing() -> None:
 
 def test_batches_in_time_with_old_rows_miss_it() -> None:
     found = told(CLICKS, steady(9, stops=4), 9)
-    missed = [due for due in found if due.stand is DeadlineState.MISSED]
+    missed = [due for due in found if due.situation is DeadlineState.MISSED]
     assert [due.window.end for due in missed] == [at(4), at(5), at(6)]
     first = missed[0]
     assert (first.status, first.by, first.root.status, first.late_rows) == (
@@ -99,9 +99,9 @@ def test_batches_in_time_with_old_rows_miss_it() -> None:
 
 def test_it_is_over_once_the_watermark_has_come_to_the_windows_end() -> None:
     on_time = [*steady(8, stops=4), WatermarkPosition(at(9), at(6), "", at(6) + TEN)]
-    assert [due.window.end for due in told(CLICKS, on_time, 9) if due.stand is DeadlineState.MISSED] == []
+    assert [due.window.end for due in told(CLICKS, on_time, 9) if due.situation is DeadlineState.MISSED] == []
     just_before = [*steady(8, stops=4), WatermarkPosition(at(9), at(6) - timedelta(microseconds=1), "", at(6))]
-    assert [due.window.end for due in told(CLICKS, just_before, 9) if due.stand is DeadlineState.MISSED] == [at(6)]
+    assert [due.window.end for due in told(CLICKS, just_before, 9) if due.situation is DeadlineState.MISSED] == [at(6)]
 
 
 def test_the_slowest_part_is_named() -> None:
@@ -119,19 +119,19 @@ def test_before_the_first_row_it_is_near_at_half_its_time_and_then_missed() -> N
     nothing = [WatermarkPosition(at(end)) for end in (1, 2, 3, 4)]
     assert told(CLICKS, nothing[:2], 2.9) == []
     [near] = told(CLICKS, nothing[:3], 3)  # the first rows that could do it are due at 2, of three hours until 4
-    assert (near.stand, near.window.end, near.root.detail) == (
+    assert (near.situation, near.window.end, near.root.detail) == (
         DeadlineState.NEAR,
         at(1),
         "has no row with a time yet",
     )
-    assert [due.stand for due in told(CLICKS, nothing, 4)] == [DeadlineState.MISSED, DeadlineState.NEAR]
+    assert [due.situation for due in told(CLICKS, nothing, 4)] == [DeadlineState.MISSED, DeadlineState.NEAR]
 
 
 def test_a_row_of_the_year_1_keeps_the_watermark_there() -> None:
     stuck = [
         WatermarkPosition(at(end), datetime.min.replace(tzinfo=UTC), "", DAY - 3000 * HOUR) for end in (1, 2, 3, 4)
     ]
-    assert [(due.window.end, due.stand) for due in told(CLICKS, stuck, 4)] == [
+    assert [(due.window.end, due.situation) for due in told(CLICKS, stuck, 4)] == [
         (at(1), DeadlineState.MISSED),
         (at(2), DeadlineState.NEAR),
     ]
@@ -146,14 +146,14 @@ def test_a_watermark_that_goes_nowhere_is_told_before_it_is_missed() -> None:
     found = told(CLICKS, stuck[:2], 5.4, upto=5)
     assert found == []  # of two labels nothing is told
     found = told(CLICKS, stuck[:3], 6, upto=6)
-    assert [(due.window.end, due.stand) for due in found] == [(at(4), DeadlineState.NEAR)]
+    assert [(due.window.end, due.situation) for due in found] == [(at(4), DeadlineState.NEAR)]
 
 
 def test_a_watermark_that_loses_ground_is_told_as_soon_as_it_will_miss() -> None:
     """Two hours of windows bring one hour of rows: of each window it is known at once that it will be late."""
     slow = [WatermarkPosition(at(end), at(end / 2), "", at(end / 2) + TEN) for end in range(1, 6)]
     assert needed_end(slow, at(3), at(4)) == at(6)
-    assert [(due.window.end, due.stand) for due in told(CLICKS, slow, 5)] == [
+    assert [(due.window.end, due.situation) for due in told(CLICKS, slow, 5)] == [
         (at(4), DeadlineState.NEAR),
         (at(5), DeadlineState.NEAR),
     ]
@@ -163,7 +163,7 @@ def test_a_batch_that_is_not_done_is_blamed_before_the_rows() -> None:
     of = flow(table("ops.log", partitioned=True, every="HOUR"), *marked("web.clicks", "3 HOURS", "ops.log"))
     known = {"ops.log": done(4, troubles={at(4): FAILED}), "web.clicks": done(4), "web.clicks_mark": done(4)}
     found = told(of, steady(4), 7.1, known=known)
-    assert [(due.stand, due.window.end, due.root.table, due.root.status) for due in found] == [
+    assert [(due.situation, due.window.end, due.root.table, due.root.status) for due in found] == [
         (DeadlineState.MISSED, at(4), "ops.log", Status.FAILED),
         (DeadlineState.NEAR, at(5), "ops.log", Status.FAILED),
     ]
@@ -204,7 +204,7 @@ def test_days_are_counted_by_the_zone_over_a_change_of_clocks() -> None:
     ):
         plan = Planner(of).plan(snapshot, now, PlanRequest(clock=now))
         [first, *_] = due_of(of, snapshot, plan, list(of.tables), reached={"web.clicks": came})
-        assert (first.window.end, first.by, first.stand) == (ends[0], ends[2], stand)
+        assert (first.window.end, first.by, first.situation) == (ends[0], ends[2], stand)
 
 
 def test_what_the_ledger_keeps_of_a_mark_is_read() -> None:
@@ -251,11 +251,11 @@ def test_missed_are_the_windows_that_the_watermark_had_not_come_to_by_then(
         reached.append(WatermarkPosition(end, best, "", newest))
     now = len(moves) + minutes / 60
     found = told(of, reached, now)
-    missed = {due.window.end for due in found if due.stand is DeadlineState.MISSED}
+    missed = {due.window.end for due in found if due.situation is DeadlineState.MISSED}
     ends = [at(hour) for hour in range(1, len(moves) + 1)]
     assert missed == {end for end in ends if end + hours * HOUR <= at(now) and (best is None or best < end)}
     for due in found:
-        assert (due.stand is DeadlineState.MISSED) == (due.by <= at(now))
+        assert (due.situation is DeadlineState.MISSED) == (due.by <= at(now))
         assert situation_words([due], of, remaining_time_words(due))
     later = told(of, reached, now + 0.9, upto=len(moves))
     assert {due.window.end for due in found} <= {due.window.end for due in later}
@@ -277,7 +277,7 @@ def test_a_plan_is_gone_through_as_often_for_many_tables_as_for_one() -> None:
         plan = Planner(of).plan(snapshot, at(5), PlanRequest(clock=at(5)))
         Counting.passes = 0
         told_of = list(due_of(of, snapshot, replace(plan, batches=Counting(plan.batches)), list(of.tables)))
-        assert {due.table for due in told_of if due.stand is DeadlineState.MISSED} == set(of.tables) - set(
+        assert {due.table for due in told_of if due.situation is DeadlineState.MISSED} == set(of.tables) - set(
             map(mark_of, of.tables)
         )
         found.append(Counting.passes)

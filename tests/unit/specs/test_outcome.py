@@ -42,7 +42,7 @@ def test_an_outcome_for_scripts_says_of_a_failed_step_what_was_wrong() -> None:
         "text": "marts.sales is empty",
         "place": "specs/a.feature:6:7",
         "verdict": "failed",
-        "said": "rows differ: 1 missing",
+        "difference": "rows differ: 1 missing",
         "error": None,
         "rows": [{"mark": "missing", "expected": {"n": 1}, "got": None}],
     }

@@ -72,7 +72,7 @@ class PlanDetails:
         if self.deadlines.found:
             to.print()
             print_deadlines(to, self.deadlines)
-        if any(stand.due_words() or stand.error for stand in self.offline):
+        if any(status.due_words() or status.error for status in self.offline):
             to.print()
             print_offline(to, self.offline)
 
@@ -99,7 +99,7 @@ class PlanDetails:
             received=self.received,
             kept_at_sources=self.held,
             deadlines=self.deadlines.found,
-            offline=[stand.to_answer() for stand in self.offline],
+            offline=[status.to_answer() for status in self.offline],
             renames=self.renames,
             waits_for_source=self.waits,
         )

@@ -21,11 +21,12 @@ from waterclock.cli.stop_signals import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.receiver.connector import MAX_BODY, MAX_WAITING, folder_of, streams_of
+from waterclock.connectors.receiver.connector import folder_of, streams_of
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.connectors.receiver.segment_names import sync_folder
 from waterclock.connectors.receiver.segment_writing import SegmentWriter
 from waterclock.errors import WaterclockError
+from waterclock.flow.receiver_limits import MAX_BODY, MAX_WAITING
 from waterclock.http.access_tokens import METRICS_TOKEN, require_length, token_of_environment
 from waterclock.http.listening import address_of, bind_port
 from waterclock.http.served_hosts import LOOPBACK, hosts_of

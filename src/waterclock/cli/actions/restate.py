@@ -149,8 +149,8 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
         if is_json:
             from waterclock.json_models.runs import HeldAgainAnswer
 
-            asked = {name: list(map(label_of, of)) for name, of in held.items()}
-            print_answer(HeldAgainAnswer(verb=wish.word, asked=asked))
+            requested = {name: list(map(label_of, of)) for name, of in held.items()}
+            print_answer(HeldAgainAnswer(verb=wish.word, requested=requested))
         else:
             to.print("requested; the next run makes them again")
         return ExitCode.DONE
@@ -162,7 +162,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
 
 def print_ripple(to: Console, at: OpenedProject, verb: str, ripple: Ripple, cost: Estimate) -> None:
     """Print the batches to make again, the batches that may have to follow, and the maximum cost."""
-    _print_part(to, at, f"{verb}: {_count(ripple.asked)}", ripple.asked)
+    _print_part(to, at, f"{verb}: {_count(ripple.requested)}", ripple.requested)
     following = ripple.following
     if following:
         to.print()

@@ -37,7 +37,7 @@ def retry_batches(
         if proposal.count:
             decide(at, proposal, by=owner(RunSettings().who, SignIn.COMMAND), why=why)
         project, kept = at.project, waiting_request_lines(at.snapshot, proposal.all, at.zone)
-    labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
+    labels_of = {name: [window.label for window in windows] for name, windows in proposal.requested.items()}
     if not proposal.count or not is_run:
         if is_json:
             from waterclock.json_models.runs import RetryAnswer

@@ -74,28 +74,28 @@ class RunOptions:
     offered: OfferedRevisions | None = None
 
 
-def run_and_report(project: Project, asked: RunOptions) -> int:
+def run_and_report(project: Project, options: RunOptions) -> int:
     """Run batches, print the result and return the exit code: FAILED if a requested batch stays failed or held."""
-    to = console(stderr=asked.is_json or asked.is_for_query)
-    with execute_run(project, asked, to) as ran:
-        if asked.is_json:
+    to = console(stderr=options.is_json or options.is_for_query)
+    with execute_run(project, options, to) as ran:
+        if options.is_json:
             print_json(ran.to_json())
-        elif (log := _build_json_log(asked)) is not None:
+        elif (log := _build_json_log(options)) is not None:
             log.on_run_finish(ran.outcome, round(ran.seconds, 3))
         else:
             ran.draw(to)
-    if ran.outcome.was_stopped and asked.watch_seconds is None:
+    if ran.outcome.was_stopped and options.watch_seconds is None:
         return ExitCode.INTERRUPTED
     return ExitCode.of_failure(not ran.outcome.is_clean)
 
 
-def _build_json_log(asked: RunOptions) -> JsonLog | None:
-    return JsonLog(sys.stderr if asked.is_json else sys.stdout) if asked.is_logged else None
+def _build_json_log(options: RunOptions) -> JsonLog | None:
+    return JsonLog(sys.stderr if options.is_json else sys.stdout) if options.is_logged else None
 
 
 @contextmanager
 def execute_run(
-    project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None
+    project: Project, options: RunOptions, to: Console, *, sessions: Sessions | None = None
 ) -> Iterator[RunReport]:
     """Run batches, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
@@ -106,56 +106,58 @@ def execute_run(
         project.flow,
         zone,
         to,
-        is_quiet=(asked.is_json or asked.is_for_query) and not to.is_terminal,
-        is_stepping=asked.until is not None or asked.watch_seconds is not None,
-        log=_build_json_log(asked),
+        is_quiet=(options.is_json or options.is_for_query) and not to.is_terminal,
+        is_stepping=options.until is not None or options.watch_seconds is not None,
+        log=_build_json_log(options),
     )
-    settings = RunSettings() if asked.threads is None else RunSettings(threads=asked.threads)
+    settings = RunSettings() if options.threads is None else RunSettings(threads=options.threads)
     started = time.perf_counter()
-    is_watch = asked.watch_seconds is not None
+    is_watch = options.watch_seconds is not None
     with open_workplace(
         project,
         settings=settings,
         listener=progress,
         sessions=sessions,
         lasts=is_watch,
-        tables=asked.only,
-        is_branch_run=asked.is_branch_run,
+        tables=options.only,
+        is_branch_run=options.is_branch_run,
     ) as work:
-        work.offered = asked.offered
+        work.offered = options.offered
         with progress.display():
-            now = now_of(asked.now, project.flow, work.ledger)
-            until = None if asked.until is None else now_of(asked.until, project.flow)
+            now = now_of(options.now, project.flow, work.ledger)
+            until = None if options.until is None else now_of(options.until, project.flow)
             _check_times(now, until, work.real_now())
             _finish_table_moves(work, progress)
             apply_flow(work, now)
             stop = threading.Event()
-            runner = _build_runner(work, asked, stop)
+            runner = _build_runner(work, options, stop)
             with (
-                Heartbeat(work, f"{asked.command} --watch" if is_watch and asked.command == "run" else asked.command),
+                Heartbeat(
+                    work, f"{options.command} --watch" if is_watch and options.command == "run" else options.command
+                ),
                 send_lineage_at_end(work),
-                _record_run(work, asked, now) as outcomes,
-                serve_next_to_run(work, asked.servers, progress),
-                _tick_next_to_run(work, asked),
+                _record_run(work, options, now) as outcomes,
+                serve_next_to_run(work, options.servers, progress),
+                _tick_next_to_run(work, options),
                 _stop_on_signals(stop, progress, is_own_process=sessions is None),
             ):
                 try:
-                    outcome = _drive_run(runner, work, progress, asked, now, until, stop)
+                    outcome = _drive_run(runner, work, progress, options, now, until, stop)
                 except WaterclockError as error:  # for example, Spark does not start or the ledger is down
                     alert_stopped_run(work, error, now)
                     raise
                 outcomes.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
-            unrequested = _count_unrequested(work, asked, outcome, now)
+            unrequested = _count_unrequested(work, options, outcome, now)
         yield RunReport(outcome, project.flow, now, until, time.perf_counter() - started, unrequested)
 
 
-def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
+def _count_unrequested(work: RunContext, options: RunOptions, outcome: RunOutcome, now: datetime) -> int:
     """Count the ready batches that were not requested, to mention them in the output. Cost: a plan of all tables."""
     if (
-        asked.command not in _COMMANDS_FOR_BATCHES
-        or asked.only is None
-        or asked.is_json
-        or asked.is_for_query
+        options.command not in _COMMANDS_FOR_BATCHES
+        or options.only is None
+        or options.is_json
+        or options.is_for_query
         or outcome.away
     ):
         return 0
@@ -210,12 +212,12 @@ def _drive_run(
     runner: Runner,
     work: RunContext,
     progress: Progress,
-    asked: RunOptions,
+    options: RunOptions,
     now: datetime,
     until: datetime | None,
     stop: threading.Event,
 ) -> RunOutcome:
-    if asked.watch_seconds is not None:
+    if options.watch_seconds is not None:
         reloading = Reloading(work, progress.on_message)
 
         def reload_runner() -> Runner | None:
@@ -223,45 +225,45 @@ def _drive_run(
             if not reloading.is_new():
                 return None
             progress.flow = work.flow
-            return _build_runner(work, asked, stop)
+            return _build_runner(work, options, stop)
 
         return watch(
             runner,
             work,
             progress,
-            asked.watch_seconds,
+            options.watch_seconds,
             stop,
             reload_runner,
-            on_cycle=partial(_report_cycle, work, asked),
+            on_cycle=partial(_report_cycle, work, options),
         )
     outcome = runner.run_once(now) if until is None else runner.run_until(now, until)
-    _report_cycle(work, asked, outcome)
+    _report_cycle(work, options, outcome)
     return outcome
 
 
-def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
-    is_of_some = bool(asked.labels or asked.force)
-    report_cycle(work, outcome, asked.only, is_of_some=is_of_some, is_watch=asked.watch_seconds is not None)
+def _report_cycle(work: RunContext, options: RunOptions, outcome: RunOutcome) -> None:
+    is_of_some = bool(options.labels or options.force)
+    report_cycle(work, outcome, options.only, is_of_some=is_of_some, is_watch=options.watch_seconds is not None)
 
 
-def _tick_next_to_run(work: RunContext, asked: RunOptions) -> AbstractContextManager[object]:
+def _tick_next_to_run(work: RunContext, options: RunOptions) -> AbstractContextManager[object]:
     """Compute open windows (CONTINUOUS) while a run watches. Other runs make only batches."""
-    if asked.watch_seconds is None:
+    if options.watch_seconds is None:
         return nullcontext()
     from waterclock.engine.continuous.loop import OpenWindowTicks
 
-    return OpenWindowTicks(work, asked.only)
+    return OpenWindowTicks(work, options.only)
 
 
-def _build_runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:
-    is_watch = asked.watch_seconds is not None
+def _build_runner(work: RunContext, options: RunOptions, stop: threading.Event) -> Runner:
+    is_watch = options.watch_seconds is not None
     return Runner(
         work,
-        only=asked.only,
-        labels=asked.labels,
-        force=asked.force,
-        at_most=asked.at_most,
-        newest_first=asked.newest_first,
+        only=options.only,
+        labels=options.labels,
+        force=options.force,
+        at_most=options.at_most,
+        newest_first=options.newest_first,
         waits=not is_watch,
         follows_clock=is_watch,
         stop=stop,
@@ -282,9 +284,9 @@ def _stop_on_signals(stop: threading.Event, progress: Progress, *, is_own_proces
 
 
 @contextmanager
-def _record_run(work: RunContext, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
+def _record_run(work: RunContext, options: RunOptions, now: datetime) -> Iterator[list[str]]:
     """Record the start and the end of the run in the ledger. The block appends the outcome to the yielded list."""
-    work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
+    work.run = work.ledger.past.begin_run(who=work.settings.who, command=options.command, now=now)
     outcomes = ["interrupted"]
     try:
         yield outcomes

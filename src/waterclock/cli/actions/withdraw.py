@@ -26,17 +26,17 @@ def run_withdraw(folder: Path, env: str | None, which: tuple[str, str | None], *
             raise no_request_error(at, *which)
         decide(at, proposal, by=owner(RunSettings().who, SignIn.COMMAND), why=why)
     if is_json:
-        labels = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
+        labels = {name: [window.label for window in windows] for name, windows in proposal.requested.items()}
         from waterclock.json_models.decisions import WithdrawAnswer
 
         print_answer(WithdrawAnswer(withdrawn=labels, why=why))
         return
     to = console()
-    for name, windows in list(proposal.asked.items())[:_MOST_NAMED]:
+    for name, windows in list(proposal.requested.items())[:_MOST_NAMED]:
         count = count_words(len(windows), "batch", "batches")
         to.print(
             f"no longer requested: {count} of {name} ({label_range(windows[0].start, windows[-1].start)})",
             soft_wrap=True,
         )
-    if (more := len(proposal.asked) - _MOST_NAMED) > 0:
+    if (more := len(proposal.requested) - _MOST_NAMED) > 0:
         to.print(f"no longer requested: batches of {count_words(more, 'other table')}")

@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 - each is an option
 
         raise typer.Exit(run_in_branch(opened, BranchRun(tuple(selection or ()), labels, threads, is_json=json)))
     found, by_table = select_tables(opened.flow, selection, labels)
-    asked = RunOptions(
+    options = RunOptions(
         command="run",
         only=found.tables if selection else None,
         labels=by_table,
@@ -111,4 +111,4 @@ def run(  # noqa: PLR0913 - each is an option
         is_logged=log == "json",
         is_json=json,
     )
-    raise typer.Exit(run_and_report(opened, asked))
+    raise typer.Exit(run_and_report(opened, options))

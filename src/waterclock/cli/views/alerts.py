@@ -76,8 +76,8 @@ def _print_alert(to: Console, words: Words, alert: Alert, now: datetime) -> None
         lines.append(f"blocks {held}")
     if trouble.fix:
         lines.append(f"fix  {trouble.fix}")
-    if alert.told:
-        lines.append(f"sent to {', '.join(f'{name} ({sent.times}×)' for name, sent in alert.told.items())}")
+    if alert.notifications:
+        lines.append(f"sent to {', '.join(f'{name} ({sent.times}×)' for name, sent in alert.notifications.items())}")
     if alert.acknowledged is not None:
         lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
     for line in lines:
@@ -104,7 +104,7 @@ def known_answer(known: AlertList) -> AlertsAnswer:
     alerting, words = known.project.alerts, words_of(known.project)
     return AlertsAnswer.build(
         env=known.project.env,
-        tells=alerting.is_on,
+        is_on=alerting.is_on,
         open=[_alert_answer(alert, words) for alert in known.alerts],
         waiting=known.outgoing,
         targets=list(alerting.targets.values()),
@@ -121,7 +121,7 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
         line=words.line(alert.trouble),
         opened=alert.opened,
         acknowledged=alert.acknowledged,
-        told=alert.told,
+        sent=alert.notifications,
     )
 
 

@@ -44,7 +44,7 @@ def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer
     sink = project.openlineage
     return OpenLineageAnswer.build(
         env=project.env,
-        tells=sink.is_on,
+        is_on=sink.is_on,
         to=sink.display_name if sink.is_declared else None,
         namespace=sink.namespace,
         waiting=state.waiting,

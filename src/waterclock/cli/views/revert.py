@@ -70,7 +70,7 @@ def _print_following(to: Console, at: OpenedProject, plan: RevertPlan) -> None:
     to.print()
     to.print(Text(f"then {count_words(found.count, 'batch', 'batches')}", style="head"))
     lines = [
-        *((name, labels, "take earlier revisions back") for name, labels in found.taken_back.items()),
+        *((name, labels, "take earlier revisions back") for name, labels in found.adopted.items()),
         *((name, labels, "computed, if rows differ") for name, labels in found.computed.items()),
     ]
     rows = Columns(box=None, pad_edge=True, show_header=False, padding=(0, 2, 0, 0))
@@ -100,7 +100,7 @@ def build_revert_answer(plan: RevertPlan, why: str, *, is_dry: bool = False) -> 
         ],
         unchanged=[label_of(label) for label in plan.unchanged],
         without=[label_of(label) for label in plan.without],
-        taken_back=_label_texts(plan.predicted.taken_back),
+        adopted=_label_texts(plan.predicted.adopted),
         computed=_label_texts(plan.predicted.computed),
         notes=list(plan.notes),
         why=why,

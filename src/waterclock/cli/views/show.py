@@ -222,7 +222,7 @@ def _print_columns(found: TableDescription) -> None:
     rows.add_column("", overflow="fold")
     rows.add_column("", overflow="fold", style="quiet")
     for column in found.columns:
-        rows.add_row(Text(column.name), Text(column.type), Text(column.says), Text(column.comment))
+        rows.add_row(Text(column.name), Text(column.type), Text(column.properties), Text(column.comment))
     if found.is_open and found.newest is None:
         rows.add_row(Text("*"), "", "", Text("and all other columns"))
     to.print(rows)

@@ -133,7 +133,7 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
         open_windows=seen.open_windows,
         deadlines=seen.deadlines.found,
         silent=seen.silent.found,
-        offline=[stand.to_answer() for stand in seen.offline],
+        offline=[status.to_answer() for status in seen.offline],
         clock_back=seen.clock,
         lag=seen.lags,
         **grid_parts(seen.grid),

@@ -31,13 +31,13 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
     """Print a line for all windows of a table in the same situation. Print nothing if there are none."""
     groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
-        stand = alike[0].stand
+        situation = alike[0].situation
         text = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
         to.print(
             Text.assemble(
-                (f"{indent}{state_character(_STATES[stand], to)} ", LOOKS[_STATES[stand]].style),
+                (f"{indent}{state_character(_STATES[situation], to)} ", LOOKS[_STATES[situation]].style),
                 (window_words(alike, deadlines.flow), "name"),
-                f" {_VERBS[stand]}: {text}",
+                f" {_VERBS[situation]}: {text}",
             ),
             soft_wrap=True,
         )
@@ -47,13 +47,13 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
         to.print()
 
 
-def print_offline(to: Console, stands: Sequence[OfflineTableStatus]) -> None:
+def print_offline(to: Console, tables: Sequence[OfflineTableStatus]) -> None:
     """Print the tables that the next run measures offline, and those whose last measurement failed."""
-    for stand in stands:
-        if text := stand.trouble_words():
+    for each in tables:
+        if text := each.trouble_words():
             mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)
-            to.print(Text.assemble(mark, (stand.table.name, "name"), f": {text}"), soft_wrap=True)
-        if text := stand.due_words():
+            to.print(Text.assemble(mark, (each.table.name, "name"), f": {text}"), soft_wrap=True)
+        if text := each.due_words():
             to.print(Text(text, style="quiet"), soft_wrap=True)
 
 

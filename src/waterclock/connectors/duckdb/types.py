@@ -71,20 +71,20 @@ def _describe_column(name: str, kind: Any) -> DuckdbColumn:
     text = f"CAST({sql} AS VARCHAR)"
     base = of.partition("(")[0]
     if kind.id == "decimal":
-        return DuckdbColumn(name, "decimal", of.upper(), asked=sql, text=text)
+        return DuckdbColumn(name, "decimal", of.upper(), expression=sql, text=text)
     if of in _SIMPLE:
         # DuckDB's text form of bytes shows escape codes; bytes declared as text are decoded as UTF-8
-        return DuckdbColumn(name, of, _SIMPLE[of], asked=sql, text=f"decode({sql})" if of == "blob" else text)
+        return DuckdbColumn(name, of, _SIMPLE[of], expression=sql, text=f"decode({sql})" if of == "blob" else text)
     if of == _INSTANT or of in _LOCAL:
-        return DuckdbColumn(name, of, "TIMESTAMP", asked=sql, text=text)
+        return DuckdbColumn(name, of, "TIMESTAMP", expression=sql, text=text)
     if base in _CAST:
         cast, spark = _CAST[base]
-        return DuckdbColumn(name, base, spark, asked=f"CAST({sql} AS {cast})", text=text)
+        return DuckdbColumn(name, base, spark, expression=f"CAST({sql} AS {cast})", text=text)
     if kind.id in {"list", "array", "struct", "map"}:
         json = f"CAST(to_json({sql}) AS VARCHAR)"
         spark_type = _convert_nested_type(kind)
-        return DuckdbColumn(name, kind.id, spark_type or "STRING", asked=sql if spark_type else json, text=json)
-    return DuckdbColumn(name, of, None, f"{of} has no counterpart in Spark", asked=sql, text=text)
+        return DuckdbColumn(name, kind.id, spark_type or "STRING", expression=sql if spark_type else json, text=json)
+    return DuckdbColumn(name, of, None, f"{of} has no counterpart in Spark", expression=sql, text=text)
 
 
 def _convert_nested_type(kind: Any) -> str | None:

@@ -100,8 +100,12 @@ def _describe_column(meta: Any, unit: Unit) -> FirebirdColumn:
     )
     text = f"CAST({sql} AS VARCHAR(255))"
     why = f"{kind.lower()} has no counterpart in Spark"
-    return FirebirdColumn(name, kind.lower(), None, why, asked=text, text=text, stored=stored)
+    return FirebirdColumn(name, kind.lower(), None, why, expression=text, text=text, stored=stored)
 
 
-def _build_column(name: str, kind: str, spark: str, stored: StoredColumn, asked: str, text: str = "") -> FirebirdColumn:
-    return FirebirdColumn(name, kind, spark, asked=asked, text=text or asked, stored=replace(stored, name=name))
+def _build_column(
+    name: str, kind: str, spark: str, stored: StoredColumn, expression: str, text: str = ""
+) -> FirebirdColumn:
+    return FirebirdColumn(
+        name, kind, spark, expression=expression, text=text or expression, stored=replace(stored, name=name)
+    )

@@ -140,10 +140,10 @@ class Cluster:
 
         with self.translate_errors(where, log.name), self.open_consumer() as (consumer, _):
             milliseconds = int(at.timestamp() * 1000)
-            asked = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
+            partitions = [TopicPartition(log.name, part, milliseconds) for part in log.ends]
 
             def ask() -> dict[int, int]:
-                answers = consumer.offsets_for_times(asked, timeout=self.timeout)
+                answers = consumer.offsets_for_times(partitions, timeout=self.timeout)
                 for answer in answers:
                     if answer.error is not None:  # its offset is still the requested time
                         raise KafkaException(answer.error)
@@ -164,10 +164,10 @@ class Cluster:
         try:
             admin = self.admin(listener)
             broker = next(iter(admin.list_topics(timeout=self.timeout).brokers))
-            asked = admin.describe_configs(
+            futures = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=self.timeout
             )
-            [answer] = _wait_for_results(admin, listener, asked).values()
+            [answer] = _wait_for_results(admin, listener, futures).values()
             return int(answer["offsets.retention.minutes"].value)
         except (KafkaException, KeyError, StopIteration, ValueError):
             return _DEFAULT_RETENTION_MINUTES
@@ -183,12 +183,12 @@ class Cluster:
         with self.translate_errors(where, topic):
             listener = ErrorListener()
             admin = self.admin(listener)
-            asked = admin.describe_configs(
+            futures = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.TOPIC, topic)], request_timeout=self.timeout
             )
             specs = [OffsetSpec.latest()]  # type: ignore[no-untyped-call]
             [ends] = self._list_offsets(admin, listener, topic, log.ends, specs, IsolationLevel.READ_UNCOMMITTED)
-            [config] = _wait_for_results(admin, listener, asked).values()
+            [config] = _wait_for_results(admin, listener, futures).values()
             return {name: str(entry.value) for name, entry in config.items()}, ends
 
     def _list_offsets(
@@ -204,7 +204,7 @@ class Cluster:
         from confluent_kafka import TopicPartition
 
         def ask() -> list[dict[int, int]]:
-            asked = [
+            futures = [
                 admin.list_offsets(
                     {TopicPartition(topic, part): spec for part in partitions},
                     isolation_level=isolation,
@@ -214,7 +214,7 @@ class Cluster:
             ]
             return [
                 {part.partition: answer.offset for part, answer in _wait_for_results(admin, listener, each).items()}
-                for each in asked
+                for each in futures
             ]
 
         return self._retry_during_elections(ask)
@@ -361,18 +361,20 @@ class Cluster:
         return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
-def _wait_for_results(admin: AdminClient, listener: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for the responses to `asked` and return their results by key.
+def _wait_for_results(
+    admin: AdminClient, listener: ErrorListener, futures: Mapping[Any, Future[Any]]
+) -> dict[Any, Any]:
+    """Wait for the responses to `futures` and return their results by key.
 
     Raises KafkaException as soon as all brokers refuse the client.
     """
     from confluent_kafka import KafkaException
 
-    while wait(asked.values(), _POLL_SECONDS).not_done:
+    while wait(futures.values(), _POLL_SECONDS).not_done:
         admin.poll(0)
         listener.raise_if_refused()
     try:
-        return {key: answer.result() for key, answer in asked.items()}
+        return {key: answer.result() for key, answer in futures.items()}
     except KafkaException as error:
         raise listener.choose_error(error) from error
 

@@ -69,15 +69,15 @@ def _describe_column(field: Any) -> MysqlColumn:
     name, sql, is_unsigned = field.name, quote_identifier(field.name), bool(field.flags & _IS_UNSIGNED)
     if field.type_code in _WHOLE:
         kind = _WHOLE[field.type_code]
-        return MysqlColumn(name, kind, (_UNSIGNED if is_unsigned else _SIGNED)[kind], asked=sql, text=sql)
+        return MysqlColumn(name, kind, (_UNSIGNED if is_unsigned else _SIGNED)[kind], expression=sql, text=sql)
     if field.type_code in _DECIMAL:
         digits = field.length - bool(field.scale) - (not is_unsigned)
         return _describe_decimal(name, sql, digits, field.scale)
     if field.type_code in _SIMPLE:
         kind, spark = _SIMPLE[field.type_code]
         # the text of a FLOAT has six digits, that of a DOUBLE has all
-        asked = f"({sql} + 0e0)" if kind == "float" else sql
-        return MysqlColumn(name, kind, spark, asked=asked, text=asked)
+        expression = f"({sql} + 0e0)" if kind == "float" else sql
+        return MysqlColumn(name, kind, spark, expression=expression, text=expression)
     return _describe_other_column(name, sql, field)
 
 
@@ -86,21 +86,21 @@ def _describe_other_column(name: str, sql: str, field: Any) -> MysqlColumn:
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
         return MysqlColumn(
-            name, "bit", spark, asked=f"CAST({sql} AS UNSIGNED)", text=f"LPAD(BIN({sql}), {field.length}, '0')"
+            name, "bit", spark, expression=f"CAST({sql} AS UNSIGNED)", text=f"LPAD(BIN({sql}), {field.length}, '0')"
         )
     if field.type_code in _TEXTS:
         is_bytes = field.charsetnr == _BYTES
         return MysqlColumn(
-            name, "blob" if is_bytes else "text", "BINARY" if is_bytes else "STRING", asked=sql, text=sql
+            name, "blob" if is_bytes else "text", "BINARY" if is_bytes else "STRING", expression=sql, text=sql
         )
     if field.type_code == _GEOMETRY:
         why = "geometry has no counterpart in Spark"
-        return MysqlColumn(name, "geometry", None, why, asked=sql, text=f"ST_AsText({sql})")
-    return MysqlColumn(name, "null", None, "a column that is NULL in every row has no type", asked=sql, text=sql)
+        return MysqlColumn(name, "geometry", None, why, expression=sql, text=f"ST_AsText({sql})")
+    return MysqlColumn(name, "null", None, "a column that is NULL in every row has no type", expression=sql, text=sql)
 
 
 def _describe_decimal(name: str, sql: str, digits: int, after: int) -> MysqlColumn:
     if digits > _MOST_DIGITS or after > digits:
         why = f"decimal({digits},{after}) is more than DECIMAL can hold"
-        return MysqlColumn(name, "decimal", None, why, asked=sql, text=sql)
-    return MysqlColumn(name, "decimal", f"DECIMAL({digits},{after})", asked=sql, text=sql)
+        return MysqlColumn(name, "decimal", None, why, expression=sql, text=sql)
+    return MysqlColumn(name, "decimal", f"DECIMAL({digits},{after})", expression=sql, text=sql)

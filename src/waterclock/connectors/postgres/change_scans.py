@@ -18,22 +18,23 @@ if TYPE_CHECKING:
 
 
 def count_minutes(
-    connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
+    connection: Connection, unit: Unit, scan: MinuteChangeScan, aggregation: MinuteAggregation
 ) -> Iterator[ChangedMinute]:
     """Run the query that counts changed rows by minute on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed = quote_identifier(change.time_column), microseconds_sql(change)
     if not change.is_number:
         changed = f"CASE WHEN isfinite({name}) THEN {changed} END"
-    limits = f"ARRAY{list(asked.limits)}::bigint[]"
-    above = f"coalesce(width_bucket({changed}, {limits}), 0)" if asked.limits else "0"
+    limits = f"ARRAY{list(aggregation.limits)}::bigint[]"
+    above = f"coalesce(width_bucket({changed}, {limits}), 0)" if aggregation.limits else "0"
     condition = window_condition(by_window, times)
-    if asked.since is not None:
-        condition += f" AND ({name} >= {format_time_literal(asked.since, change.kind, times)} OR {name} IS NULL)"
+    if aggregation.since is not None:
+        condition += f" AND ({name} >= {format_time_literal(aggregation.since, change.kind, times)} OR {name} IS NULL)"
     yield from connection.execute(
-        f"SELECT floor({microseconds_sql(by_window)}::numeric / {asked.step})::bigint * {asked.step}, {above},"
+        f"SELECT floor({microseconds_sql(by_window)}::numeric / {aggregation.step})::bigint * {aggregation.step},"
+        f" {above},"
         f" count({changed}), sum({changed}::numeric), count(*) - count({changed}),"
-        f" coalesce(max({changed}) FILTER (WHERE {changed} <= {asked.clock}), max({changed}))"
+        f" coalesce(max({changed}) FILTER (WHERE {changed} <= {aggregation.clock}), max({changed}))"
         f" FROM {source_of(unit)} WHERE {condition} GROUP BY 1, 2"
     )
 

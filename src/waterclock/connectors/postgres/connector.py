@@ -219,8 +219,8 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
         return change_filter(column, unit)
 
     def _count_minutes(
-        self, connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
+        self, connection: Connection, unit: Unit, scan: MinuteChangeScan, aggregation: MinuteAggregation
     ) -> Iterable[ChangedMinute]:
         from waterclock.connectors.postgres.change_scans import count_minutes
 
-        return count_minutes(connection, unit, scan, asked)
+        return count_minutes(connection, unit, scan, aggregation)

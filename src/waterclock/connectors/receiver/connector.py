@@ -19,6 +19,7 @@ from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.enums import Batching
 from waterclock.flow.origins import TYPES
+from waterclock.flow.receiver_limits import LARGEST_MAX_BODY, MAX_BODY, MAX_WAITING
 from waterclock.permissions.ownership import make_private_folder
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Flow
     from waterclock.timelabel.cadence import Cadence
 
-MAX_BODY = 1 << 20
-MAX_WAITING = 64 << 20
 _TYPE_ERROR_FIX = (
     "declare the column with the type that is sent, or STRING; or quarantine such rows with an ELSE after the type; "
     "then `waterclock retry`. Received events are stored unchanged, and need not be sent again"
@@ -73,10 +72,11 @@ CAPABILITIES = Capabilities(
             help="the token of senders (`Authorization: Bearer`), as a secret; default none: only this machine sends",
         ),
         "max_body": Option(
-            "number", help="the maximum bytes of a request, unpacked; default 1048576, at most 16777216"
+            "number",
+            help=f"the maximum bytes of a request, unpacked; default {MAX_BODY}, at most {LARGEST_MAX_BODY}",
         ),
         "max_waiting": Option(
-            "number", help="the maximum bytes of requests that wait for the disk at once; default 67108864"
+            "number", help=f"the maximum bytes of requests that wait for the disk at once; default {MAX_WAITING}"
         ),
         "headers": Option(help="request headers to store in a column _headers, separated by commas; default none"),
         "raw": Option("flag", help="whether to store each event as it was sent in a column _raw; default false"),

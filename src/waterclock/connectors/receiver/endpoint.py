@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self
 
 from waterclock.connectors.receiver.events import RefusedError, decode_body, events_of
 from waterclock.connectors.receiver.segment_writing import SyncFailedError
+from waterclock.flow.receiver_limits import MAX_BODY, MAX_WAITING
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.permissions.access_tokens import PREFIX
@@ -63,7 +64,7 @@ class RequestLimits:
     """
 
     token: str | None = None
-    max_body: int = 1 << 20
+    max_body: int = MAX_BODY
     headers: tuple[str, ...] = ()
     has_raw: bool = False
     needs_token: bool = False
@@ -177,7 +178,7 @@ class Endpoint:
     """
 
     streams: Mapping[str, Stream]
-    max_waiting: int = 64 << 20
+    max_waiting: int = MAX_WAITING
     is_ready: bool = True
     patience: float = 60.0
     hosts: ServedHosts = field(default_factory=ServedHosts)

@@ -57,8 +57,8 @@ class RestSource:
     def columns_folder(self) -> Path:
         """The folder with the list of all columns in the responses to this request so far."""
         resource, archive = self.resource, entry_path(self.setting.archive)
-        asked = [resource.method, resource.path, resource.params, resource.rows]
-        return page_store.columns_folder(archive, self.setting.name, self.unit.path, asked)
+        parts = [resource.method, resource.path, resource.params, resource.rows]
+        return page_store.columns_folder(archive, self.setting.name, self.unit.path, parts)
 
 
 def read_windows(
@@ -68,7 +68,7 @@ def read_windows(
 
     Raises E805 if the time column does not exist, and E840 to E845 for failed requests.
     """
-    is_asked = bool(reading.resource.asked.since)
+    is_asked = bool(reading.resource.window_params.since)
     found = _window_series(reading, request) if is_asked else [(_common_series(reading, request.windows[-1]), None)]
     with _close_on_failure(found):
         read = _read_pages(reading, found)
@@ -135,11 +135,17 @@ def _common_series(reading: RestSource, newest: Window) -> Series:
 
 def _series_of(reading: RestSource, window: Window | None, *, until: str = "", reuses_complete: bool = True) -> Series:
     resource = reading.resource
-    asked = [resource.method, resource.path, resource.params, _window_params(resource.asked, window), resource.rows]
-    asked += [repr(resource.paging), *([until] if until else [])]
+    parts = [
+        resource.method,
+        resource.path,
+        resource.params,
+        _window_params(resource.window_params, window),
+        resource.rows,
+    ]
+    parts += [repr(resource.paging), *([until] if until else [])]
     label = window.label if window else ""
     archive = entry_path(reading.setting.archive)
-    folder = page_store.folder_of(archive, reading.setting.name, reading.unit.path, label, asked)
+    folder = page_store.folder_of(archive, reading.setting.name, reading.unit.path, label, parts)
     return page_store.open_series(folder, resource.resume, reuses_complete=reuses_complete)
 
 
@@ -279,7 +285,11 @@ def _build_request(resource: Resource, place: PagePosition, window: Window | Non
     if "link" in place:
         following = ApiRequest(resource.method, resource.path, {}, *_json_body(resource, {}))
         return replace(following, link=str(place["link"]))
-    params = {**dict(resource.params), **_window_params(resource.asked, window), **params_at(resource.paging, place)}
+    params = {
+        **dict(resource.params),
+        **_window_params(resource.window_params, window),
+        **params_at(resource.paging, place),
+    }
     if resource.is_in_body:
         return ApiRequest(resource.method, resource.path, {}, *_json_body(resource, params))
     return ApiRequest(resource.method, resource.path, params, *_json_body(resource, {}))
@@ -297,24 +307,24 @@ def _json_parameter(value: str) -> Any:
     return int(value) if is_number else value
 
 
-def _window_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
+def _window_params(names: WindowParams, window: Window | None) -> dict[str, str]:
     """Return the parameters that request a window. A time that the API takes less exactly is rounded outwards."""
-    if window is None or not asked.since:
+    if window is None or not names.since:
         return {}
-    params = {asked.since: time_text(window.start, asked)}
-    if asked.until:
-        params[asked.until] = time_text(window.end, asked, is_end=True)
+    params = {names.since: time_text(window.start, names)}
+    if names.until:
+        params[names.until] = time_text(window.end, names, is_end=True)
     return params
 
 
-def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -> str:
+def time_text(instant: datetime, names: WindowParams, *, is_end: bool = False) -> str:
     """Format an instant as the API expects it. With `is_end`, a pattern that omits seconds or hours rounds up."""
-    if asked.format in {"seconds", "milliseconds"}:
-        return str(int(instant.timestamp()) * (1000 if asked.format == "milliseconds" else 1))
-    local = instant.astimezone(ZoneInfo(asked.zone))
-    if asked.format == "iso":
+    if names.format in {"seconds", "milliseconds"}:
+        return str(int(instant.timestamp()) * (1000 if names.format == "milliseconds" else 1))
+    local = instant.astimezone(ZoneInfo(names.zone))
+    if names.format == "iso":
         return local.isoformat().replace("+00:00", "Z")
-    pattern = "%Y-%m-%d" if asked.format == "date" else asked.format
+    pattern = "%Y-%m-%d" if names.format == "date" else names.format
     if "%z" not in pattern.lower():
         local = _widen_bound(local, is_end=is_end)
     text = local.strftime(pattern)

@@ -75,10 +75,15 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
     """
     resource = reading.resource
     folder = page_store.unit_folder(entry_path(reading.setting.archive), reading.setting.name, reading.unit.path)
-    spans = [resource.asked.since, resource.asked.until, resource.asked.format, resource.asked.zone]
-    asked = [resource.method, resource.path, resource.params, resource.is_in_body, resource.rows, request.parameters]
-    asked += [repr(resource.paging), spans if resource.asked.since else []]
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+    spans = [
+        resource.window_params.since,
+        resource.window_params.until,
+        resource.window_params.format,
+        resource.window_params.zone,
+    ]
+    parts = [resource.method, resource.path, resource.params, resource.is_in_body, resource.rows, request.parameters]
+    parts += [repr(resource.paging), spans if resource.window_params.since else []]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     context = _EachContext(
         reading, request, details_of(reading.unit.options), ResponseStore(folder / f"each={request.stored_as}", digest)
     )
@@ -428,9 +433,9 @@ def _collect_records(
 
 def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
     """Keep only lines with a record whose key is still in the table."""
-    asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
+    requested = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
     is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
-    return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
+    return lines.where(f"{NOTHING} IS NULL").join(requested, is_asked, "left_semi")
 
 
 def _parameter_types(context: _EachContext) -> Iterator[tuple[str, str]]:

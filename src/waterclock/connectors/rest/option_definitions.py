@@ -127,7 +127,7 @@ class Resource:
     is_in_body: bool
     rows: tuple[str, ...]
     paging: Paging
-    asked: WindowParams
+    window_params: WindowParams
     epoch: str
     resume: float
 
@@ -187,7 +187,7 @@ def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[st
             path_of(settings.get("total")),
             settings.get("stop") == "short",
         ),
-        asked=WindowParams(
+        window_params=WindowParams(
             str(settings.get("since", "")),
             str(settings.get("until", "")),
             str(settings.get("time_format", "iso")),

@@ -168,18 +168,18 @@ def open_series(folder: Path, resume: float, *, reuses_complete: bool = True) ->
     return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
 
 
-def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
+def folder_of(archive: Path, connection: str, unit: str, label: str, request: Any) -> Path:
     """Return the folder of the series for a request of a window. `label` is empty for a request without a window."""
-    return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / _digest_of(asked)
+    return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / _digest_of(request)
 
 
-def columns_folder(archive: Path, connection: str, unit: str, asked: Any) -> Path:
+def columns_folder(archive: Path, connection: str, unit: str, request: Any) -> Path:
     """Return the folder with the list of seen columns of a request, which is the same for all windows."""
-    return unit_folder(archive, connection, unit) / "columns" / _digest_of(asked)
+    return unit_folder(archive, connection, unit) / "columns" / _digest_of(request)
 
 
-def _digest_of(asked: Any) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+def _digest_of(request: Any) -> str:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def unit_folder(archive: Path, connection: str, unit: str) -> Path:

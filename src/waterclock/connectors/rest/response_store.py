@@ -51,10 +51,10 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseStore:
-    """The stored responses for one table. `asked` is a digest of the requests' path, parameters and options."""
+    """The stored responses for one table. `request_digest` is of the requests' path, parameters and options."""
 
     folder: Path
-    asked: str
+    request_digest: str
 
     def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
         """Return the series of pages to continue for a label, or a new one.
@@ -63,7 +63,7 @@ class ResponseStore:
         was interrupted. An interrupted label continues for `resume` seconds. With `is_anew` only an interrupted series
         is continued.
         """
-        folder = self.folder / f"w={label}" / self.asked
+        folder = self.folder / f"w={label}" / self.request_digest
         numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
         if not numbers:
             return Series(folder / "000001")
@@ -85,7 +85,7 @@ class ResponseStore:
                     continue
                 seen.add(name)
                 label, _, number = name.partition("-")
-                series = Series(self.folder / f"w={label}" / self.asked / number)
+                series = Series(self.folder / f"w={label}" / self.request_digest / number)
                 pages = (page for page in series.pages() if datetime.fromisoformat(page.asked_at) >= earliest)
                 found += [series.path_of(page) for page in pages]
             day += timedelta(days=1)
@@ -98,7 +98,7 @@ class ResponseStore:
         put_if_absent(folder / _series_name(series), "{}")
 
     def _day_folder(self, day: str) -> Path:
-        return self.folder / "asked" / self.asked / day
+        return self.folder / "asked" / self.request_digest / day
 
 
 @dataclass(slots=True)

@@ -207,7 +207,7 @@ class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
 
     @abstractmethod
     def _count_minutes(
-        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
+        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, aggregation: MinuteAggregation
     ) -> Iterable[MinuteRow]:
         """Run the query that counts changed rows by minute on the server, and return its rows."""
 

@@ -48,9 +48,9 @@ class SqlColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionColumn(SqlColumn):
-    """A column with the SQL expressions that read it: `asked` for its value, `text` for its value as text (STRING)."""
+    """A column with two SQL expressions: `expression` reads its value, `text` its value as text (STRING)."""
 
-    asked: str
+    expression: str
     text: str
 
     @property

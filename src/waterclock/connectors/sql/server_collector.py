@@ -165,6 +165,6 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         return WindowFilter(column.name, column.time_kind, ())
 
     def _count_minutes(
-        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
+        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, aggregation: MinuteAggregation
     ) -> Iterable[ChangedMinute]:
-        return self._reader.session(connection).rows_of(minutes_query(unit, scan, asked, self._reader.dialect))
+        return self._reader.session(connection).rows_of(minutes_query(unit, scan, aggregation, self._reader.dialect))

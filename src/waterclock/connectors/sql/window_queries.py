@@ -38,7 +38,7 @@ class RequestedExpression(SqlRequestedColumn[_Column]):
     @property
     def sql(self) -> str:
         """The SQL expression that reads the column."""
-        return self.column.text if self.is_text else self.column.asked
+        return self.column.text if self.is_text else self.column.expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
     return WINDOW_VALUE.sub(lambda found: literals.get(found[1], f"'{window.label}'"), query)
 
 
-def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, dialect: SqlDialect) -> str:
+def minutes_query(unit: Unit, scan: MinuteChangeScan, aggregation: MinuteAggregation, dialect: SqlDialect) -> str:
     """Return the query that aggregates changed rows by the minute of their data time."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed, own = (
@@ -122,16 +122,16 @@ def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, 
         microseconds_sql(change, dialect),
         microseconds_sql(by_window, dialect),
     )
-    above = " + ".join(f"CASE WHEN {changed} >= {limit} THEN 1 ELSE 0 END" for limit in asked.limits) or "0"
+    above = " + ".join(f"CASE WHEN {changed} >= {limit} THEN 1 ELSE 0 END" for limit in aggregation.limits) or "0"
     condition = f"{window_condition(by_window, times, dialect)} AND {own} IS NOT NULL"
-    if asked.since is not None:
+    if aggregation.since is not None:
         # an invalid date sorts before all others, and counts as a missing time
-        low = format_bound(asked.since, change, times, dialect)
+        low = format_bound(aggregation.since, change, times, dialect)
         condition += f" AND ({name} >= {low} OR {name} IS NULL OR {changed} IS NULL)"
     return (
-        f"SELECT {minute_of(own, asked.step, dialect.modulo)}, {above},"
+        f"SELECT {minute_of(own, aggregation.step, dialect.modulo)}, {above},"
         f" COUNT({changed}), {dialect.fingerprint.format(changed)}, COUNT(*) - COUNT({changed}),"
-        f" COALESCE(MAX(CASE WHEN {changed} <= {asked.clock} THEN {changed} END), MAX({changed}))"
+        f" COALESCE(MAX(CASE WHEN {changed} <= {aggregation.clock} THEN {changed} END), MAX({changed}))"
         f" FROM {dialect.source_of(unit)} WHERE {condition} GROUP BY 1, 2"
     )
 

@@ -11,11 +11,11 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Unit
+from waterclock.flow.receiver_limits import LARGEST_MAX_BODY, MAX_BODY, MAX_WAITING
 
 RECEIVER = "receiver"
 
 _STREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_MOST_OF_A_BODY = 16 << 20
 
 
 def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Iterator[WaterclockError]:
@@ -30,10 +30,10 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
                 why="events are written to disk before the response is sent, on the machine that receives them",
                 fix="write a local folder; events are then archived to the storage, which may be a bucket",
             )
-        body, waiting = _number(each, "max_body", 1 << 20), _number(each, "max_waiting", 64 << 20)
-        if not 1 <= body <= _MOST_OF_A_BODY:
+        body, waiting = _number(each, "max_body", MAX_BODY), _number(each, "max_waiting", MAX_WAITING)
+        if not 1 <= body <= LARGEST_MAX_BODY:
             yield span_of(each.name, "max_body").refuse(
-                "E332", f"invalid max_body {body:.0f}", fix=f"write a number of bytes from 1 to {_MOST_OF_A_BODY}"
+                "E332", f"invalid max_body {body:.0f}", fix=f"write a number of bytes from 1 to {LARGEST_MAX_BODY}"
             )
         elif waiting < 2 * body:
             yield span_of(each.name, "max_waiting").refuse(

@@ -62,12 +62,12 @@ def measure_columns(
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
-    asked = {measure.name: measure.expression for measure in table.measures}
-    asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
+    wanted = {measure.name: measure.expression for measure in table.measures}
+    wanted |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
         for name, text in (
-            (name, expand_aggregates(without_absent_columns(expression, absent))) for name, expression in asked.items()
+            (name, expand_aggregates(without_absent_columns(expression, absent))) for name, expression in wanted.items()
         )
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
@@ -133,18 +133,20 @@ class MeasureHistory:
         before = max((each for each in self.known if each < label), default=None)
         return None if before is None else self._value(before, aggregate)
 
-    def usual(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
+    def usual(self, label: datetime, wanted: ComparedValue) -> MeasuredValue | None:
         """Return the usual value at a label (USUAL). None if there are too few earlier values, or none is a number."""
         cadence = self.table.cadence
-        found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
-        return None if found is None else MeasuredValue(repr(found.at(asked.scales)), "double")
+        found = usual(
+            self._numbers(label, wanted.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone
+        )
+        return None if found is None else MeasuredValue(repr(found.at(wanted.scales)), "double")
 
-    def trend(self, label: datetime, asked: ComparedValue) -> MeasuredValue | None:
+    def trend(self, label: datetime, wanted: ComparedValue) -> MeasuredValue | None:
         """Return TREND at a label: the recent level divided by the earlier one. None if there are too few values."""
         cadence = self.table.cadence
         step = cadence.next(label) - label
-        values = self._numbers(label, asked.aggregate)
-        found = trend(values, label, days=asked.days, step=step, zone=cadence.zone)
+        values = self._numbers(label, wanted.aggregate)
+        found = trend(values, label, days=wanted.days, step=step, zone=cadence.zone)
         return None if found is None else MeasuredValue(repr(found), "double")
 
     def _numbers(self, label: datetime, aggregate: str) -> list[tuple[datetime, float]]:
@@ -171,13 +173,13 @@ def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> Me
     Cost: one ledger query.
     """
     compared = [value for rule in list_comparison_rules(table) if rule.comparison for value in rule.comparison.values]
-    asked = {value.source for value in compared}
-    if not asked or not labels:
+    wanted = {value.source for value in compared}
+    if not wanted or not labels:
         return None
     first, last = min(labels), max(labels)
     between = min(table.cadence.count(first, last), _MOST_BETWEEN)
     low, most = BEGINNING, between + 1
-    if asked & {ComparedSource.USUAL, ComparedSource.TREND}:
+    if wanted & {ComparedSource.USUAL, ComparedSource.TREND}:
         is_long = table.cadence.next(first) - first > LONGER
         back = max(MOST_BACK, LEAST_SEASONS + timedelta(days=max(value.days for value in compared)))
         low, most = (BEGINNING, between + MOST_OF_LONG) if is_long else (first - back, between + MOST_VALUES)
@@ -228,7 +230,7 @@ def evaluate_comparisons(
     Spark evaluates them on typed literals, without a job. A rule is skipped if its earlier batches do not exist yet, or
     have no recorded values. A rule that is NULL because of a NULL of the batch itself is broken.
     """
-    asked: list[tuple[Rule, str]] = []
+    compared: list[tuple[Rule, str]] = []
     passed: list[str] = []
     bound: dict[str, str | None] = {}
     found_of: dict[str, str] = {}
@@ -250,31 +252,31 @@ def evaluate_comparisons(
         if skip_reason:
             passed.append(skip_reason)
         else:
-            asked.append((rule, rule.comparison.render(texts)))
-    if not asked:
+            compared.append((rule, rule.comparison.render(texts)))
+    if not compared:
         return [], passed
-    answers = _evaluate_expressions(spark, asked, bound)
+    answers = _evaluate_expressions(spark, compared, bound)
     broken = [
         (rule.action, f"{rule.name}: the batch is not ({rule.expression}), where {found_of[rule.name]}")
-        for (rule, _), answer in zip(asked, answers, strict=True)
+        for (rule, _), answer in zip(compared, answers, strict=True)
         if answer is not True
     ]
     return broken, passed
 
 
 def _evaluate_expressions(
-    spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]
+    spark: SparkSession, compared: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]
 ) -> list[object]:
     """Return the results of rules whose aggregates are replaced by literals. Raises E757 for a rule that fails."""
     from pyspark.errors import PySparkException
 
-    columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
+    columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(compared))
     try:
         [row] = spark.sql(insert_values(f"SELECT {columns} FROM VALUES (1) AS t(one)", bound)).collect()
     except PySparkException as raised:
-        if len(asked) > 1:
-            return [answer for each in asked for answer in _evaluate_expressions(spark, [each], bound)]
-        [(rule, _)] = asked
+        if len(compared) > 1:
+            return [answer for each in compared for answer in _evaluate_expressions(spark, [each], bound)]
+        [(rule, _)] = compared
         raise WaterclockError(
             "E757",
             f"rule {rule.name} could not be evaluated: {rule.expression}",
@@ -300,12 +302,12 @@ _SKIP_REASONS = {
 
 
 def _find_value(
-    label: datetime, asked: ComparedValue, own: Mapping[str, MeasuredValue], history: MeasureHistory
+    label: datetime, wanted: ComparedValue, own: Mapping[str, MeasuredValue], history: MeasureHistory
 ) -> MeasuredValue | None:
-    if asked.source is ComparedSource.OWN:
-        return own.get(asked.aggregate)
-    if asked.source is ComparedSource.LAST_GOOD:
-        return history.last_good(label, asked.aggregate)
-    if asked.source is ComparedSource.TREND:
-        return history.trend(label, asked)
-    return history.usual(label, asked)
+    if wanted.source is ComparedSource.OWN:
+        return own.get(wanted.aggregate)
+    if wanted.source is ComparedSource.LAST_GOOD:
+        return history.last_good(label, wanted.aggregate)
+    if wanted.source is ComparedSource.TREND:
+        return history.trend(label, wanted)
+    return history.usual(label, wanted)

@@ -69,7 +69,7 @@ def is_new(table: Table | None, name: str, seen: SourceEvent | None, kept: Retai
         return True
     before = parse_retained_log(seen.data)
     was_over, is_over = (each.held > limit_of(table, each.most) for each in (before, kept))
-    if before.stands is not kept.stands or was_over != is_over:
+    if before.condition is not kept.condition or was_over != is_over:
         return True
     low, high = sorted((before.held, kept.held))
     return high > 2 * low and high - low > _SMALL

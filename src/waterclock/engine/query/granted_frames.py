@@ -32,27 +32,29 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, status_tables: Collec
 
     Raises ProjectErrors for errors in the text, and for functions that such a query cannot call.
     """
-    asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=status_tables)
-    if errors := check_restricted_calls(asked.text, flow):
+    parsed = adhoc_query(sql, show_flow(flow, viewer), status_tables=status_tables)
+    if errors := check_restricted_calls(parsed.text, flow):
         raise ProjectErrors(errors)
-    return asked
+    return parsed
 
 
-def restricted_moment(work: RunContext, tables: Collection[str], asked: RequestedTick, viewer: Person) -> ResolvedTick:
+def restricted_moment(
+    work: RunContext, tables: Collection[str], requested: RequestedTick, viewer: Person
+) -> ResolvedTick:
     """Resolve the tick of a query for a person who does not see all tables. It contains no batches of other tables.
 
     Raises the same errors as `resolve_tick`, but E522 and E523 do not contain the reason, which may be the error of a
     batch.
     """
-    read_tick(asked.tick, show_flow(work.flow, viewer), asked.zone)  # a tick can name a table
+    read_tick(requested.tick, show_flow(work.flow, viewer), requested.zone)  # a tick can name a table
     try:
-        found = resolve_tick(work, tables, asked)
+        found = resolve_tick(work, tables, requested)
     except WaterclockError as error:
         if error.code not in _WITH_REASONS:
             raise
         raise WaterclockError(
             error.code,
-            f"the tables cannot be read as of {asked.tick}",
+            f"the tables cannot be read as of {requested.tick}",
             why="the reason is not shown, because it could contain values that are not granted to you",
             fix="query as of another tick, or ask an administrator",
         ) from None

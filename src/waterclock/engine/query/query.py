@@ -69,8 +69,8 @@ def query(
     E523 or E640 if the tables have no content as of the tick.
     """
     viewer = person if person is not None and is_restricted(work.flow, person) else None
-    asked = _read_query(work.flow, sql, viewer)
-    tables = _queried_tables(work.flow, asked)
+    parsed = _read_query(work.flow, sql, viewer)
+    tables = _queried_tables(work.flow, parsed)
     if as_of is not None and not tables:
         require_tick(work.flow, as_of)
     spark = work.sessions.own()
@@ -80,7 +80,7 @@ def query(
         before = work.ledger.maintenance.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
-        spliced, granted = _bind_tables(work, spark, asked, moment, heads, viewer)
+        spliced, granted = _bind_tables(work, spark, parsed, moment, heads, viewer)
         if is_of_one_set(before, work.ledger.maintenance.current_rebuilding()):
             break
     if viewer is not None:
@@ -110,7 +110,7 @@ def _head_versions(work: RunContext) -> Mapping[str, int]:
 def _bind_tables(
     work: RunContext,
     spark: SparkSession,
-    asked: Query,
+    parsed: Query,
     moment: ResolvedTick | None,
     heads: Mapping[str, int],
     viewer: Person | None,
@@ -118,7 +118,7 @@ def _bind_tables(
     """Create a session view for each table of a query. Return the query on these views, and the grants of each view."""
     names: dict[str, str] = {}
     granted: dict[str, GrantedSelect | None] = {}
-    frame_of = frames_by_name(work, spark, tables_of(asked), moment, heads)
+    frame_of = frames_by_name(work, spark, tables_of(parsed), moment, heads)
 
     def name_of(read: Read | Flat) -> str:
         if isinstance(read, Flat):
@@ -128,7 +128,7 @@ def _bind_tables(
             of_status = STATUS_TABLES.get(read.table)
             set_aside, held = (of(work.flow).get(read.table) for of in (quarantine_views, held_views))
             if of_status is not None:
-                frame = status_frame(work, spark, read.table, find_pushdown(asked, read.table, of_status))
+                frame = status_frame(work, spark, read.table, find_pushdown(parsed, read.table, of_status))
             elif set_aside is not None:
                 frame = quarantine_frame(work, spark, work.flow.tables[set_aside], moment)
             elif held is not None:
@@ -145,7 +145,7 @@ def _bind_tables(
             frame.createOrReplaceTempView(names[read.table])
         return names[read.table]
 
-    return splice(asked, name_of), granted
+    return splice(parsed, name_of), granted
 
 
 def list_queried_tables(flow: Flow, sql: str) -> list[str]:
@@ -161,9 +161,9 @@ def _map_view_tables(flow: Flow) -> dict[str, str]:
     return {**quarantine_views(flow), **held_views(flow)}
 
 
-def _queried_tables(flow: Flow, asked: Query) -> list[str]:
+def _queried_tables(flow: Flow, parsed: Query) -> list[str]:
     view_tables = _map_view_tables(flow)
-    asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
+    asked_of_lake = [name for name in tables_of(parsed) if name not in STATUS_TABLES]
     bases = [view_tables[name] for name in asked_of_lake if name in view_tables]
     others = [name for name in asked_of_lake if name not in view_tables]
     named = [name if find_viewed_table(flow, name) else require_table(flow, name).name for name in others]

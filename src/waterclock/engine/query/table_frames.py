@@ -102,13 +102,13 @@ def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
     return None if newest is None else find_retained_start(table, newest.end)
 
 
-def status_frame(work: RunContext, spark: SparkSession, name: str, asked: Pushdown) -> DataFrame:
+def status_frame(work: RunContext, spark: SparkSession, name: str, pushdown: Pushdown) -> DataFrame:
     """Return the rows of a status table that match a query's conditions, with NULL in columns that it does not use."""
     import pyarrow as pa
 
     types = STATUS_TABLES[name]
-    conditions = [(each.column, each.operator, each.values) for each in asked.conditions]
-    wanted = [column for column in types if column in asked.columns]
+    conditions = [(each.column, each.operator, each.values) for each in pushdown.conditions]
+    wanted = [column for column in types if column in pushdown.columns]
     found = work.ledger.past.columns(name.partition(".")[2], wanted, conditions)
     rows = len(next(iter(found.values())))
     arrow = {

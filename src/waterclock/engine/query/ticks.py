@@ -56,15 +56,16 @@ class MissingLabels:
 class ResolvedTick:
     """The tick as of which all tables are read, and its limitations.
 
-    `known_at`: only revisions recorded by then count; None: all. `is_rippling`: some batches were not made again yet
-    after their inputs were restated, so `known_at` is the last instant at which all agreed. `behind`: these batches, by
-    table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels that prevent a newer one,
-    although later labels are made. `shown_open`: the open windows to show, for each table that is queried by its view.
+    `known_at`: only revisions recorded by then count; None: all. `has_pending_restatements`: some batches were
+    not made again yet after their inputs were restated, so `known_at` is the last instant at which all agreed.
+    `behind`: these batches, by table. `missing`: the labels left out. `awaited`: for the newest tick, the missing
+    labels that prevent a newer one, although later labels are made. `shown_open`: the open windows to show, for
+    each table that is queried by its view.
     """
 
     tick: datetime
     known_at: datetime | None = None
-    is_rippling: bool = False
+    has_pending_restatements: bool = False
     behind: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     missing: tuple[MissingLabels, ...] = ()
     awaited: tuple[MissingLabels, ...] = ()
@@ -74,7 +75,7 @@ class ResolvedTick:
 def list_limitations(moment: ResolvedTick) -> list[str]:
     """Return the limitations of an answer as text: batches not made again after a restatement, and missing labels."""
     texts = []
-    if moment.is_rippling and moment.known_at is not None:
+    if moment.has_pending_restatements and moment.known_at is not None:
         batches = ", ".join(
             f"{name}@{label_of(labels[0])}{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}"
             for name, labels in moment.behind.items()
@@ -88,14 +89,14 @@ def list_limitations(moment: ResolvedTick) -> list[str]:
     return texts
 
 
-def require_tick(flow: Flow, asked: RequestedTick) -> None:
+def require_tick(flow: Flow, requested: RequestedTick) -> None:
     """Check the tick of a query that reads no table. Raises E106, E511 or E512, as `read_tick` does."""
-    read_tick(asked.tick, flow, asked.zone)
+    read_tick(requested.tick, flow, requested.zone)
 
 
-def resolve_tick(work: RunContext, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
+def resolve_tick(work: RunContext, tables: Collection[str], requested: RequestedTick) -> ResolvedTick:
     """Resolve the tick and the ledger instant at which a query reads its tables. See `MomentFinder.moment`."""
-    return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
+    return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, requested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class MomentFinder:
     ledger: Ledger
     now: datetime
 
-    def moment(self, tables: Collection[str], asked: RequestedTick) -> ResolvedTick:
+    def moment(self, tables: Collection[str], requested: RequestedTick) -> ResolvedTick:
         """Find the newest moment at which all tables have their content as of a tick, and all their inputs agree.
 
         The moment's `known_at` is now (None), or the given one. If inputs were restated and some batches were not made
@@ -121,15 +122,17 @@ class MomentFinder:
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks, tables = add_view_tables(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
-        wanted_tick = read_tick(asked.tick, self.planner.flow, asked.zone)
-        search = _Search(self, ticks, tuple(tables), asked)
-        if asked.known_at is not None:
-            states = search.known_states(wanted_tick or FOREVER, asked.known_at)
-            tick = wanted_tick or ticks.newest_agreed_tick(tables, states, asked.known_at, is_partial=asked.is_partial)
+        wanted_tick = read_tick(requested.tick, self.planner.flow, requested.zone)
+        search = _Search(self, ticks, tuple(tables), requested)
+        if requested.known_at is not None:
+            states = search.known_states(wanted_tick or FOREVER, requested.known_at)
+            tick = wanted_tick or ticks.newest_agreed_tick(
+                tables, states, requested.known_at, is_partial=requested.is_partial
+            )
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
             states = KnownStates(ticks.graph, snapshot, current_history(snapshot, modes, self.now), ticks.starts)
-            tick = wanted_tick or ticks.latest(tables, is_partial=asked.is_partial)
+            tick = wanted_tick or ticks.latest(tables, is_partial=requested.is_partial)
             if wanted_tick is None:
                 return replace(search.moment(tick, states), awaited=search.find_awaited_gaps())
         return search.moment(tick, states)
@@ -142,23 +145,23 @@ class _Search:
     questions: MomentFinder
     ticks: Ticks
     tables: tuple[str, ...]
-    asked: RequestedTick
+    requested: RequestedTick
 
     def known_states(self, tick: datetime, since: datetime) -> KnownStates:
         """Return the states of tables before a tick, as known at any instant since `since`."""
-        asked = dict.fromkeys(self.tables, tick)
-        history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
+        requested = dict.fromkeys(self.tables, tick)
+        history = self.questions.ledger.reads.history(self.questions.planner.flow, requested, since)
         return KnownStates(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
     def moment(self, tick: datetime, states: KnownStates) -> ResolvedTick:
         """Find the newest instant at which all inputs as of a tick agree, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._can_be_missing(name) for name in missing):
-            is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
+            is_newest = self.requested.known_at is not None and self.requested.tick.strip().lower() == LATEST
             raise unmade_windows_error(
-                self.ticks, missing, tick, is_partial=self.asked.is_partial, is_newest_known=is_newest
+                self.ticks, missing, tick, is_partial=self.requested.is_partial, is_newest_known=is_newest
             )
-        needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
+        needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.requested.known_at
         left_out = states.find_missing_windows(needs, at)
         self._require_known_labels(left_out, tick, states)
         conflicts = first = states.conflicts(needs, at)
@@ -175,7 +178,7 @@ class _Search:
         return ResolvedTick(
             tick,
             at,
-            is_rippling=bool(first),
+            has_pending_restatements=bool(first),
             behind=_group_by_table(self._sort_conflicts(first)),
             missing=self._gaps(_merge_spans(missing, left_out)),
             shown_open={
@@ -186,7 +189,7 @@ class _Search:
 
     def find_awaited_gaps(self) -> tuple[MissingLabels, ...]:
         """Return missing labels that prevent newer ticks although later labels exist. Empty if gaps are allowed."""
-        if self.asked.is_partial:
+        if self.requested.is_partial:
             return ()
         found = self.ticks.find_awaited_windows(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
@@ -194,13 +197,13 @@ class _Search:
     def _require_known_labels(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
         """Raise an error if labels in `left_out` were not made yet at the requested `known_at`."""
         for name, gaps in left_out.items():
-            if self.asked.known_at is not None and not self._can_be_missing(name):
+            if self.requested.known_at is not None and not self._can_be_missing(name):
                 node = self.ticks.graph.nodes[name]
                 first = states.first_record_time(name, node.table.cadence.floor(next(iter(gaps))[0]))
-                raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
+                raise unknown_windows_error(node, gaps, tick, self.requested.known_at, first)
 
     def _can_be_missing(self, name: str) -> bool:
-        return self.asked.is_partial and can_be_partial(self.ticks.graph.nodes[name])
+        return self.requested.is_partial and can_be_partial(self.ticks.graph.nodes[name])
 
     def _history_start(self, at: datetime) -> datetime:
         """Return a start for the next history query, well before the instant `at`."""

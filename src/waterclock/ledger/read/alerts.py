@@ -103,7 +103,7 @@ def alert_of_row(row: AnyRow) -> Alert:
         opened=row.opened_at,
         resolved=row.resolved_at,
         acknowledged=None if known is None else Acknowledged(known, row.acknowledged_by, row.acknowledged_why),
-        told={
+        notifications={
             target: Notification(from_micros(sent["first"]), from_micros(sent["last"]), sent["times"], sent["of_end"])
             for target, sent in row.told.items()
         },

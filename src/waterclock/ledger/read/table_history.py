@@ -96,16 +96,16 @@ _Revisions = Mapping[str, Mapping[datetime, tuple[RevisionFact, ...]]]
 _InputRows = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 
 
-def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime) -> History:
+def history(database: LedgerDatabase, flow: Flow, requested: Bounds, since: datetime) -> History:
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
-    `asked` maps each table to an instant: only labels before it are included. Cost: one query of the claims done since
-    `since`, three queries for each table that they changed, and one for each changed span. The inputs of the batches
-    that depend on these are read too.
+    `requested` maps each table to an instant: only labels before it are included. Cost: one query of the claims
+    done since `since`, three queries for each table that they changed, and one for each changed span. The inputs of the
+    batches that depend on these are read too.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
-        wanted = _collect_upstream_bounds(flow, asked)
+        wanted = _collect_upstream_bounds(flow, requested)
         while True:
             made = _read_revisions(connection, wanted, since)
             read = _read_dependent_inputs(connection, flow, wanted, made)
@@ -115,13 +115,13 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
             wanted |= _collect_upstream_bounds(flow, dict.fromkeys(others, FOREVER))
 
 
-def _collect_upstream_bounds(flow: Flow, asked: Bounds) -> dict[str, datetime]:
-    """Map the tables in `asked` and all their upstream tables to the instants before which their labels are included.
+def _collect_upstream_bounds(flow: Flow, requested: Bounds) -> dict[str, datetime]:
+    """Map the tables in `requested` and all their upstream tables to an instant: only labels before it are included.
 
     A batch reads data from before its end, except by LATEST. A snapshot covers windows before its own.
     """
     found: dict[str, datetime] = {}
-    to_do = list(asked.items())
+    to_do = list(requested.items())
     while to_do:
         name, bound = to_do.pop()
         table = flow.tables.get(name)

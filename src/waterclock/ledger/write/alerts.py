@@ -108,7 +108,9 @@ def acknowledge(database: LedgerDatabase, number: int, *, who: str, why: str) ->
         values = {"acknowledged_at": write.at, "acknowledged_by": who, "acknowledged_why": why}
         write.execute(_ACKNOWLEDGE.values(**values), {"which": number})
         write.log(ACKNOWLEDGED, who=who, data={"alert": number, "why": why, "what": alert.trouble.what})
-        return Alert(alert.number, alert.trouble, alert.opened, None, Acknowledged(write.at, who, why), alert.told)
+        return Alert(
+            alert.number, alert.trouble, alert.opened, None, Acknowledged(write.at, who, why), alert.notifications
+        )
 
 
 def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Outgoing | None:
@@ -166,7 +168,7 @@ def _build_alert_row(alert: Alert) -> Mapping[str, Any]:
                 "times": sent.times,
                 "of_end": sent.of_end,
             }
-            for target, sent in alert.told.items()
+            for target, sent in alert.notifications.items()
         },
         "is_finished": alert.is_finished,
     }

@@ -32,14 +32,14 @@ def resulting_state(
     table: Table,
     manifests: Sequence[Manifest],
     steps: Sequence[LogStep],
-    asked: Sequence[str],
+    columns: Sequence[str],
     *,
     is_whole: bool = False,
 ) -> DataFrame:
     """Return the newest state that a table will have once slices of new, late or restated labels are committed.
 
     `steps` are the current slices of all labels, including replaced ones. `is_whole` means that one of these is
-    damaged and not among `steps`. `asked` are the SQL expressions that will be evaluated on the state: columns of a
+    damaged and not among `steps`. `columns` are the SQL expressions that will be evaluated on the state: columns of a
     MERGE table that none of them names may be missing.
 
     Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later
@@ -49,7 +49,7 @@ def resulting_state(
     if table.merge is None:
         return resulting_versions(spark, lake, table, manifests, steps, is_whole=is_whole)
     known = with_columns_of(table_schema(lake.folder(table.name)).json(), manifests)
-    return merged_state(spark, lake, manifests, table.merge, _prune_schema(known, table.merge, asked), steps)
+    return merged_state(spark, lake, manifests, table.merge, _prune_schema(known, table.merge, columns), steps)
 
 
 def merged_state(
@@ -64,13 +64,13 @@ def merged_state(
     return fold(spark, folder, later, merge, schema, start.fold_base(folder, later, merge, schema))
 
 
-def _prune_schema(schema: str, merge: Merge, asked: Iterable[str]) -> str:
+def _prune_schema(schema: str, merge: Merge, columns: Iterable[str]) -> str:
     """Return a schema with only the columns that expressions may name, and those that the MERGE itself needs.
 
     The names are searched as text, so a match within another word or a string also keeps a column. This only makes the
     read a little slower.
     """
-    texts = [_COUNTS_ROWS.sub("", text).lower() for text in (*asked, merge.delete_when or "")]
+    texts = [_COUNTS_ROWS.sub("", text).lower() for text in (*columns, merge.delete_when or "")]
     if any("*" in text for text in texts):
         return schema
     needed = {name.lower() for name in (TIMELABEL, *merge.keys, *merge.order_by)}

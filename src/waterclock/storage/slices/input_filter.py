@@ -86,9 +86,9 @@ class InputCounts:
 
 
 def count_input_rows(
-    rows: DataFrame, of_input: InputFilter, labels: Sequence[datetime], asked: Sequence[tuple[str, Column]]
+    rows: DataFrame, of_input: InputFilter, labels: Sequence[datetime], values: Sequence[tuple[str, Column]]
 ) -> dict[datetime, InputCounts]:
-    """Count broken rules and rows by the label of the reading batch, and compute the aggregates `asked` over its rows.
+    """Count broken rules and rows by the label of the reading batch, and compute the aggregates `values` over its rows.
 
     Cost: one job over the columns that the rules name, and one more over no rows if a batch reads none.
     """
@@ -97,7 +97,7 @@ def count_input_rows(
     row_rules = of_input.row_filter.row_rules
     columns = [
         F.count(F.lit(1)).alias(_ROWS),
-        *(column.alias(f"a{number}") for number, (_, column) in enumerate(asked)),
+        *(column.alias(f"a{number}") for number, (_, column) in enumerate(values)),
     ]
     for number, row_rule in enumerate(row_rules):
         columns.append(F.expr(f"count_if({BROKEN} & {1 << number}L != 0)").alias(f"b{number}"))
@@ -109,10 +109,10 @@ def count_input_rows(
     if len(found) < len(labels):
         [row] = marked.limit(0).agg(*columns).collect()
         nothing = row.asDict()
-    return {label: _build_counts(of_input, found.get(label_of(label), nothing), asked) for label in labels}
+    return {label: _build_counts(of_input, found.get(label_of(label), nothing), values) for label in labels}
 
 
-def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tuple[str, Column]]) -> InputCounts:
+def _build_counts(of_input: InputFilter, found: Mapping[str, Any], values: Sequence[tuple[str, Column]]) -> InputCounts:
     row_rules = of_input.row_filter.row_rules
     first = {
         row_rule.name: found[f"f{number}"] for number, row_rule in enumerate(row_rules) if row_rule.outcome != ROW_KEPT
@@ -123,7 +123,7 @@ def _build_counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequen
     }
     broken = {row_rule.name: found[f"b{number}"] for number, row_rule in enumerate(row_rules)}
     filter_counts = FilterCounts(found[_ROWS], gone[ROW_QUARANTINED], gone[ROW_DROPPED], broken, first)
-    return InputCounts(filter_counts, {name: found[f"a{number}"] for number, (name, _) in enumerate(asked)})
+    return InputCounts(filter_counts, {name: found[f"a{number}"] for number, (name, _) in enumerate(values)})
 
 
 def input_scratch_folder(claim: int) -> str:

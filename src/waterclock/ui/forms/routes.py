@@ -146,7 +146,7 @@ class FormPages:
     ) -> Response:
         person, params = person_of(request), PageQuery.from_values({**request.path_params})
         around = shell(at, "Catalog", params, person=person)
-        html = render(f"{name}.html", content=content, asked=params, person=person, shell=around)
+        html = render(f"{name}.html", content=content, params=params, person=person, shell=around)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
 

@@ -52,7 +52,7 @@ def _describe_alert(at: OpenedProject, words: Words, alert: Alert) -> Content:
         "since": page_time(alert.opened, at.zone),
         "blocks": words.blocks(alert.trouble),
         "fix": alert.trouble.fix,
-        "told": [f"{name}, {sent.times}×" for name, sent in alert.told.items()],
+        "sent": [f"{name}, {sent.times}×" for name, sent in alert.notifications.items()],
         "acknowledged": None
         if known is None
         else {"by": known.who, "why": known.why, "at": page_time(known.at, at.zone)},

@@ -112,7 +112,7 @@ def _describe_wait_chain(at: OpenedProject, chain: Sequence[WhyStep]) -> list[Co
                 "status": str(step.status),
                 "detail": step.detail,
                 "is_root": step.is_root,
-                "says": f"{who} waits for"
+                "description": f"{who} waits for"
                 if following
                 else f"{who} {_STATUS_WORDS.get(step.status, f'is {step.status}')}",
                 "next": None if following is None else _batch_link(at, following),

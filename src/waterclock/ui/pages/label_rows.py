@@ -123,7 +123,7 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         "numbers": _are_number_columns(found),
         "rows": found.rows,
         "differing": found.differing,
-        "says": described,
+        "description": described,
         "shown": [_describe_row(row) for row in found.shown],
     }
 

@@ -50,10 +50,12 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """
     names = [table.name for table in tables]
     due = deadlines(at, names) if at.ledger is not None else NO_DEADLINES
-    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].stand])
+    groups = sorted(group_due_windows(due.found), key=lambda alike: _RANK[alike[0].situation])
     return {
         "deadlines": [_describe_deadline(at, alike) for alike in groups[:_MOST]],
-        "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in DeadlineState},
+        "counts": {
+            str(situation): sum(each.situation is situation for each in due.found) for situation in DeadlineState
+        },
         "more_deadlines": max(0, len(groups) - _MOST),
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
         "silent": [_describe_silence(at, each) for each in find_silent_collects(at, names).found],
@@ -101,16 +103,16 @@ def _describe_deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Co
     root = first.root
     return {
         "table": first.table,
-        "stands": str(first.stand),
-        "look": str(_STATES[first.stand]),
-        "verb": _VERBS[first.stand],
+        "situation": str(first.situation),
+        "look": str(_STATES[first.situation]),
+        "verb": _VERBS[first.situation],
         "label": label,
         "last": newest,
         "count": len(alike),
         "words": words if len(alike) == 1 else f"{words} to {short_label(last.window.start, cadence, at.now)}",
         "by": instant_text(first.by),
         "seconds": round(first.left.total_seconds(), 3),
-        "says": situation_words(alike, at.flow, remaining_time_words(first)),
+        "description": situation_words(alike, at.flow, remaining_time_words(first)),
         "fresh_to": instant_text(first.fresh_to),
         "by_watermark": None if first.reached is None else first.reached.to_json(),
         "cause": {
@@ -130,7 +132,7 @@ def _describe_silence(at: OpenedProject, each: Silence) -> Content:
     first, last = label_of(each.since), label_of(each.last)
     return {
         **each.to_json(),
-        "says": silence_words(each, at.flow),
+        "description": silence_words(each, at.flow),
         "address": batch_address(each.table, first if first == last else f"{first}..{last}"),
     }
 

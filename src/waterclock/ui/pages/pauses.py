@@ -27,7 +27,7 @@ def describe_pause(at: OpenedProject, name: str | None) -> Content:
 
 def pause_content(pause: Pause, zone: str) -> Content:
     """Return the fields of a pause for a page, with a sentence that describes it."""
-    return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
+    return {**pause.to_dict(), "all": pause.is_of_all, "description": pause.words(zone)}
 
 
 def paused_by_name(at: OpenedProject) -> list[Content]:

@@ -62,7 +62,7 @@ def _describe_plan(at: OpenedProject, parameters: PageQuery, proposal: Proposal)
             {
                 "step": proposal.steps[name],
                 "table": name,
-                "asked": len(proposal.asked.get(name, ())),
+                "requested": len(proposal.requested.get(name, ())),
                 "count": len(windows),
                 "words": _labels_text(at, name, [window.start for window in windows]),
                 "labels": [label_of(window.start) for window in windows[:_MOST_LABELS]],
@@ -109,8 +109,8 @@ def _title(at: OpenedProject, proposal: Proposal) -> str:
         return f"Nothing there to {_WORDS[proposal.verb].lower()}"
     if proposal.of_tables is not None:
         return f"{_WORDS[proposal.verb]} {_tables_words(proposal.of_tables)}"
-    names = list(proposal.asked)
-    what = f"{names[0]} @ {_labels_text(at, names[0], [window.start for window in proposal.asked[names[0]]])}"
+    names = list(proposal.requested)
+    what = f"{names[0]} @ {_labels_text(at, names[0], [window.start for window in proposal.requested[names[0]]])}"
     if len(names) > 1:
         what = f"{count_words(proposal.count, 'batch', 'batches')} of {number_words(len(names))} tables"
     following = sum(map(len, proposal.following.values()))

@@ -77,9 +77,9 @@ def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
         "else": rule.action,
         "state": str(rule.answers[-1].state) if rule.answers else str(State.DUE),
         "since": "" if rule.since is None else short_label(rule.since, cadence, at.now),
-        "said": "" if last is None else last.message,
-        "said_at": "" if last is None else short_label(last.label, cadence, at.now),
-        "said_of": "" if last is None else batch_address(rule.table, label_of(last.label)),
+        "message": "" if last is None else last.message,
+        "message_at": "" if last is None else short_label(last.label, cadence, at.now),
+        "message_address": "" if last is None else batch_address(rule.table, label_of(last.label)),
         "pieces": _join_results(rule.answers),
         "counts": {
             "kept": states.count(State.OK),

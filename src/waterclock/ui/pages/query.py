@@ -54,7 +54,7 @@ def query(at: OpenedProject, parameters: PageQuery, asker: QueryQueue) -> Conten
     moment = found.answer.moment
     return content | {
         "answer": found.to_json(),
-        "says": count_line(found.answer, "CSV"),
+        "description": count_line(found.answer, "CSV"),
         "lines": [] if moment is None else moment_lines(moment, found.zone),
         "numbers": [is_number_type(kind) for _, kind in found.answer.columns],
         "texts": [[_format_value(value) for value in row] for row in found.answer.rows],

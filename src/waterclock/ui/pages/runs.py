@@ -139,7 +139,7 @@ def _list_waiting_batches(at: OpenedProject) -> list[Content]:
             "table": batch.table,
             "words": short_label(batch.label, at.flow.tables[batch.table].cadence, at.now),
             "address": batch_address(batch.table, label_of(batch.label)),
-            "says": batch.reason,
+            "reason": batch.reason,
         }
         for batch in waiting
     ]

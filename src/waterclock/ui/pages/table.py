@@ -143,7 +143,7 @@ def _describe_overview(
             *({"name": name.capitalize(), "text": text} for name, text in declared_pairs(declared)),
         ],
         "columns": [
-            {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment}
+            {"name": it.name, "type": it.type, "properties": it.properties, "comment": it.comment}
             for it in describe_columns(at, declared)
         ],
         "is_open": declared.columns.is_open,

@@ -167,7 +167,7 @@ def _describe_measure(
         "type": series.type,
         "rules": list(series.rules),
         "newest": "" if newest is None else _newest_words(newest, words[newest.label]),
-        "says": _describe_series(series, words, len(broken)),
+        "description": _describe_series(series, words, len(broken)),
         "points": [_describe_point(point, words[point.label]) for point in series.points],
         "broken": broken,
         "drawn": _build_drawing(series.points, marks),
@@ -190,7 +190,7 @@ def _list_broken_batches(
             "label": label_of(label),
             "words": words[label],
             "state": states[label] if states[label] in {"failed", "held"} else "warned",
-            "said": "; ".join(dict.fromkeys(messages[label])),
+            "message": "; ".join(dict.fromkeys(messages[label])),
             "address": batch_address(table.name, label_of(label)),
         }
         for label in sorted(messages, reverse=True)

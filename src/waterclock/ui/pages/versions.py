@@ -36,7 +36,7 @@ def list_versions(at: OpenedProject, table: Table) -> Content:
                 "of_words": OF_SIDE[side].capitalize(),
                 "words": local_label(version.label, table.cadence),
                 "at_words": page_time(version.at, table.cadence.zone),
-                "says": words,
+                "description": words,
                 "address": batch_address(table.name, label),
             }
         )

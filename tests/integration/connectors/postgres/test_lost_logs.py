@@ -57,7 +57,7 @@ def kept(it: Follower) -> tuple[LogSafety, int, int | None]:
     collector = PostgresCollector(it.database)
     assert isinstance(collector, LogRetentionReporter)
     (found,) = collector.find_retained_logs(it.unit, [it.noted["slot"]]).values()
-    return found.stands, found.held, found.most
+    return found.condition, found.held, found.most
 
 
 def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Server) -> None:

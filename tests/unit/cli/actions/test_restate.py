@@ -77,7 +77,7 @@ def test_a_plan_of_the_pages_tries_a_done_batch_again_whose_attempt_is_held(busy
 
 def test_a_request_of_nothing_starts_no_run_where_it_only_asks(shop: Shop, runs: Runs) -> None:
     told = shop.json("recompute", "shop.orders", "--no-run")
-    assert (told["verb"], told["asked"], told["following"]) == ("recompute", {}, {})
+    assert (told["verb"], told["requested"], told["following"]) == ("recompute", {}, {})
     assert runs.asked == []
     shop.ask("recompute", "shop.orders", "--json")
     assert [asked.only for asked in runs.asked] == [()]
@@ -86,7 +86,7 @@ def test_a_request_of_nothing_starts_no_run_where_it_only_asks(shop: Shop, runs:
 def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
     told = busy_shop.json("recompute", "sales.by_country", "2024-11-18", "--no-run", "--yes")
     assert told["verb"] == "recompute"
-    assert told["asked"] == {"sales.by_country": ["20241118000000"]}
+    assert told["requested"] == {"sales.by_country": ["20241118000000"]}
     assert told["following"] == {}
     assert runs.asked == []
     plan = busy_shop.json("plan", "sales.by_country")

@@ -69,7 +69,7 @@ def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
         ],
         "unchanged": [],
         "without": [],
-        "taken_back": {READER: ["20241118000000"]},
+        "adopted": {READER: ["20241118000000"]},
         "computed": {},
         "notes": [],
         "why": "",
@@ -171,13 +171,13 @@ def test_what_never_read_the_revision_is_computed_and_what_reads_it_now_stays(re
     restated.done(NAME, 18, rows=12)
     seal_revisions(restated)
     answer = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)
-    assert (answer["taken_back"], answer["computed"]) == ({}, {})  # its readers were not made again since
+    assert (answer["adopted"], answer["computed"]) == ({}, {})  # its readers were not made again since
     restated.done(NAME, 18, rows=13)
     restated.done(READER, 18, rows=8)
     seal_revisions(restated)
     _, _, unread, _ = made(restated)
     answer = restated.json("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW)
-    assert (answer["taken_back"], answer["computed"]) == ({}, {READER: ["20241118000000"]})
+    assert (answer["adopted"], answer["computed"]) == ({}, {READER: ["20241118000000"]})
     said = restated.ask("revert", WHICH, "--to", str(unread.claim), "--dry-run", *NOW, width=200).stdout
     assert "sales.by_country 1 label 2024-11-18 computed, if rows differ" in " ".join(said.split())
 

@@ -16,8 +16,8 @@ def test_a_table_is_shown_as_declared_and_as_it_stands(busy_shop: Shop) -> None:
 def test_columns_are_those_declared_until_there_is_a_table(busy_shop: Shop) -> None:
     told = busy_shop.json("show", "shop.orders", "--rows", "0")
     assert [column["name"] for column in told["columns"]] == ["order_id", "customer_id", "amount", "ordered_at"]
-    assert told["columns"][0]["says"] == "KEY"
-    assert told["columns"][2] == {"name": "amount", "type": "DOUBLE", "says": "EXPECT amount > 0", "comment": ""}
+    assert told["columns"][0]["properties"] == "KEY"
+    assert told["columns"][2] == {"name": "amount", "type": "DOUBLE", "properties": "EXPECT amount > 0", "comment": ""}
     assert told["is_open"] is False
     assert told["sample"] is None
 

@@ -64,8 +64,8 @@ def test_a_deadline_that_is_missed_is_told_with_the_failure_that_is_to_blame(web
         assert "web.weekly" not in "".join(line for line in said.splitlines() if "deadline" in line)
     [due] = web.json("plan")["deadlines"]
     assert due == web.json("status", "web.daily")["deadlines"][0]
-    assert {key: due[key] for key in ("table", "label", "by", "stands", "status", "fresh_to")} == {
-        "table": "web.daily", "label": "20261110000000", "by": "2026-11-11T04:00:00Z", "stands": "missed",
+    assert {key: due[key] for key in ("table", "label", "by", "situation", "status", "fresh_to")} == {
+        "table": "web.daily", "label": "20261110000000", "by": "2026-11-11T04:00:00Z", "situation": "missed",
         "status": "blocked", "fresh_to": "2026-11-10T00:00:00Z",
     }  # fmt: skip
     assert due["cause"]["table"] == "web.clicks"
@@ -75,7 +75,7 @@ def test_a_deadline_that_is_missed_is_told_with_the_failure_that_is_to_blame(web
 def test_what_is_stopped_is_near_its_deadline_once_half_of_its_time_is_over(web: Web) -> None:
     assert web.json("status", now="2026-11-11T01:30Z")["deadlines"] == []
     [due] = web.json("status", now="2026-11-11T02:00Z")["deadlines"]
-    assert (due["table"], due["stands"]) == ("web.daily", "near")
+    assert (due["table"], due["situation"]) == ("web.daily", "near")
     assert "web.daily @ 2026-11-10 near the deadline: to be done by" in web.ask("plan", now="2026-11-11T02:00Z").stdout
 
 
@@ -83,7 +83,7 @@ def test_what_was_over_before_a_table_began_has_missed_nothing(web: Web) -> None
     with web.stocks.ledger() as ledger:
         assert ledger.past.began(["web.daily"]) == {"web.daily": day(4, 1)}
     told = web.json("status", now="2026-11-14T05:00Z")["deadlines"]
-    assert [(due["table"], due["label"][:8]) for due in told if due["stands"] == "missed"] == [
+    assert [(due["table"], due["label"][:8]) for due in told if due["situation"] == "missed"] == [
         *(("web.daily", f"202611{number}") for number in (10, 11, 12, 13)),
         *(("web.weekly", f"202611{number}") for number in (10, 11, 12)),
     ]

@@ -59,7 +59,7 @@ def test_an_answer_without_rows_says_so() -> None:
 MOMENT = ResolvedTick(
     datetime(2013, 1, 3, tzinfo=UTC),
     datetime(2013, 2, 1, tzinfo=UTC),
-    is_rippling=True,
+    has_pending_restatements=True,
     behind={"b": (datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC))},
     missing=(MissingLabels("a", datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 2, tzinfo=UTC), 2),),
     awaited=(MissingLabels("c", datetime(2013, 1, 4, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC), 1),),

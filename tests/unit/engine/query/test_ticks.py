@@ -79,7 +79,7 @@ class TestOneInstantForAll:
         second = shop.clock.at
         three = ask(shop, "orders", "total", "grand", tick=1)
         assert three.known_at == just_before(first), "before the second, total was older than orders"
-        assert three.is_rippling
+        assert three.has_pending_restatements
         assert three.behind == {"grand": (day(0),)}
         two = ask(shop, "total", "grand", tick=1)
         assert two.known_at == just_before(first), "total itself rests on orders, asked or not"
@@ -129,7 +129,7 @@ class TestAStuckRipple:
         error = refused(shop, "revenue", tick=4)
         assert (error.code, error.where) == ("E523", "revenue@20130101000000")
         assert "before that, revenue@20130104000000 was not made" in str(error.why)
-        assert ask(shop, "revenue", tick=3).is_rippling, "the tick before was there when all agreed"
+        assert ask(shop, "revenue", tick=3).has_pending_restatements, "the tick before was there when all agreed"
 
 
 class TestMissing:
@@ -303,7 +303,7 @@ def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
         return history(flow, asked, since)
 
     monkeypatch.setattr(shop.ledger.reads, "history", counted)
-    assert ask(shop, *ALL, tick=1).is_rippling
+    assert ask(shop, *ALL, tick=1).has_pending_restatements
     assert len(looks) <= 2
     looks.clear()
     assert ask(shop, "total", "grand", tick=60) == ResolvedTick(day(60))

@@ -18,7 +18,7 @@ def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow
     """Open an alert, and have these targets told of it."""
 
     def decide(known: StoredAlerts, at: datetime) -> AlertsNow:
-        alert = Alert(known.next_number, TROUBLE, at, told={name: Notification(at, at) for name in targets})
+        alert = Alert(known.next_number, TROUBLE, at, notifications={name: Notification(at, at) for name in targets})
         return AlertsNow((alert,), tuple((name, {"title": f"{alert.number} to {name}"}) for name in targets))
 
     return desk.ledger.alerts.record_alert_check(decide, since=since, up_to=up_to)
@@ -28,7 +28,9 @@ def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
     before = at_desk.ledger.sequence()
     look(at_desk, "ops")
     (alert,) = at_desk.ledger.alerts.known()
-    assert alert == Alert(1, TROUBLE, at_desk.clock.at, told={"ops": Notification(at_desk.clock.at, at_desk.clock.at)})
+    assert alert == Alert(
+        1, TROUBLE, at_desk.clock.at, notifications={"ops": Notification(at_desk.clock.at, at_desk.clock.at)}
+    )
     assert [message.body["title"] for message in at_desk.ledger.alerts.outgoing_messages()] == ["1 to ops"]
     assert at_desk.ledger.sequence() == before
 

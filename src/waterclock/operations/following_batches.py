@@ -21,17 +21,17 @@ Labels = Mapping[str, tuple[datetime, ...]]
 class FollowingBatches:
     """The batches that follow a revert by table, oldest first.
 
-    `computed` make their rows, and `taken_back` adopt an earlier revision. A batch that reads computed rows
+    `computed` make their rows, and `adopted` adopt an earlier revision. A batch that reads computed rows
     counts as computed, although its input may turn out to be unchanged.
     """
 
     computed: Labels = field(default_factory=dict)
-    taken_back: Labels = field(default_factory=dict)
+    adopted: Labels = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """The number of all batches that may follow."""
-        return sum(map(len, self.computed.values())) + sum(map(len, self.taken_back.values()))
+        return sum(map(len, self.computed.values())) + sum(map(len, self.adopted.values()))
 
 
 def predict_following(flow: Flow, ledger: Ledger, ripple: Ripple, contents: ContentChanges) -> FollowingBatches:
@@ -41,7 +41,7 @@ def predict_following(flow: Flow, ledger: Ledger, ripple: Ripple, contents: Cont
     for each table, and some 60 µs for each revision.
     """
     computed: dict[str, tuple[datetime, ...]] = {}
-    taken_back: dict[str, tuple[datetime, ...]] = {}
+    adopted: dict[str, tuple[datetime, ...]] = {}
     for name, windows in ripple.following.items():
         made = _read_revisions(ledger, name, [window.start for window in windows])
         now = _read_contents(ledger, made)
@@ -59,8 +59,8 @@ def predict_following(flow: Flow, ledger: Ledger, ripple: Ripple, contents: Cont
             contents.add(name, current, equal[0] if equal else None)
             (back if equal else mine).append(label)
         computed |= {name: tuple(mine)} if mine else {}
-        taken_back |= {name: tuple(back)} if back else {}
-    return FollowingBatches(computed, taken_back)
+        adopted |= {name: tuple(back)} if back else {}
+    return FollowingBatches(computed, adopted)
 
 
 def _read_revisions(
