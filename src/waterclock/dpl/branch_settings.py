@@ -86,6 +86,5 @@ def _read_text(root: Path) -> str:
     except UnicodeDecodeError as error:
         raise ProjectErrors([not_utf8_error(FILE, error)]) from None
     except FileNotFoundError:
-        error = WaterclockError("E244", "no project here", where=str(root), why=f"there is no {FILE}")
-        error.fix = "run waterclock init, or give the project's folder"
-        raise ProjectErrors([error]) from None
+        why, fix = f"there is no {FILE}", "run waterclock init, or give the project's folder"
+        raise ProjectErrors([WaterclockError("E244", "no project here", where=str(root), why=why, fix=fix)]) from None

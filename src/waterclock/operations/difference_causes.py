@@ -240,9 +240,10 @@ def _differing_slices(
             if not _is_same(old, new):
                 yield _Pair(name, label, old.claim, new.claim)
             continue
-        one = old or new
-        if one is not None and one.has_content:
-            yield _Pair(name, label, old and old.claim, new and new.claim)
+        if old is not None and old.has_content:
+            yield _Pair(name, label, old.claim, None)
+        if new is not None and new.has_content:
+            yield _Pair(name, label, None, new.claim)
 
 
 def _is_same(old: ReadSlice, new: ReadSlice) -> bool:

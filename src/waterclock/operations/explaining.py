@@ -191,7 +191,7 @@ class _Side:
             Trail(ledger),
             Trail(self.work.ledger),
             (found.table, found.label),
-            (old and old.claim, new and new.claim),
+            (None if old is None else old.claim, None if new is None else new.claim),
             codes.are_equal,
         )
         order = {name: at for at, name in enumerate(self.work.flow.order)}
