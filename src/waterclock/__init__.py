@@ -1,7 +1,7 @@
 """Declares time-labelled data flows, and runs them on Spark and Delta.
 
 In a project's Python files, `import waterclock as wc` provides the statements: `wc.collect`, `wc.transform` and so on.
-In a notebook, `wc.check`, `wc.plan`, `wc.run`, `wc.status` and `wc.query` are the commands of these names.
+In a notebook, `wc.check`, `wc.plan`, `wc.run`, `wc.status`, `wc.diff` and `wc.query` are the commands of these names.
 `wc.resolve` returns a table as of a tick, `wc.read` returns the content of a source, `wc.write` delivers a DataFrame to
 a destination, and `wc.spec` runs specifications by example.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from waterclock.engine.query.notebook import resolve
     from waterclock.masking.columns import key_of, mask_text
-    from waterclock.notebook.commands import check, plan, query, run, status
+    from waterclock.notebook.commands import check, diff, plan, query, run, status
     from waterclock.notebook.read_and_write import read, write
     from waterclock.specs.notebook import spec
     from waterclock.timelabel.window import Window
@@ -48,6 +48,7 @@ __all__ = [
     "check",
     "collect",
     "connection",
+    "diff",
     "flat",
     "function",
     "grant",
@@ -98,6 +99,7 @@ _HOMES = {
     "key_of": "waterclock.masking.columns",
     "mask_text": "waterclock.masking.columns",
     "check": _COMMANDS,
+    "diff": _COMMANDS,
     "plan": _COMMANDS,
     "query": _COMMANDS,
     "read": "waterclock.notebook.read_and_write",

@@ -1,24 +1,30 @@
-"""`wc.query`, `wc.run`, `wc.plan`, `wc.status` and `wc.check`: the commands of the same names, as Python functions."""
+"""`wc.query`, `wc.run`, `wc.plan`, `wc.status`, `wc.diff` and `wc.check`: commands as Python functions."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from waterclock.cli.actions.access import record_query
+from waterclock.cli.actions.diff import DiffOptions, compare_environments, explain_environments
 from waterclock.cli.actions.plan import PlanDetails, plan_selection
 from waterclock.cli.actions.run import RunOptions, execute_run
 from waterclock.cli.project_folder import project_folder
 from waterclock.cli.views.check import CheckOutcome, check_project, print_checked
+from waterclock.cli.views.diff import print_comparison, print_explanation
 from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.status import print_lag, print_status, status_answer
 from waterclock.cli.views.status_input import StatusInput, collect_lag, collect_status_input
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
+from waterclock.engine.query.table_comparison import MOST_ROWS, ComparisonOptions
 from waterclock.errors import WaterclockError
 from waterclock.notebook.results import WIDTH, CommandResult, QueryResult
+from waterclock.operations.comparison_report import comparison_answer
+from waterclock.operations.explanation_report import explanation_answer
 from waterclock.operations.project_opening import open_project, open_read_only, select_tables
 from waterclock.operations.query_results import answer_query
 from waterclock.timelabel.instant import utc_of
@@ -30,6 +36,8 @@ if TYPE_CHECKING:
 
     from waterclock.engine.run_outcome import RunOutcome
     from waterclock.flow.declarations import Flow
+    from waterclock.operations.comparing import ComparedTable, Comparison
+    from waterclock.operations.explaining import ExplainedCause, Explanation
     from waterclock.operations.lag import Lag
     from waterclock.planner.plan import Plan
 
@@ -133,6 +141,64 @@ class CheckResult(CommandResult):
     def to_json(self) -> dict[str, Any]:
         """Return the errors, and the number of tables of each kind."""
         return self.found.to_json()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffResult(CommandResult):
+    """The differences of tables. It is true if no label differs and all tables could be compared."""
+
+    compared: Comparison
+    flow: Flow
+
+    @property
+    def differs(self) -> bool:
+        """Whether a label of a table differs."""
+        return self.compared.differs
+
+    @property
+    def tables(self) -> tuple[ComparedTable, ...]:
+        """The compared tables, each with its labels, columns and some rows that differ in `found`."""
+        return self.compared.tables
+
+    def __bool__(self) -> bool:
+        return not self.compared.differs and not self.compared.has_failed
+
+    def draw(self, to: Console) -> None:
+        """Print each table, with its labels, columns and rows that differ."""
+        print_comparison(to, self.compared, self.flow)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the differences of each table."""
+        return comparison_answer(self.compared).to_json()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WhyResult(CommandResult):
+    """What differs first upstream of a label. It is true if no selected label differs."""
+
+    explained: Explanation
+    flow: Flow
+
+    @property
+    def differs(self) -> bool:
+        """Whether a selected label differs."""
+        return self.explained.differs
+
+    @property
+    def causes(self) -> tuple[ExplainedCause, ...]:
+        """What differs first, upstream tables first."""
+        return self.explained.causes
+
+    def __bool__(self) -> bool:
+        return not self.explained.differs
+
+    def draw(self, to: Console) -> None:
+        """Print what differs first, and the batches through which it reaches the label."""
+        print_explanation(to, self.explained, self.flow, is_markdown=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what differs first."""
+        return explanation_answer(self.explained).to_json()
 
 
 def query(
@@ -302,6 +368,101 @@ def status(
         return StatusResult(
             collect_lag(*arguments) if lag else collect_status_input(*arguments, WIDTH, is_drawn=True), at.zone
         )
+
+
+@overload
+def diff(
+    *selection: str,
+    against: str | None = None,
+    as_known: Instant | None = None,
+    labels: str | None = None,
+    except_: str | Sequence[str] = (),
+    key: str | Sequence[str] = (),
+    tolerance: float = 0.0,
+    limit: int = 20,
+    why: Literal[False] = False,
+    project: Folder = None,
+    env: str | None = None,
+) -> DiffResult: ...
+@overload
+def diff(
+    *selection: str,
+    against: str | None = None,
+    as_known: Instant | None = None,
+    labels: str | None = None,
+    except_: str | Sequence[str] = (),
+    key: str | Sequence[str] = (),
+    tolerance: float = 0.0,
+    limit: int = 20,
+    why: Literal[True],
+    project: Folder = None,
+    env: str | None = None,
+) -> WhyResult: ...
+def diff(  # noqa: PLR0913 - the options of the command
+    *selection: str,
+    against: str | None = None,
+    as_known: Instant | None = None,
+    labels: str | None = None,
+    except_: str | Sequence[str] = (),
+    key: str | Sequence[str] = (),
+    tolerance: float = 0.0,
+    limit: int = 20,
+    why: bool = False,
+    project: Folder = None,
+    env: str | None = None,
+) -> DiffResult | WhyResult:
+    """Compare tables by label with another environment, an earlier time or their previous revisions: `waterclock diff`.
+
+    Labels with equal digests are equal, and are not read. Others are compared in the existing Spark session, or in one
+    that is started and left open. If the project declares users, the comparison is recorded before it runs.
+
+    Args:
+        *selection: The tables, as in `waterclock diff`; without any, each table that was made.
+        against: The environment with the rows before. Only its ledger and its files are read.
+        as_known: The instant as known at which the rows before are taken, or `table@label`. It excludes `against`.
+        labels: The labels, as in `--labels`.
+        except_: Columns that do not count, such as `loaded_at`.
+        key: The columns by which rows are matched, in place of the table's KEY.
+        tolerance: FLOAT and DOUBLE columns of a changed row may differ by up to this number.
+        limit: The maximum number of changed, added and removed rows to return, up to 10000 each.
+        why: True returns what differs first upstream of one label, from the ledgers alone: `diff --why`.
+        project: The project's folder; without it, the current one or the nearest above that contains a project.
+        env: The environment in `waterclock.toml`; without it, the project's default.
+
+    Returns:
+        The differences. The result is true if there are none. With `why`, the causes of a label's difference.
+
+    Raises:
+        ProjectErrors: The project has errors.
+        WaterclockError: Any other error of `waterclock diff`.
+
+    Example:
+        >>> compared = wc.diff("raw.orders", as_known="2030-01-01")
+        >>> bool(compared), compared.tables[0].found.equal
+        (True, 3)
+        >>> wc.diff("raw.orders@2026-01-02", as_known="2030-01-01", why=True).causes
+        ()
+    """
+    if against is not None and as_known is not None:
+        raise TypeError("as_known excludes against")
+    if why and not selection:
+        raise TypeError("why needs a table, as in diff('marts.sums@2026-01-02', why=True)")
+    if not math.isfinite(tolerance) or tolerance < 0 or not 0 <= limit <= MOST_ROWS:
+        raise ValueError(f"tolerance is a number from 0 on, limit a number from 0 to {MOST_ROWS}")
+    folder = project_folder(project)
+    loaded = open_project(folder, env)
+    if against == loaded.env:
+        raise TypeError(f"{against} is the environment itself; env selects another")
+    options = ComparisonOptions(_list_names(key), _list_names(except_), tolerance, limit)
+    asked = DiffOptions(selection, labels, against, _format_instant(as_known), None, options)
+    if why:
+        return WhyResult(explain_environments(folder, loaded, asked), loaded.flow)
+    sessions = sessions_to_keep(loaded, None if against is None else open_project(folder, against))
+    return DiffResult(compare_environments(folder, loaded, asked, sessions), loaded.flow)
+
+
+def _list_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:

@@ -38,6 +38,16 @@ def test_a_project_is_run_and_asked_from_python(
     assert list(wc.query(asked, project=tmp_path)) == [(2,)]
     assert list(wc.query(asked, as_of=day(2), project=tmp_path)) == [(1,)]
     assert list(wc.query(asked, as_of="2020-01-02", limit=1, project=tmp_path)) == [(1,)]
+    tiny.shop("UPDATE orders SET amount = 9 WHERE id = 2")
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="a test")
+    assert wc.run("shop.orders", now=day(3), project=tmp_path)
+    compared = wc.diff("shop.orders", key="id", project=tmp_path)
+    assert (bool(compared), compared.differs) == (False, True)
+    [changed] = compared.tables[0].found.sample
+    assert (changed.kind, changed.before["amount"], changed.after["amount"]) == ("changed", 7.0, 9.0)
+    assert "id 2: amount 7.0 → 9.0" in compared._repr_html_()
+    assert wc.diff("shop.orders", except_=["amount"], project=tmp_path)
     failed = wc.run("shop.orders", now=day(4), project=tmp_path)
     assert not failed
     assert "E740" in repr(failed)

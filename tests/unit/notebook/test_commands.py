@@ -85,6 +85,41 @@ def test_a_status_tells_the_lag_that_the_command_prints(busy_shop: Shop) -> None
         wc.status(lag=True, by="day", project=busy_shop.folder, now=NOW)
 
 
+def test_differences_and_their_causes_are_those_that_the_command_prints(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.engine.spark.session.Sessions.own", None)  # no session is started
+    shop.done("shop.customers", 19)
+    shop.done("shop.orders", 18)
+    shop.done("sales.by_country", 18)
+    label = "sales.by_country@2024-11-18"
+    equal = wc.diff(as_known="2100-01-01", project=shop.folder)
+    assert equal
+    assert {each.name for each in equal.tables} == {"shop.customers", "shop.orders", "sales.by_country"}
+    assert equal.to_json() == shop.json("diff", "--all", "--as-known", "2100-01-01")
+    printed = lines(shop.ask("diff", "--all", "--as-known", "2100-01-01", width=WIDTH).stdout)
+    assert lines(repr(equal)) == printed
+    assert lines(Page(equal._repr_html_()).text) == printed
+
+    shop.done("shop.orders", 18, rows=12, version=40)
+    shop.done("sales.by_country", 18, rows=11, version=41)
+    found = wc.diff(label, why=True, project=shop.folder)
+    assert (bool(found), found.differs, found.causes[0].source) == (False, True, "shop.orders")
+    assert found.to_json() == shop.json("diff", label, "--why")
+    assert lines(Page(found._repr_html_()).text) == lines(shop.ask("diff", label, "--why", width=WIDTH).stdout)
+
+
+def test_arguments_of_a_comparison_that_exclude_each_other_are_refused(shop: Shop) -> None:
+    for wrong in (
+        {"against": "dev"}, {"against": "prod", "as_known": NOW}, {"why": True},
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            wc.diff(project=shop.folder, **wrong)  # type: ignore[call-overload]
+    for numbers in ({"tolerance": -1.0}, {"tolerance": float("nan")}, {"limit": 10_001}):
+        with pytest.raises(ValueError, match="number from 0"):
+            wc.diff(project=shop.folder, **numbers)  # type: ignore[call-overload]
+
+
 def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
     good = wc.check(project=fresh)
     assert good

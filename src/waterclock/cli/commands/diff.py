@@ -12,7 +12,6 @@ from waterclock.cli.completion import environments_from, tables_from
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.options import HERE, AsJson, Env, LabelRange, ProjectDir
 
-MOST_ROWS = 10_000
 Compared = Annotated[
     list[str] | None,
     typer.Argument(
@@ -99,7 +98,7 @@ def diff(  # noqa: PLR0913 - the options of the command
     from waterclock.cli.views.diff import print_comparison, print_explanation, print_markdown
     from waterclock.cli.views.json import print_answer
     from waterclock.cli.views.theme import console
-    from waterclock.engine.query.table_comparison import ComparisonOptions
+    from waterclock.engine.query.table_comparison import MOST_ROWS, ComparisonOptions
     from waterclock.operations.comparison_report import comparison_answer
     from waterclock.operations.explanation_report import explanation_answer
     from waterclock.operations.project_opening import open_project

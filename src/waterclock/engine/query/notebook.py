@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def sessions_to_keep(project: Project) -> Sessions:
-    """Return sessions on this process's Spark session, or on one that is started when needed and is not stopped."""
-    return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project))
+def sessions_to_keep(project: Project, also: Project | None = None) -> Sessions:
+    """Return sessions on this process's Spark session, or on one that is started when needed and is not stopped.
+
+    A session that is started can read the storage of the environment `also`, too.
+    """
+    return Sessions(work_folder=project.work_folder / "spark", settings=settings_of(project, also=also))
 
 
 @overload

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+MOST_ROWS = 10_000
+"""The largest number of differing rows of each kind that a user can request."""
+
+
 @dataclass(frozen=True, slots=True)
 class ComparisonOptions:
     """Determines which differences count, and how many differing rows of each kind are returned.
