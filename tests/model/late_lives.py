@@ -290,7 +290,7 @@ class Life:
                             ticks[label] = max(slice_ + SLOT, ticks.get(label, slice_ + SLOT))
         if ticks:
             late_ones = late_tables(self.flow, name)
-            self.ledger.decisions.reopen(name, ticks, late_tables=late_ones, who="test", why="recompute asked for")
+            self.ledger.decisions.reopen(name, ticks, late_tables=late_ones, who="test", why="recompute requested")
 
     def _holds(self, name: str, window: Window, boundary: datetime) -> bool:
         newest = {}

@@ -355,7 +355,7 @@ def build_release_request(before: str | None) -> str:
 
 
 def is_release(requested: str | None) -> bool:
-    """Return whether a stored request asks for the release of a batch."""
+    """Return whether a stored request is for the release of a batch."""
     return requested is not None and (requested == RELEASE or requested.startswith(_RELEASE_BEFORE))
 
 

@@ -278,7 +278,7 @@ def _suggest_fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: b
     if table.kind is not Kind.COLLECT:
         return f"`waterclock {verb} {which}` makes it again"
     asks = "reads its source again" if verb == RECOLLECT else "reads its items in the archive again"
-    return f"`waterclock {verb} {which}` {asks}; if they are no longer there, {without} continues without its rows"
+    return f"`waterclock {verb} {which}` {asks}; if they were removed, {without} continues without its rows"
 
 
 def _damage_reason(work: RunContext, place: FilePlace) -> str:

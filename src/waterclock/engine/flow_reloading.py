@@ -28,9 +28,9 @@ class Reloading:
     storage, ledger or Spark. Such a change is reported once, and the runner continues with its current flow.
     """
 
-    def __init__(self, work: RunContext, tell: Callable[[str], None]) -> None:
+    def __init__(self, work: RunContext, report: Callable[[str], None]) -> None:
         self._work = work
-        self._tell = tell
+        self._report = report
         self._stamps = stamps_of(work.project)
         # the applied flow when a change was refused; under another applied flow the change may become possible
         self._refused_under: str | None = None
@@ -51,12 +51,12 @@ class Reloading:
             first = errors.errors[0]
             more = f" (and {len(errors.errors) - 1} more)" if len(errors.errors) > 1 else ""
             first_error = f"{first.code} {first.what}, {first.where}{more}"
-            self._tell(f"the changed flow has errors, the runner keeps the previous one: {first_error}")
+            self._report(f"the changed flow has errors, the runner keeps the previous one: {first_error}")
         except WaterclockError as error:
             if error.transient:  # a batch of another runner blocks the change: a later poll tries again
                 self._stamps = {}
             if error.what != self._refused_for:
-                self._tell(f"the changed flow cannot be applied, the runner keeps the previous one: {error.what}")
+                self._report(f"the changed flow cannot be applied, the runner keeps the previous one: {error.what}")
             self._refused_for = error.what
         self._refused_under = self._read_applied_flow()
         return False
@@ -72,7 +72,7 @@ class Reloading:
         old = self._work.project
         new = load_project(old.root, env=old.env, capabilities=capabilities())
         if any(getattr(new, part) != getattr(old, part) for part in _FIXED_SETTINGS):
-            self._tell("storage, ledger, publish or spark changed: restart the runner to apply it")
+            self._report("storage, ledger, publish or spark changed: restart the runner to apply it")
             return False
         if new.flow == old.flow:
             return self._apply_settings(old, new)
@@ -87,7 +87,7 @@ class Reloading:
             raise
         self._refused_for = ""
         self._work.ledger.runners.see(self._work.settings.runner, flow=new.flow.fingerprint)
-        self._tell("the changed flow is applied")
+        self._report("the changed flow is applied")
         return True
 
     def _apply_settings(self, old: Project, new: Project) -> bool:
@@ -97,7 +97,7 @@ class Reloading:
             return False
         self._work.connections = connections_of(new)
         self._work.links = links_of(new, self._work.connections)
-        self._tell("the changed settings are applied")
+        self._report("the changed settings are applied")
         return True
 
 

@@ -234,12 +234,12 @@ def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[
     Raises E609 for an object with a time that Python cannot represent, or if only empty pages arrive for minutes.
     """
 
-    async def following() -> Sequence[ObjectMeta]:
+    async def fetch_page() -> Sequence[ObjectMeta]:
         async for chunk in cast("AsyncIterator[Sequence[ObjectMeta]]", chunks):
             return chunk
         return ()
 
-    return _run_with_time_limit(following, where)
+    return _run_with_time_limit(fetch_page, where)
 
 
 def folders_in(store: Store, key: str) -> list[str]:
@@ -251,15 +251,15 @@ def folders_in(store: Store, key: str) -> list[str]:
 
     where = f"{store.bucket}/{key}"
 
-    async def listing() -> Sequence[str]:
+    async def fetch_folders() -> Sequence[str]:
         return (await obstore.list_with_delimiter_async(store.objects, key or None))["common_prefixes"]
 
     with translate_store_errors(where):
-        found = _run_with_time_limit(listing, where)
+        found = _run_with_time_limit(fetch_folders, where)
     return [each.rstrip("/").rpartition("/")[2] for each in found]
 
 
-def _run_with_time_limit(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
+def _run_with_time_limit(call: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
     """Run a request for a listing, with a time limit, because obstore follows any number of empty pages."""
 
     def run() -> _T:
@@ -267,7 +267,7 @@ def _run_with_time_limit(listing: Callable[[], Coroutine[Any, Any, _T]], where: 
             with asyncio.Runner(
                 loop_factory=asyncio.new_event_loop
             ) as runner:  # it cancels unfinished tasks after Ctrl-C
-                return runner.run(asyncio.wait_for(listing(), _LISTING_SECONDS))
+                return runner.run(asyncio.wait_for(call(), _LISTING_SECONDS))
         except TimeoutError as error:
             why = f"its listing gave nothing for {_LISTING_SECONDS} seconds but pages that refer to further pages"
             raise wrong_response_error(where, why, transient=True) from error

@@ -221,7 +221,7 @@ def _deliver_frame(
             error.fix = "what was accepted stays there: write again only the rows that were not"
         raise
     if delivered.outcome is not DeliveryOutcome.DELIVERED:
-        why = "somebody else wrote there at the same time, and theirs is the newer"
+        why = "another user wrote there at the same time, and their version is newer"
         raise _usage_error(f"{unit} was not written", why, "write again")
     return delivered
 

@@ -59,7 +59,7 @@ _STATES = {
     LineageEventKind.LEFT: ol.RunState.ABORT,
 }
 _OUTCOMES = {"done": ol.RunState.COMPLETE, "failed": ol.RunState.FAIL}
-_LEFT = "the claim was committed without this label, which is claimed anew"
+_LEFT = "the claim was committed without this label, which is claimed again"
 
 
 def batch_id(project: Project, table: str, label: datetime, claim: int) -> UUID:

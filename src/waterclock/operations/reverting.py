@@ -169,7 +169,7 @@ def _no_revision_error(
     if request.to == PREVIOUS:
         return WaterclockError(
             "E516", f"no label of {request.which} has an earlier revision", where=where,
-            why="each was made once, or its windows were cut anew since",
+            why="each was made once, or its windows were changed since",
             fix=f"`waterclock audit {where}` shows its revisions",
         )  # fmt: skip
     if request.to is None:

@@ -135,11 +135,11 @@ class RuleDatabase:
                 self.relations[name] = ledger_relation(name)
                 self._create(name)
         guard = _Guard(self.relations)
-        with self._guarded(guard):
+        with self._apply_limits(guard):
             self._database.execute(f"EXPLAIN {sql}").close()  # compiled, and not run: the relations are still empty
         for name in sorted(guard.read - self._filled):
             self._fill(name)
-        with self._guarded(guard), closing(self._database.execute(sql)) as cursor:
+        with self._apply_limits(guard), closing(self._database.execute(sql)) as cursor:
             columns = [each[0] for each in cursor.description]
             rows = cursor.fetchmany(MOST_ROWS + 1)
         found = [dict(zip(columns, row, strict=True)) for row in rows[:MOST_ROWS]]
@@ -152,7 +152,7 @@ class RuleDatabase:
         self._filled.add(name)
 
     @contextmanager
-    def _guarded(self, guard: _Guard) -> Iterator[None]:
+    def _apply_limits(self, guard: _Guard) -> Iterator[None]:
         """Apply the limits and permissions of rules to all statements in the block."""
         until, most = time.thread_time() + SECONDS, self._memory.size() + MOST_MEMORY
         stopped: list[str] = []

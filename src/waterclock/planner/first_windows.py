@@ -91,10 +91,10 @@ def _derive_start(table: Table, flow: Flow, found: Mapping[str, datetime], cycle
     if table.choices:
         return _derive_from_choices(table, flow, found, cycle)
     reads = [read for read in table.reads if not is_circular(table, read, cycle)]
-    return _find_latest_bound(table, [read for read in reads if _gives_bound(flow, read)] or reads, flow, found)
+    return _find_latest_bound(table, [read for read in reads if _is_bound(flow, read)] or reads, flow, found)
 
 
-def _gives_bound(flow: Flow, read: Read) -> bool:
+def _is_bound(flow: Flow, read: Read) -> bool:
     return read.kind is not ReadKind.LATEST and not flow.tables[read.table].is_snapshot
 
 
@@ -114,8 +114,8 @@ def _derive_from_choices(
     Otherwise a check of each window between the first window of all queries and the last.
     """
     by_choice = [[read for read in it.reads if not is_circular(table, read, cycle)] for it in table.choices]
-    if any(_gives_bound(flow, read) for reads in by_choice for read in reads):
-        by_choice = [[read for read in reads if _gives_bound(flow, read)] for reads in by_choice]
+    if any(_is_bound(flow, read) for reads in by_choice for read in reads):
+        by_choice = [[read for read in reads if _is_bound(flow, read)] for reads in by_choice]
     firsts = [_find_latest_bound(table, reads, flow, found) for reads in by_choice]
     known = [first for first in firsts if first is not None]
     if not known:

@@ -157,7 +157,7 @@ class KnownStates:
         for conflict in others:
             if found < self.history.since:
                 break
-            if self._existed_at(conflict, at, found):
+            if self._has_existed(conflict, at, found):
                 found = self._find_last_agreement(conflict, found)
         return found
 
@@ -229,7 +229,7 @@ class KnownStates:
         of_high, of_low = content_sums(fact.current)
         return content_text(of_high - by_high, of_low - by_low)
 
-    def _existed_at(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
+    def _has_existed(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
         """Return whether a conflict that exists at the instant `at` also existed at the earlier instant `then`."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _revision_as_of(made, then) is _revision_as_of(made, at)

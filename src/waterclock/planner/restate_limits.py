@@ -26,7 +26,7 @@ def find_held_restatements(
     selected: Collection[str],
     at_most: int | None,
 ) -> dict[str, HeldRestatement]:
-    """Map each table with held labels to them.
+    """Find the tables whose restatement exceeds a limit. Return each with its held labels.
 
     Labels that a user decided about do not count: those that are requested, and those that a runner is making. With
     `at_most`, the labels of all `selected` tables count together, without those that wait for labels that a table's own
@@ -42,7 +42,7 @@ def find_held_restatements(
     for name, labels in open_labels.items():
         limit = graph.nodes[name].table.restate_at_most
         if limit is not None and len(labels) > limit:
-            held[name] = HeldRestatement(labels, _changed(settlement, name, labels), limit, len(labels))
+            held[name] = HeldRestatement(labels, _changed_labels(settlement, name, labels), limit, len(labels))
     if at_most is None:
         return held
     stopped = find_dependent_windows(graph, snapshot, {name: it.labels for name, it in held.items()}) if held else {}
@@ -56,7 +56,7 @@ def find_held_restatements(
     if total > at_most:
         for name, labels in counted.items():
             held.setdefault(
-                name, HeldRestatement(labels, _changed(settlement, name, labels), at_most, total, is_of_run=True)
+                name, HeldRestatement(labels, _changed_labels(settlement, name, labels), at_most, total, is_of_run=True)
             )
     return held
 
@@ -71,5 +71,5 @@ def _find_undecided(node: Node, past: TableFacts, to_do: TableWork, forced: froz
     return frozenset(window.start for window in windows if window.start not in decided)
 
 
-def _changed(settlement: Settlement, name: str, labels: frozenset[datetime]) -> frozenset[datetime]:
+def _changed_labels(settlement: Settlement, name: str, labels: frozenset[datetime]) -> frozenset[datetime]:
     return labels & settlement.stale.get(name, frozenset())

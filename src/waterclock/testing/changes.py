@@ -117,7 +117,7 @@ class ChangesConformance(KeepsSecrets):
     def test_what_is_kept_is_told_by_its_name(self, spark: SparkSession, system: Changing) -> None:
         collector = _collector(system)
         if not isinstance(collector, LogRetentionReporter):
-            pytest.skip("it does not tell how much it keeps")
+            pytest.skip("it does not report how much it keeps")
         first = self._read(spark, system, None)
         first.collected.close()
         there = collector.find_retained_logs(system.unit, [first.name, "waterclock_never"])

@@ -56,7 +56,7 @@ class CompletenessConformance(KeepsSecrets):
 
 def _signs(system: System) -> list[WindowSignal]:
     signs = sorted(system.connector.capabilities.awaits)
-    assert signs, "it says which signs it gives"
+    assert signs, "its capabilities must list the signals of AWAIT"
     return signs
 
 

@@ -83,7 +83,7 @@ class TimedSystem(RowCut, Protocol):
 class Holding(RowCut, Protocol):
     """A system under test that stores rows with the columns `id` (text) and `note`.
 
-    `tells_schema`: whether it can return its columns without Spark. The default is True.
+    `has_schema`: whether it can return its columns without Spark. The default is True.
     """
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
@@ -432,8 +432,8 @@ class SnapshotConformance(KeepsSecrets):
     def test_the_schema_is_known_without_spark(self, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}])
         schema = system.connector.collector(system.setting).schema(system.unit)
-        if getattr(system, "tells_schema", True):
-            assert schema is not None, "it can say its columns, or its system says that it cannot"
+        if getattr(system, "has_schema", True):
+            assert schema is not None, "it must return its columns, unless the test system sets has_schema = False"
             assert set(schema) == {"id", "note"}
         else:
             assert schema is None

@@ -120,10 +120,10 @@ def refused(system: System, act: Callable[[Setting], object]) -> None:
         with pytest.raises(WaterclockError) as caught:
             act(wrong)
         took, error = time.monotonic() - begun, caught.value
-        assert took < SOON, f"a wrong {name} is told after {took:.0f} seconds"
-        assert not isinstance(error, ProjectErrors), "one secret is wrong, and one error says so"
+        assert took < SOON, f"a wrong {name} was reported after {took:.0f} seconds"
+        assert not isinstance(error, ProjectErrors), "one wrong secret must give one error"
         assert system.setting.name in error.render(), "the error names the connection"
-        assert error.fix, "the error says how to mend it"
+        assert error.fix, "the error must have a fix"
         require_hidden({WRONG, *_values(system.setting, system.secrets)}, _texts(error), f"the error of a wrong {name}")
 
 

@@ -47,7 +47,7 @@ class GuardedRoute(Route):
         methods: Sequence[str] = ("GET",),
         require: Callable[[Person], None] | None = None,
     ) -> None:
-        async def checked(request: Request) -> Response:
+        async def check_and_call(request: Request) -> Response:
             person = person_of(request)
             require_one(person, rights, f"{request.method} {path}", rules)
             if require is not None and not person.may(Right.ADMINISTER):
@@ -57,7 +57,7 @@ class GuardedRoute(Route):
                     raise MissingRightError(error) from error
             return await endpoint(request)
 
-        super().__init__(path, checked, methods=list(methods))
+        super().__init__(path, check_and_call, methods=list(methods))
         self.rights = tuple(rights)
 
 

@@ -44,7 +44,7 @@ Values = Annotated[
     ),
 ]
 Why = Annotated[str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept with your name.")]
-Waiting = Annotated[bool, typer.Option("--waiting", help="list: only rows that lack a required value.")]
+Waiting = Annotated[bool, typer.Option("--waiting", help="list: only rows without a required value.")]
 After = Annotated[str, typer.Option("--after", metavar="KEY", help="list: the rows after this key.")]
 Comma = Annotated[bool, typer.Option("--decimal-comma", help="import, set: numbers have a comma before decimals.")]
 

@@ -25,7 +25,7 @@ class FileListFormat(StrEnum):
     HIVE = "hive"
 
 
-Told = Annotated[
+FormatOption = Annotated[
     FileListFormat,
     typer.Option(
         "--format", metavar="list|hive", help="One path per line; or SQL: ADD PARTITION … LOCATION for each label."
@@ -38,7 +38,7 @@ def files(
     *,
     as_of: Tick = None,
     known_at: Known = None,
-    form: Told = FileListFormat.LIST,
+    form: FormatOption = FileListFormat.LIST,
     project: ProjectDir = HERE,
     env: Env = None,
     json: AsJson = False,

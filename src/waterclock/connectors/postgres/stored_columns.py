@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 _COLUMNS = """
-WITH RECURSIVE of (number, name, said, type, modifier, is_array, collation_of) AS (
+WITH RECURSIVE of (number, name, full_type, type, modifier, is_array, collation_of) AS (
   SELECT attnum, attname::text, format_type(atttypid, atttypmod), atttypid, atttypmod, false, attcollation
   FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
 UNION ALL
-  SELECT of.number, of.name, of.said, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
+  SELECT of.number, of.name, of.full_type, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END,
     CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE of.modifier END, of.is_array OR t.typtype <> 'd', of.collation_of
   FROM of JOIN pg_type AS t ON t.oid = of.type WHERE t.typtype = 'd' OR t.typcategory = 'A' AND t.typelem <> 0
 )
-SELECT of.name, of.said, t.typname::text, of.modifier, of.is_array, t.typcategory = 'S',
+SELECT of.name, of.full_type, t.typname::text, of.modifier, of.is_array, t.typcategory = 'S',
   t.typname IN ('citext', 'bpchar') OR NOT coalesce(c.collisdeterministic, true), CASE WHEN t.typtype = 'c' THEN (
     SELECT coalesce(string_agg(quote_ident(f.attname) || ' ' || format_type(f.atttypid, f.atttypmod), ', '), '')
     FROM pg_attribute AS f WHERE f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped

@@ -37,9 +37,9 @@ class PostgresViewTables(SqlViewTables):
         """Map the path of each table that exists to its columns. Cost: one statement."""
         paths = {table_of(part): part.path for part in parts}
         rows = self.session.rows_of(
-            "SELECT said, attname::text, format_type(atttypid, atttypmod) FROM unnest(%s::text[]) AS said"
-            " JOIN pg_class AS c ON c.oid = to_regclass(said) AND relkind IN ('r', 'p', 'f')"
-            " JOIN pg_attribute ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped ORDER BY said, attnum",
+            "SELECT relation, attname::text, format_type(atttypid, atttypmod) FROM unnest(%s::text[]) AS relation"
+            " JOIN pg_class AS c ON c.oid = to_regclass(relation) AND relkind IN ('r', 'p', 'f')"
+            " JOIN pg_attribute ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped ORDER BY relation, attnum",
             (list(paths),),
         )
         return group_columns(rows, paths)

@@ -1,7 +1,7 @@
 """Sends requests to an API with credentials, within its rate limit, with retries, and in bounded memory.
 
 A request is retried after 408, 425, 429 and 5xx (except 501 and 505), and if there is no connection, no response in
-time, or a response that was cut off. The wait before a retry grows, and is at least the one that the server asks for.
+time, or a response that was cut off. The wait before a retry grows, and is at least the one that the server requests.
 Any other 4xx is final.
 Redirects are not followed, and no request is sent to an address that is not below the connection's url (`addresses`),
 because it would contain the credentials. Every response has a size limit, also that for a token (`http.client`). No
@@ -59,7 +59,7 @@ _CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailu
 class TransientFailure(Exception):
     """Raised if a request fails that may succeed later, with the error code and the reason.
 
-    `after` are the seconds that the server asks to wait; None if it does not ask.
+    `after` are the seconds that the server requests to wait; None if it requests none.
     """
 
     def __init__(self, code: str, why: str, after: float | None = None) -> None:

@@ -42,7 +42,7 @@ class RateLimiter:
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Do nothing: without a rate limit, a wait that the server asks for applies to one request only."""
+        """Do nothing: without a rate limit, a wait that the server requests applies to one request only."""
 
 
 @dataclass(frozen=True, slots=True)

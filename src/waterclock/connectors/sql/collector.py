@@ -201,7 +201,7 @@ class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
 
 
 class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
-    """Collects from a database server, and lets the server count changed rows by the minute of their data time."""
+    """Collects from a database server, and has the server count changed rows by the minute of their data time."""
 
     __slots__ = ()
 

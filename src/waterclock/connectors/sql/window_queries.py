@@ -102,7 +102,7 @@ def local_literal(at: datetime, dialect: SqlDialect) -> str:
 
 
 def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
-    """Insert the start, end and label of a window into the query by which AWAIT asks whether the source is complete.
+    """Insert the start, end and label of a window into the query of AWAIT, which checks whether the source is complete.
 
     `literal` is the SQL format of a time. Times are in `zone`.
     """

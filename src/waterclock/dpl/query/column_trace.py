@@ -23,7 +23,7 @@ from waterclock.timelabel.label import TIMELABEL
 _DIALECT = "databricks"
 _GENERATED_NAME = re.compile(r"_[0-9]+")
 _UNKNOWN_TYPE = "unknown"
-UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is made of"
+UNKNOWN_ORIGIN = "not known: the query alone does not show which columns it is made of"
 
 
 @dataclass(frozen=True, slots=True, order=True)

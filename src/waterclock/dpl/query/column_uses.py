@@ -68,11 +68,11 @@ def _reads_table(read: Read | Flat, table: str) -> bool:
 
 def _other_aliases(tree: Any, own: set[str], reads: set[str]) -> set[str]:
     """Return the aliases in a query that denote only reads of other tables: those in `reads` that are not in `own`."""
-    stands: dict[str, set[str]] = {}
+    names_by_alias: dict[str, set[str]] = {}
     for node in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Lateral):
         name = node.name if isinstance(node, exp.Table) else ""
-        stands.setdefault(node.alias_or_name.lower(), set()).add(name)
-    return {alias for alias, names in stands.items() if names <= reads - own}
+        names_by_alias.setdefault(node.alias_or_name.lower(), set()).add(name)
+    return {alias for alias, names in names_by_alias.items() if names <= reads - own}
 
 
 def _is_other_column(node: exp.Column, others: set[str]) -> bool:

@@ -187,10 +187,10 @@ class _ImpactReader:
         elif uses and not is_made:
             _impact_on(self.found, self.table.name, read).uses.add(VALUE)
         elif known and known != "by its name" and not is_made:
-            self._add_uncertain_use(read, f"{known}, of which the query alone does not tell what becomes")
+            self._add_uncertain_use(read, f"{known}, and the query alone does not show its further use")
         if is_made or known or not self._has_unknown_origins():
             return
-        self._add_uncertain_use(read, "the query alone does not tell which columns it is made of")
+        self._add_uncertain_use(read, "the query alone does not show which columns it is made of")
 
     def _propagate_request_parameter(self, read: str, column: str, how: str, each: Each) -> None:
         """Propagate a column of the FOR EACH table. If it is a request parameter, the collected rows contain it."""

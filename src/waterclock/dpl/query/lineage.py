@@ -178,8 +178,8 @@ class ColumnLineage:
         if table.temporal is None:
             return made
         by_lower_name = {name.lower(): each for name, each in made.items()}
-        windows = "the windows of its snapshots say" if table.temporal.is_of_snapshots else "its window's end says"
-        since = by_lower_name.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came, {windows}"))
+        windows = "the windows of its snapshots" if table.temporal.is_of_snapshots else "the end of its window"
+        since = by_lower_name.get((table.temporal.at or "").lower(), TracedColumn(note=f"when a row came: {windows}"))
         return {name: made.get(name, since) for name in table.temporal.outputs(made)}
 
     def _trace_rows(self, table: Table) -> dict[str, TracedColumn]:

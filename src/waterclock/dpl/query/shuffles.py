@@ -1,7 +1,7 @@
 """Finds parts of a query for which Spark certainly moves rows between tasks. Other parts are left to Spark's plan.
 
 Spark reads a table with several tasks, and does not know which of them has which values. To group, rank, sort or limit
-these rows, it brings them together: it shuffles. If a hint or a join comes first, only the plan shows it.
+these rows, it moves them between tasks (a shuffle). If a hint or a join comes first, only the plan shows it.
 """
 
 from __future__ import annotations

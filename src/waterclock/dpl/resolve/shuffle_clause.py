@@ -32,7 +32,7 @@ def _check_table(draft: UnresolvedTable) -> Iterator[WaterclockError]:
         yield whole.refuse(
             "E385",
             f"a {mode.name} table cannot have {_WORD}",
-            why="each batch brings the rows of a key together, which needs a shuffle",
+            why="each batch moves the rows of a key into one task, which needs a shuffle",
             fix=f"make the rows in a PARTITIONED table with {_WORD}, and read it here",
         )
     if checked_references(draft.declared.columns):

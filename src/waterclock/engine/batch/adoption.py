@@ -1,6 +1,6 @@
 """Adopts sealed slices: a slice that is sealed already becomes a label's newest revision, without making a row.
 
-A claim seals each adopted slice anew by links to its files, and commits it as any other slice.
+A claim seals each adopted slice again, by links to its files, and commits it as any other slice.
 """
 
 from __future__ import annotations

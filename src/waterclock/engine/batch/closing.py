@@ -103,7 +103,7 @@ def _reopen_for_late_rows(work: RunContext, books: ClosingFacts) -> None:
     if ticks:
         others = late_tables(work.flow, table.name)
         work.ledger.decisions.reopen(
-            table.name, ticks, late_tables=others, who=work.settings.who, why="recompute asked for"
+            table.name, ticks, late_tables=others, who=work.settings.who, why="recompute requested"
         )
 
 

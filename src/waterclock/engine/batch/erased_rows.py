@@ -1,4 +1,4 @@
-"""Drops the rows of erased persons from every batch, so that no source, archive or copy brings a person back."""
+"""Drops the rows of erased persons from every batch, so that no source, archive or copy restores them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def collect_for_each(
     """
     each, source = table.each, table.source
     if each is None or source is None:
-        raise AssertionError(f"{table.name} is asked for no rows of a table")
+        raise AssertionError(f"{table.name} has no FOR EACH, so it is requested for no rows")
     unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if not isinstance(collector, EachCollector):

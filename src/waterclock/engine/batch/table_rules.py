@@ -59,7 +59,7 @@ class TableRuleFindings:
         return [rule for rule in list_batch_rules(self.table) if rule.scope is Scope.TABLE]
 
     @cached_property
-    def _replaced(self) -> frozenset[datetime]:
+    def _replaced_labels(self) -> frozenset[datetime]:
         """The labels that have a slice already. Cost: one ledger query for several labels."""
         own = {each.label for each in self.sealed}
         low, high = min(own), self.table.cadence.next(max(own))
@@ -70,7 +70,7 @@ class TableRuleFindings:
         """Return a finding for each rule that does not hold because of the slice of a label."""
         if not self._rules:
             return ()
-        replaced = self._replaced
+        replaced = self._replaced_labels
         new = sorted(each.label for each in self.sealed if each.label not in replaced)
         if label not in replaced:
             return self._after({*replaced, *(it for it in new if it <= label)})

@@ -12,7 +12,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.slices.digest import digests
 from waterclock.storage.slices.hard_links import seal_linked_slice
 from waterclock.storage.slices.manifest import Manifest, with_columns_of
-from waterclock.storage.slices.order_bounds import measured_for, order_measures
+from waterclock.storage.slices.order_bounds import fold_signature, order_measures
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
 
@@ -41,7 +41,7 @@ def seal_linked_slices(
             order_high=measures.get("_order_high"),
             order_low=measures.get("_order_low"),
             delete_high=measures.get("_delete_high"),
-            measured_for=measured_for(table.fold),
+            measured_for=fold_signature(table.fold),
         )
         linked.append(
             seal_linked_slice(

@@ -1,4 +1,4 @@
-"""The ledger's tables in SQLAlchemy. `migrations/` creates them; a test checks that both are equal.
+"""The ledger's tables in SQLAlchemy. `migrations/` creates them, called by `database`.
 
 Instants are microseconds since 1970 (`instants`). Nothing here is specific to one database, except that partial indexes
 state their condition for SQLite only; `migrations/` states it for every dialect. (Stating it here would load the other

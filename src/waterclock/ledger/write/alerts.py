@@ -64,7 +64,7 @@ _LOST = (
     .values(
         try_at=sa.bindparam("again"),
         taken_until=None,
-        error=sa.bindparam("said"),
+        error=sa.bindparam("error_text"),
         attempts=messages.c.attempts + 1,
     )
 )
@@ -136,7 +136,7 @@ def record_sent(database: LedgerDatabase, number: int) -> None:
 def record_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
     """Record why a message did not reach its target, and the time `again` to wait before the next attempt."""
     with database.write_unordered() as (connection, now):
-        connection.execute(_LOST, {"which": number, "said": error, "again": now + again})
+        connection.execute(_LOST, {"which": number, "error_text": error, "again": now + again})
 
 
 def _read_known_alerts(connection: sa.Connection, now: datetime) -> StoredAlerts:

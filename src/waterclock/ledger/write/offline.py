@@ -52,7 +52,7 @@ _END = (
         at=sa.bindparam("now"),
         labels=sa.bindparam("count"),
         seconds=sa.bindparam("took"),
-        error=sa.bindparam("said"),
+        error=sa.bindparam("error_text"),
         taken_until=None,
     )
 )
@@ -121,7 +121,7 @@ def finish_measurement(  # noqa: PLR0913 - each is a part of the outcome
     """
     with database.write_unordered() as (connection, now):
         values = {"of": table, "by": code, "as_of": looked_at, "now": now, "count": labels, "took": seconds}
-        connection.execute(_END, {**values, "said": error})
+        connection.execute(_END, {**values, "error_text": error})
         if error is not None:
             return
         connection.execute(_OLD_SPANS, {"of": table, "by": code})

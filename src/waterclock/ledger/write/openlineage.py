@@ -29,7 +29,10 @@ _SENT = (
     )
 )  # fmt: skip
 _LOST = sa.update(lineage_sent).values(
-    try_at=sa.bindparam("again"), error=sa.bindparam("said"), taken_until=None, attempts=lineage_sent.c.attempts + 1
+    try_at=sa.bindparam("again"),
+    error=sa.bindparam("error_text"),
+    taken_until=None,
+    attempts=lineage_sent.c.attempts + 1,
 )
 _LEFT_OUT = sa.update(lineage_sent).values(
     left_out=lineage_sent.c.left_out + sa.bindparam("count"), refusal=sa.bindparam("why")
@@ -64,7 +67,7 @@ def record_sent(database: LedgerDatabase, up_to: int, lease: timedelta) -> None:
 def record_lost(database: LedgerDatabase, error: str, again_in: timedelta) -> None:
     """Record why an event did not arrive and how long to wait before the next attempt. The turn ends."""
     with database.write_unordered() as (connection, now):
-        connection.execute(_LOST, {"said": error, "again": now + again_in})
+        connection.execute(_LOST, {"error_text": error, "again": now + again_in})
 
 
 def record_rejected(database: LedgerDatabase, refused: Sequence[tuple[LineageEvent, str]]) -> None:

@@ -15,7 +15,7 @@ from waterclock.ledger.store.schema import ledger
 from waterclock.ledger.write.pauses import require_no_holds
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
-_SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
+_SET = sa.update(ledger).values(rebuilding=sa.bindparam("lock"))
 _RECORDED = sa.select(ledger.c.rebuilding)
 
 
@@ -41,7 +41,7 @@ def begin_rebuilding(
         begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
         standing = None if known is None else known.current_token
         begun = replace(begun, standing=standing, sequence=write.sequence, lease_seconds=lease_seconds)
-        write.execute(_SET, {"said": begun.to_json()})
+        write.execute(_SET, {"lock": begun.to_json()})
         write.log(BEGUN, who=who, data={"token": token, "runner": runner})
         return begun
 
@@ -51,13 +51,13 @@ def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: flo
     with database.write() as write:
         known = require_own(write, token)
         until = write.at + timedelta(seconds=lease_seconds)
-        write.execute(_SET, {"said": replace(known, until=until, lease_seconds=lease_seconds).to_json()})
+        write.execute(_SET, {"lock": replace(known, until=until, lease_seconds=lease_seconds).to_json()})
 
 
 def begin_moving(database: LedgerDatabase, token: str) -> None:
     """Keep the rebuild lock until the move ends, even if another runner finishes it. Raises E644 if it is lost."""
     with database.write() as write:
-        write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
+        write.execute(_SET, {"lock": replace(require_own(write, token), is_moving=True).to_json()})
 
 
 def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) -> bool:
@@ -102,13 +102,13 @@ def clear(write: Write) -> None:
     remaining = None
     if known is not None and known.standing is not None:  # the token shows that the tables in use did not change
         remaining = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
-    write.execute(_SET, {"said": None if remaining is None else remaining.to_json()})
+    write.execute(_SET, {"lock": None if remaining is None else remaining.to_json()})
     write.rebuilding = remaining
 
 
 def end(write: Write, known: Rebuilding) -> None:
     """Release the rebuild lock after the move: the new tables are in use."""
-    write.execute(_SET, {"said": replace(known, is_moving=False, is_done=True).to_json()})
+    write.execute(_SET, {"lock": replace(known, is_moving=False, is_done=True).to_json()})
 
 
 def require_no_rebuild(write: Write, where: str) -> None:

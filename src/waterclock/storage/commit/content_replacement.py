@@ -13,7 +13,7 @@ from waterclock.files.filesystem import entry_path, link_file, make_folder, remo
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
 from waterclock.storage.commit.creation import create_table, refuse_other_project
 from waterclock.storage.commit.pointers import commit_race_error, find_claim_version
-from waterclock.storage.commit.row_order import sorted_by
+from waterclock.storage.commit.row_order import recorded_sort_columns
 from waterclock.storage.commit.write_commit import (
     Action,
     Change,
@@ -77,7 +77,7 @@ def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manife
     with open_table(made) as table:
         schema, columns = table.schema, tuple(table.partition_columns)
         protocol = protocol_of(table)
-        live, indexed = list(table.files.values()), sorted_by(table)
+        live, indexed = list(table.files.values()), recorded_sort_columns(table)
     adds: list[Action] = []
     labels: dict[str, str | None] = {}
     for number, file in enumerate(live):

@@ -23,7 +23,7 @@ from waterclock.files.filesystem import entry_path, remove_folder
 from waterclock.storage.commit.change import build_slice_change, build_state_change, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_other_project
 from waterclock.storage.commit.foreign_changes import refuse_foreign_since
-from waterclock.storage.commit.row_order import sorted_by
+from waterclock.storage.commit.row_order import recorded_sort_columns
 from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import ClaimKilledError, Identity
@@ -115,7 +115,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
                 check_files(manifest, wide)
             if wide == known:
                 live = tuple(table.files.values())
-                return MergeStart(None, table.version, known, live, may_rewrite(table), sorted_by(table))
+                return MergeStart(None, table.version, known, live, may_rewrite(table), recorded_sort_columns(table))
             _add_columns(table, wide, identity)
     raise commit_race_error(folder)
 
@@ -143,7 +143,7 @@ def commit_state(
     first.
     """
     with open_table(folder) as table:
-        indexed = sorted_by(table)
+        indexed = recorded_sort_columns(table)
     files = read_files(entry_path(folder), path, also=indexed)
     fault("rewritten")
     version = _try_commit_state(folder, identity, files, base, instead_of)

@@ -15,7 +15,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_other_project
 from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
-from waterclock.storage.commit.row_order import record_row_order, sorted_by
+from waterclock.storage.commit.row_order import record_row_order, recorded_sort_columns
 from waterclock.storage.commit.spark_commit import version_of
 from waterclock.storage.commit.write_commit import (
     Change,
@@ -85,7 +85,7 @@ def commit_whole_state(
     for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as table:
             base, has_layout, names = table.version, may_rewrite(table), list(fields_of(table.schema))
-            sort_by = sorted_by(table)
+            sort_by = recorded_sort_columns(table)
         if not has_layout or set(names) != set(state.columns):
             break
         rows = state.select(*map(quote_name, names))
@@ -231,7 +231,7 @@ def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitione
     """Replace all rows and the layout of a table by those of `rows`, in one commit by Spark. Return its version."""
     require_log_store(rows.sparkSession, folder)
     with open_table(folder) as table:
-        sort_by = sorted_by(table)
+        sort_by = recorded_sort_columns(table)
     writer = (
         sort_rows(rows, sort_by, folders=[TIMELABEL] if is_partitioned else [])
         .write.format("delta")

@@ -28,7 +28,7 @@ _COMMIT_KIND = "sort by"
 _MAX_ATTEMPTS = 20
 
 
-def sorted_by(table: OpenTable) -> tuple[str, ...]:
+def recorded_sort_columns(table: OpenTable) -> tuple[str, ...]:
     """Return the columns by which the files of a table are sorted, as its last batch recorded them."""
     return tuple(json.loads(table.configuration.get(SORTED_BY, "[]")))
 

@@ -1,4 +1,7 @@
-"""Writes sealed slices to a table by Spark, for commits that cannot just refer to the slices' existing files."""
+"""Writes sealed slices to a table by Spark, for commits that cannot just refer to the slices' existing files.
+
+Commits that only refer to existing files, which are most, are in `pointers`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.foreign_changes import refuse_foreign_since
-from waterclock.storage.commit.row_order import sorted_by
+from waterclock.storage.commit.row_order import recorded_sort_columns
 from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import ClaimKilledError, Identity, app_id
 from waterclock.storage.log.open_tables import open_table
@@ -44,7 +47,7 @@ def commit_by_spark(
     require_log_store(spark, folder)
     refuse_foreign_since(folder, identity)
     with open_table(folder) as table:
-        sort_by, partition_columns = sorted_by(table), table.partition_columns
+        sort_by, partition_columns = recorded_sort_columns(table), table.partition_columns
     known = json.dumps(json.loads(spark.read.format("delta").load(folder).schema.json()))
     wide = known
     for manifest in manifests:

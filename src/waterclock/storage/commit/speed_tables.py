@@ -187,7 +187,7 @@ def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: st
 
 
 def remove_open_windows(folder: str) -> None:
-    """Remove all ticks of a table, with their rows. A tick that is running fails, and the next one starts anew."""
+    """Remove all ticks of a table, with their rows. A tick that is running fails, and the next one starts over."""
     forget_open_table(folder)
     remove_folder(entry_path(folder))
 

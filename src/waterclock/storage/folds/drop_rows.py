@@ -106,7 +106,7 @@ def _group_files(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
     for path in paths:
         kind = _copy_kind(folder / path)
         if kind is None:
-            raise AssertionError(f"{path} cannot be copied, which was to be asked before")
+            raise AssertionError(f"{path} cannot be copied, which the caller must check first")
         # Spark's own metadata in the footer is part of the kind: it defines how old dates are read
         by_kind[(kind.schema.to_string(truncate_metadata=False), kind.codec)].append(
             (stat_file(folder / path).size, path)
@@ -127,7 +127,7 @@ def _group_files(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
 def _copy_files(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy: Path) -> None:
     kind = _copy_kind(folder / paths[0])
     if kind is None:
-        raise AssertionError(f"{paths[0]} cannot be copied, which was to be asked before")
+        raise AssertionError(f"{paths[0]} cannot be copied, which the caller must check first")
     footers = [pq.read_metadata(arrow_source(folder / path)) for path in paths]
     repeating, most, rows = _list_dictionary_columns(footers), _rows_per_group(footers), 0
     # copy repeated strings as dictionary codes, without decoding and encoding them again

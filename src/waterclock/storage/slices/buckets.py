@@ -41,8 +41,8 @@ class Bucketing:
         del frame
         return None
 
-    def recorded(self) -> dict[str, Any]:
-        """Return what the manifest of a slice has about its buckets."""
+    def to_manifest(self) -> dict[str, Any]:
+        """Return the entries about buckets for the manifest of a slice."""
         return {"bucketed_by": self.columns, "buckets": self.files}
 
     def is_possible(self, frame: DataFrame) -> bool:

@@ -45,8 +45,8 @@ class Manifest:
     `digest` is 'rows:high:low', or None if a scan must compute it. `schema` is Spark's schema JSON, `timelabel` first.
     `source` contains positions in the source. For MERGE, `order_high` and `order_low` bound the rows' ORDER BY values,
     and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_bounds`). `measured_for` is
-    the result of that module's `measured_for`. `aside` are the files of quarantined rows, `aside_schema` their columns
-    as received, and `aside_rules` the names of the rules for a row's bits. `buckets` is the number of buckets that the
+    the result of its `fold_signature`. `aside` are the files of quarantined rows, `aside_schema` their columns as
+    received, and `aside_rules` the names of the rules for a row's bits. `buckets` is the number of buckets that the
     files are named after, by the columns `bucketed_by`; 0 for other files.
     """
 

@@ -40,7 +40,7 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
     return [(name, F.expr(text)) for name, text in texts.items()]
 
 
-def measured_for(fold: Merge | Temporal | None) -> str:
+def fold_signature(fold: Merge | Temporal | None) -> str:
     """Return a text that changes whenever a declaration turns the same rows into another state. Manifests store it.
 
     For a MERGE it has ORDER BY and DELETE WHEN, for which the bounds are computed. For a TEMPORAL table it has only the
@@ -55,7 +55,7 @@ def measured_for(fold: Merge | Temporal | None) -> str:
 
 def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
     """Return whether a slice was sealed under a declaration that gives the same state. Always True without rows."""
-    return not manifest.rows or manifest.measured_for in {"", measured_for(fold)}
+    return not manifest.rows or manifest.measured_for in {"", fold_signature(fold)}
 
 
 def clear_foreign_bounds(manifest: Manifest, merge: Merge) -> Manifest:

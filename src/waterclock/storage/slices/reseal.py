@@ -18,7 +18,7 @@ from waterclock.storage.schema_types import fields_of, schema_text
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, read_manifest, seal
-from waterclock.storage.slices.order_bounds import measured_for, order_measures
+from waterclock.storage.slices.order_bounds import fold_signature, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
@@ -152,5 +152,5 @@ def add_measures(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Tem
         order_high=measured.get("_order_high"),
         order_low=measured.get("_order_low"),
         delete_high=measured.get("_delete_high"),
-        measured_for=measured_for(fold),
+        measured_for=fold_signature(fold),
     )

@@ -46,7 +46,7 @@ from waterclock.storage.slices.label_folders import (
     require_known_labels,
 )
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
-from waterclock.storage.slices.order_bounds import measured_for, order_measures
+from waterclock.storage.slices.order_bounds import fold_signature, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import (
     QUARANTINE,
@@ -145,8 +145,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(
-        folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold), tuple(sort_by),
-        around_write or _enter_nothing, possible_split(clustering, ordered),
+        folder, name or table_of(folder), claim, schema_text(shown), code, through, fold_signature(fold),
+        tuple(sort_by), around_write or _enter_nothing, possible_split(clustering, ordered),
     )  # fmt: skip
     ordered = split_rows(ordered, draft.clustering, labels)  # before rows are observed
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
@@ -253,7 +253,7 @@ class _SliceDraft:
             aside_schema=self.through.raw_schema if self.through and aside.files else "",
             aside_rules=aside.rules if aside.files else (),
             aside_digest=aside.digest,
-            **self.clustering.recorded() if isinstance(self.clustering, Bucketing) else {},
+            **self.clustering.to_manifest() if isinstance(self.clustering, Bucketing) else {},
         )
 
 

@@ -1,18 +1,18 @@
 // @ts-check
-// The grid under keys and mouse: one batch is chosen, its drawer opens beside it, what it waits for is traced.
-// Neighbours in one state are one cell; which label is meant is counted from the columns.
+// The grid with keyboard and mouse: one batch is selected, a drawer shows its details, and lines show the batches that it waits for.
+// Adjacent labels in one state share a cell, so a label is found by counting columns.
 import { gone, live } from "./ui.js";
 
 const part = /** @type {HTMLElement} */ (document.getElementById("live"));
 const scroll = () => /** @type {HTMLElement} */ (document.getElementById("scroll"));
 const grid = () => /** @type {HTMLTableElement | null} */ (document.getElementById("grid"));
 const drawer = () => /** @type {HTMLElement} */ (document.getElementById("drawer"));
-/** The chosen batch, by its table's name and its column, so that it survives a grid that is drawn anew. */
+/** The selected batch, by table name and column, so that it stays selected when the grid is drawn again. */
 let chosen = /** @type {{table: string, column: number} | null} */ (null);
-/** The other corner of a block of batches, where one is chosen; it begins at the chosen batch. */
+/** The other corner of a selected block of batches, if any. The first corner is the selected batch. */
 let corner = /** @type {{table: string, column: number} | null} */ (null);
 let pressed = "";
-let asked = 0; // how many drawers were asked for: an answer that is overtaken is not shown
+let requests = 0; // the number of drawers requested; only the response to the newest request is shown
 
 const rows = () => [...(grid()?.querySelectorAll("tr[data-t]") ?? [])].filter((row) => row.checkVisibility()).map((row) => /** @type {HTMLTableRowElement} */ (row));
 const heads = () => /** @type {HTMLElement[]} */ ([...(grid()?.tHead?.rows[1]?.cells ?? [])]).filter((cell) => cell.dataset.l);
@@ -20,7 +20,7 @@ const rowOf = (/** @type {string} */ table) => /** @type {HTMLTableRowElement | 
 const isOne = (/** @type {HTMLElement} */ cell) => Boolean(cell.dataset.l) && !cell.dataset.l?.includes("..");
 const isEmpty = (/** @type {HTMLElement} */ cell) => cell.classList[0] === "e";
 
-/** The cell over a column, and the column that it begins with. */
+/** The cell that covers a column, and the first column of that cell. */
 function cellAt(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ column) {
   let at = 0;
   for (const cell of row.cells) {
@@ -31,7 +31,7 @@ function cellAt(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ co
   return null;
 }
 
-/** The column that a cell begins with. */
+/** The first column of a cell. */
 function firstOf(/** @type {HTMLTableCellElement} */ cell) {
   let at = 0;
   for (const each of /** @type {HTMLTableRowElement} */ (cell.parentElement).cells) {
@@ -41,12 +41,12 @@ function firstOf(/** @type {HTMLTableCellElement} */ cell) {
   return at;
 }
 
-/** The labels that are meant by a column of a row: the cell's own where it is one batch, else the column's. */
+/** The labels of a column in a row: those of the cell if it is one batch, otherwise those of the column. */
 function labelsOf(/** @type {HTMLTableCellElement} */ cell, /** @type {number} */ column) {
   return isOne(cell) ? (cell.dataset.l ?? "") : (heads()[column]?.dataset.l ?? cell.dataset.l ?? "");
 }
 
-/** The same for people: a day rather than an instant, where a column is one. */
+/** The same labels for display: a day instead of an instant, if the column is a day. */
 function wordsOf(/** @type {HTMLTableCellElement} */ cell, /** @type {number} */ column) {
   const head = heads()[column]?.dataset.l ?? "";
   return cell.colSpan > 1 || head.includes("..") ? labelsOf(cell, column) : head;
@@ -83,7 +83,7 @@ function place(/** @type {HTMLElement} */ row, /** @type {HTMLTableCellElement} 
   ring.style.transform = `translate(${head.left - canvas.left + column * head.width}px, ${row.getBoundingClientRect().top - canvas.top}px)`;
 }
 
-/** Take all batches between the chosen one and another into a block. */
+/** Select all batches between the selected one and another as a block. */
 function extend(/** @type {HTMLTableRowElement} */ row, /** @type {number} */ column, open = true) {
   if (!chosen) return choose(row, column);
   corner = { table: row.dataset.t ?? "", column };
@@ -123,7 +123,7 @@ function frame() {
   ring.style.transform = `translate(${head.left - canvas.left + found.first * head.width}px, ${top.top - canvas.top}px)`;
 }
 
-/** Put ring and traces where they belong, after the grid has changed. */
+/** Update the position of the ring and the lines after the grid has changed. */
 function again() {
   const row = chosen && rowOf(chosen.table);
   const found = row && chosen && cellAt(row, chosen.column);
@@ -135,7 +135,7 @@ function again() {
   mark();
 }
 
-/** Scroll so that a column lies between the names and what is fresh, which stay in place. */
+/** Scroll until a column is visible between the names and the column of freshness, which do not scroll. */
 function reveal(/** @type {number} */ column) {
   const [area, head, row] = [scroll(), heads()[column], grid()?.querySelector("tr[data-t]")];
   if (!head || !row) return;
@@ -146,7 +146,7 @@ function reveal(/** @type {number} */ column) {
   else if (box.left < names) area.scrollLeft -= names - box.left + 2;
 }
 
-/** All that waits for the same cause stays as it is; everything else fades. */
+/** Fade all cells except those that wait for the same cause. */
 function trace(/** @type {HTMLElement | null} */ cell) {
   const table = grid();
   table?.querySelectorAll(".cause, .on").forEach((each) => each.classList.remove("cause", "on"));
@@ -170,7 +170,7 @@ function cellOf(/** @type {string} */ text) {
   return null;
 }
 
-/** Show a page in the drawer; `enter` takes the keys there. */
+/** Show a page in the drawer; with `enter`, move the keyboard focus into it. */
 async function show(/** @type {string} */ address, enter = false) {
   const panel = drawer();
   if (panel.hidden) {
@@ -179,10 +179,10 @@ async function show(/** @type {string} */ address, enter = false) {
     if (chosen) reveal(chosen.column);
     if (chosen) rowOf(chosen.table)?.scrollIntoView({ block: "nearest" });
   }
-  const mine = ++asked;
+  const mine = ++requests;
   panel.setAttribute("aria-busy", "true");
   const text = await content(address);
-  if (mine !== asked) return;
+  if (mine !== requests) return;
   panel.innerHTML = text;
   panel.removeAttribute("aria-busy");
   panel.dataset.address = address;
@@ -197,7 +197,7 @@ async function content(/** @type {string} */ address) {
   }
 }
 
-/** Bring to life what came into the drawer. */
+/** Activate the scripts and forms of the new content of the drawer. */
 function settle(/** @type {boolean} */ enter) {
   const panel = drawer();
   // @ts-ignore
@@ -231,10 +231,10 @@ function mark() {
   });
 }
 
-/** Close the drawer; the chosen batch stays. */
+/** Close the drawer. The batch stays selected. */
 function shut() {
   const panel = drawer();
-  asked += 1;
+  requests += 1;
   panel.hidden = true;
   panel.replaceChildren();
   mark();
@@ -266,7 +266,7 @@ function move(/** @type {number} */ down, /** @type {number} */ right, jump = fa
   choose(goal, column, !drawer().hidden);
 }
 
-/** Choose the next cell that failed or is held, and open it. */
+/** Select the next cell that failed or is held, and open it. */
 function next() {
   const bad = [...(grid()?.querySelectorAll("td.failed, td.held") ?? [])].map((cell) => /** @type {HTMLTableCellElement} */ (cell));
   if (!bad.length) return;
@@ -295,7 +295,7 @@ function press(/** @type {string} */ state) {
   again();
 }
 
-/** Show the rows that have a cell in the pressed state, in closed layers too; all where none is pressed. */
+/** Show only the rows that have a cell in the pressed state, also in closed layers. Show all rows if no state is pressed. */
 function narrow() {
   document.querySelectorAll(".chip").forEach((chip) => chip.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (chip).dataset.state === pressed)));
   grid()?.classList.toggle("narrow", Boolean(pressed));
@@ -331,8 +331,8 @@ function columnOf(/** @type {MouseEvent} */ event) {
   return Math.max(0, Math.min(heads().length - 1, Math.floor((event.clientX - box.left) / box.width)));
 }
 
-// A block by the mouse: from where the button goes down to where it is let go.
-let wasDragged = false; // the click that follows when a block is let go chooses nothing
+// Selects a block with the mouse, from the cell where the button is pressed to the cell where it is released.
+let wasDragged = false; // the click event after a drag selects nothing
 const rowUnder = (/** @type {Event} */ event) => {
   const cell = /** @type {HTMLElement} */ (event.target).closest?.("#grid tbody td:not(.z)");
   return /** @type {HTMLTableRowElement | null} */ (cell?.closest("tr[data-t]") ?? null);
@@ -375,7 +375,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey) return;
   if (event.key === "f") return next();
   if (event.key === "Enter" && onGrid && chosen) {
-    if (!drawer().hidden) return settle(true); // open already: the keys go there
+    if (!drawer().hidden) return settle(true); // it is open already: move the focus into it
     const row = rowOf(chosen.table);
     if (row) choose(row, chosen.column, true);
   }
@@ -392,7 +392,7 @@ document.addEventListener("htmx:error", () => drawer().querySelector("form")?.in
 window.addEventListener("resize", again);
 scroll().scrollLeft = 1e6;
 
-/** Take the rows that have changed, and leave the others, the drawer and the scroll where they are. */
+/** Replace the rows that have changed. The other rows, the drawer and the scroll position stay. */
 live(part, (fresh) => {
   const [table, other] = [grid(), /** @type {HTMLTableElement | null} */ (fresh.querySelector("table.g"))];
   for (const id of ["verdict", "bar"]) {
@@ -420,12 +420,12 @@ function takeRows(/** @type {HTMLTableElement} */ table, /** @type {HTMLTableEle
   }
   for (const made of other.tBodies) {
     const old = table.querySelector(`tbody[data-layer="${CSS.escape(made.dataset.layer ?? "")}"] .L .z`);
-    const said = made.querySelector(".L .z");
-    if (old && said && old.innerHTML !== said.innerHTML) old.innerHTML = said.innerHTML;
+    const label = made.querySelector(".L .z");
+    if (old && label && old.innerHTML !== label.innerHTML) old.innerHTML = label.innerHTML;
   }
 }
 
-/** Other columns or other tables: all is drawn anew; the batch stays chosen, layers stay closed. */
+/** Draw the whole grid again, for other columns or tables. The batch stays selected, and layers stay closed. */
 function takeAll(/** @type {HTMLElement} */ fresh) {
   const [old, made] = [scroll(), fresh.querySelector("#scroll")];
   if (!made) return;
@@ -442,14 +442,14 @@ function takeAll(/** @type {HTMLElement} */ fresh) {
   if (hadKeys) grid()?.focus({ preventScroll: true });
 }
 
-/** Look again at the batch in the drawer, unless somebody is at work there. */
+/** Refresh the batch in the drawer, unless a user is typing there. */
 async function refresh() {
   const panel = drawer();
   const address = panel.dataset.address ?? "";
   if (panel.hidden || !address.startsWith("/batches") || panel.contains(document.activeElement) || panel.hasAttribute("aria-busy")) return;
-  const mine = asked;
+  const mine = requests;
   const text = await content(address);
-  if (mine !== asked || panel.contains(document.activeElement)) return;
+  if (mine !== requests || panel.contains(document.activeElement)) return;
   panel.innerHTML = text;
   settle(false);
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The drawing of a lineage: what a box is made of and went into stays while the rest fades; it is moved by dragging.
+// The lineage diagram: selecting a box fades all boxes that are neither upstream nor downstream of it. Dragging moves the diagram.
 import { live } from "./ui.js";
 
 const part = /** @type {HTMLElement} */ (document.getElementById("live"));
@@ -7,7 +7,7 @@ const map = () => document.getElementById("map");
 const graph = () => document.getElementById("graph");
 let scale = 1;
 
-/** Show the ways that lead to a box and from it. */
+/** Highlight the lines to and from a box. */
 function follow(/** @type {Element | null} */ node) {
   const drawing = graph();
   drawing?.classList.remove("following");
@@ -37,7 +37,7 @@ part.addEventListener("mouseover", (event) => follow(nodeOf(event)));
 part.addEventListener("focusin", (event) => follow(nodeOf(event)));
 part.addEventListener("focusout", () => follow(null));
 
-/** Move the drawing by dragging its ground. */
+/** Move the diagram by dragging its background. */
 let from = /** @type {{x: number, y: number, left: number, top: number} | null} */ (null);
 part.addEventListener("pointerdown", (event) => {
   const area = map();
@@ -53,7 +53,7 @@ addEventListener("pointermove", (event) => {
 });
 addEventListener("pointerup", () => { from = null; map()?.classList.remove("panning"); });
 
-/** Larger and smaller by Ctrl and the wheel, or + and -; 0 is as it was. */
+/** Zoom with Ctrl and the wheel, or with + and -; 0 resets the zoom. */
 function zoom(/** @type {number} */ by) {
   const drawing = graph();
   if (!drawing) return;
@@ -75,7 +75,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "0") zoom(0);
 });
 
-/** The box that all is around begins in the middle. */
+/** Scroll the central box to the middle. */
 const here = graph()?.querySelector("[aria-current]");
 const area = map();
 if (here && area && area.scrollWidth > area.clientWidth) {
@@ -83,7 +83,7 @@ if (here && area && area.scrollWidth > area.clientWidth) {
   area.scrollLeft += box.left + box.width / 2 - frame.left - frame.width / 2;
 }
 
-/** Take what has changed, and leave the place, the size and the chosen box as they are; never under somebody's hands. */
+/** Update the changed parts. Position, zoom and the selected box stay. Nothing changes while a user is dragging or typing. */
 live(part, (fresh) => {
   if (from || document.activeElement?.matches("#bar input, #bar select")) return;
   const left = map()?.scrollLeft ?? 0;

@@ -1,7 +1,7 @@
 // @ts-check
-// What every page has: it keeps itself up to date, finds tables by Ctrl-K, and shows its keys.
+// The functions of every page: live updates, search for tables with Ctrl-K, and the list of keys.
 
-/** Live pages: the part of the page is asked for again, and taken only where it has changed. */
+/** Updates a part of the page: requests it again, and replaces it if it has changed. */
 const EVERY = 3000;
 export const gone = '<p class="err">The server of this page does not answer. The page shows the last known state.</p>';
 
@@ -16,13 +16,13 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
       const text = await answer.text();
       if (answer.status !== 304 && !answer.ok) return away(part, text);
       back(part);
-      told(answer.headers);
+      showHeader(answer.headers);
       if (answer.status === 304) return;
       const fresh = document.createElement("div");
       fresh.innerHTML = text;
       const isFirst = !tag;
       if (part.contains(document.activeElement) && document.activeElement?.matches("input, select")) return;
-      if (part.querySelector("details[open] form")) return; // somebody writes there
+      if (part.querySelector("details[open] form")) return; // a user is typing there
       tag = answer.headers.get("ETag") ?? "";
       if (isFirst && plain(fresh) === plain(part)) return;
       take(fresh);
@@ -36,20 +36,20 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
   document.addEventListener("visibilitychange", look);
 }
 
-/** What is in a part, without the blanks between. */
+/** The HTML of a part, without blanks. */
 const plain = (/** @type {HTMLElement} */ part) => part.innerHTML.replace(/\s+/g, "");
 
-/** Write above the page of which instant it tells now, and who is at work. */
-function told(/** @type {Headers} */ headers) {
+/** Show the instant of the data and the active runners in the header of the page. */
+function showHeader(/** @type {Headers} */ headers) {
   const [clock, runners] = [document.getElementById("clock"), document.getElementById("runners")];
-  const said = [headers.get("Waterclock-Now"), headers.get("Waterclock-Runners")];
-  if (clock && said[0]) clock.textContent = said[0];
-  if (!runners || !said[1]) return;
-  runners.textContent = said[1];
-  runners.className = said[1].startsWith("no ") ? "idle" : "live";
+  const texts = [headers.get("Waterclock-Now"), headers.get("Waterclock-Runners")];
+  if (clock && texts[0]) clock.textContent = texts[0];
+  if (!runners || !texts[1]) return;
+  runners.textContent = texts[1];
+  runners.className = texts[1].startsWith("no ") ? "idle" : "live";
 }
 
-function away(/** @type {HTMLElement} */ part, /** @type {string} */ said) {
+function away(/** @type {HTMLElement} */ part, /** @type {string} */ html) {
   part.classList.add("is-old");
   let banner = document.getElementById("away");
   if (!banner) {
@@ -59,7 +59,7 @@ function away(/** @type {HTMLElement} */ part, /** @type {string} */ said) {
     banner.setAttribute("role", "alert");
     part.before(banner);
   }
-  if (banner.dataset.said !== said) banner.innerHTML = banner.dataset.said = said;
+  if (banner.dataset.html !== html) banner.innerHTML = banner.dataset.html = html;
 }
 
 function back(/** @type {HTMLElement} */ part) {
@@ -67,7 +67,7 @@ function back(/** @type {HTMLElement} */ part) {
   document.getElementById("away")?.remove();
 }
 
-/** Take a part as it is now, unless it says what is there already; a link that has the keys keeps them. */
+/** Replace the content of a part if it has changed. A focused link stays focused. */
 function takeWhole(/** @type {HTMLElement} */ part, /** @type {HTMLElement} */ fresh) {
   if (fresh.innerHTML === part.innerHTML) return;
   const address = part.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
@@ -78,7 +78,7 @@ function takeWhole(/** @type {HTMLElement} */ part, /** @type {HTMLElement} */ f
 const part = document.getElementById("live");
 if (part && !document.getElementById("drawer") && !part.dataset.kept) live(part, (fresh) => takeWhole(part, fresh));
 
-/** A page that could not be shown is asked for again until it can. */
+/** Requests a page that could not be shown again, until it can. */
 const waiting = document.getElementById("waiting");
 if (waiting) {
   setInterval(async () => {
@@ -87,7 +87,7 @@ if (waiting) {
   }, EVERY);
 }
 
-/** A query is asked for from within the page, so that Stop can end it: the server ends Spark's job when the browser disconnects. */
+/** Sends a query with fetch, so that Stop can cancel it: the server ends Spark's job when the browser disconnects. */
 /** @type {AbortController | null} */
 let asking = null;
 document.addEventListener("submit", async (event) => {
@@ -121,7 +121,7 @@ document.addEventListener("click", (event) => {
 });
 if (document.querySelector("form.ask")) addEventListener("popstate", () => location.reload());
 
-/** Ctrl-K: tables by any part of their name, and pages. */
+/** Ctrl-K finds tables by any part of their name, and pages. */
 const finder = /** @type {HTMLDialogElement} */ (document.getElementById("finder"));
 const text = /** @type {HTMLInputElement} */ (document.getElementById("finder-text"));
 const found = /** @type {HTMLElement} */ (document.getElementById("finder-found"));

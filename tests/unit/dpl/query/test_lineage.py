@@ -232,11 +232,11 @@ def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path
         "TRANSFORM d.f (carrier KEY, *) TEMPORAL AS SELECT carrier, dep_delay FROM raw.flights;"
         "COLLECT raw.t (id KEY, x) FROM landing.t EVERY DAY TEMPORAL;",
     )
-    assert ColumnLineage(flow).trace_column(ColumnOf("d.f", "rec_eff_time")).note.endswith("its window's end says")
+    assert ColumnLineage(flow).trace_column(ColumnOf("d.f", "rec_eff_time")).note.endswith("the end of its window")
     assert (
         ColumnLineage(flow)
         .trace_column(ColumnOf("raw.t", "rec_eff_time"))
-        .note.endswith("the windows of its snapshots say")
+        .note.endswith("the windows of its snapshots")
     )
     assert inputs(flow, "d.f", "dep_delay") == ["raw.flights.dep_delay"]
 

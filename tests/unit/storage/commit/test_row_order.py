@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from tests.slices import PROJECT, commit, hour, ids, new_table, rows_of, schema_json, version
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit.row_order import INDEXED, SORTED_BY, record_row_order, sorted_by
+from waterclock.storage.commit.row_order import INDEXED, SORTED_BY, record_row_order, recorded_sort_columns
 from waterclock.storage.log.delta_log import foreign_commits
 from waterclock.storage.log.open_tables import open_table
 
@@ -34,7 +34,7 @@ def properties(folder: str) -> dict[str, str]:
 
 def recorded(folder: str) -> tuple[str, ...]:
     with open_table(folder) as table:
-        return sorted_by(table)
+        return recorded_sort_columns(table)
 
 
 def test_the_columns_are_recorded_once_and_changed_and_removed(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from waterclock.storage.folds.fold import later_slices_with_deletes, slices_with
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.schema_types import fields_of
 from waterclock.storage.slices.manifest import MANIFEST, Manifest
-from waterclock.storage.slices.order_bounds import measured_for
+from waterclock.storage.slices.order_bounds import fold_signature
 
 SCHEMA = schema_json(
     pa.schema(
@@ -46,7 +46,7 @@ def measured(folder: Path, number: int, merge: Merge, *, order: str | None, dele
         order_high=order,
         order_low=order,
         delete_high=order if deletes else None,
-        measured_for=measured_for(merge),
+        measured_for=fold_signature(merge),
     )
     (folder / plain.slice_path / MANIFEST).write_text(found.to_json())
     return found

@@ -11,7 +11,7 @@ import pytest
 
 from tests.slices import hour, rows_of, sealed
 from waterclock.flow.merge_settings import Merge, Temporal
-from waterclock.storage.slices.order_bounds import is_measured_for, may_delete_later_row, measured_for
+from waterclock.storage.slices.order_bounds import fold_signature, is_measured_for, may_delete_later_row
 
 
 def text(*values: Any) -> str:
@@ -59,7 +59,7 @@ def test_at_its_own_order_a_later_labels_delete_beats_too(high: int, expected: b
 
 def test_a_slice_is_measured_for_one_order_and_one_delete(tmp_path: Path) -> None:
     merge = Merge(("k",), ("n",), "gone")
-    made = replace(sealed(str(tmp_path), hour(0), 1, rows_of(1)), measured_for=measured_for(merge))
+    made = replace(sealed(str(tmp_path), hour(0), 1, rows_of(1)), measured_for=fold_signature(merge))
     assert is_measured_for(made, merge)
     assert is_measured_for(made, replace(merge, keys=("k", "l")))  # the bounds are those of all keys
     assert not is_measured_for(made, replace(merge, order_by=()))
@@ -70,7 +70,7 @@ def test_a_slice_is_measured_for_one_order_and_one_delete(tmp_path: Path) -> Non
 
 def test_a_slice_of_versions_is_sealed_for_one_set_of_hidden_columns_and_functions(tmp_path: Path) -> None:
     temporal = Temporal(("k",), delete_when="is_gone(n)", calls="code of a function", untracked=("h",))
-    made = replace(sealed(str(tmp_path), hour(0), 1, rows_of(1)), measured_for=measured_for(temporal))
+    made = replace(sealed(str(tmp_path), hour(0), 1, rows_of(1)), measured_for=fold_signature(temporal))
     assert is_measured_for(made, temporal)
     assert is_measured_for(made, replace(temporal, track=("n",)))  # the ledger compares it
     assert not is_measured_for(made, replace(temporal, untracked=()))
