@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.drivers import require_driver
@@ -15,6 +16,8 @@ from waterclock.dpl.project import Project
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Connection, Options, Unit, Value
 from waterclock.secrets.reader import Secrets
+
+T = TypeVar("T")
 
 
 class Connections:
@@ -35,21 +38,20 @@ class Connections:
 
     def collector(self, name: str) -> Collector:
         """Return the collector of a connection. Raises E825 if its driver is not installed."""
-        setting = self._setting(name)
-        with self._lock:
-            opened = self._collectors.get(name)
-            if opened is None or opened[0] != setting:
-                opened = self._collectors[name] = setting, self._connector(name).collector(setting)
-            return opened[1]
+        return self._open(self._collectors, name, lambda setting: self._connector(name).collector(setting))
 
     def deliverer(self, name: str) -> Deliverer:
         """Return the deliverer of a connection. Raises E825 if its driver is not installed."""
+        return self._open(self._deliverers, name, lambda setting: self._connector(name).deliverer(setting))
+
+    def _open(self, opened: dict[str, tuple[Setting, T]], name: str, build: Callable[[Setting], T]) -> T:
+        """Return the opened object of a connection. It is built again if the setting has changed."""
         setting = self._setting(name)
         with self._lock:
-            opened = self._deliverers.get(name)
-            if opened is None or opened[0] != setting:
-                opened = self._deliverers[name] = setting, self._connector(name).deliverer(setting)
-            return opened[1]
+            found = opened.get(name)
+            if found is None or found[0] != setting:
+                found = opened[name] = setting, build(setting)
+            return found[1]
 
     def resolve_unit(self, unit: Unit) -> Unit:
         """Return a copy of the unit (an object of a connection, such as a table or a path) with secrets resolved."""

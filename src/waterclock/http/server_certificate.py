@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,26 +45,30 @@ class Certificate:
             raise _unusable(self.file, f"clients would refuse it: {why}", "renew it, then start again")
 
     def _why_refused(self, server: ssl.SSLContext) -> str:
-        """Return why a client that trusts this certificate alone refuses it; "" if it does not.
-
-        It is checked in a TLS handshake within this process.
-        """
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        client.check_hostname = False
-        client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        client.load_verify_locations(self.file)
-        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        ends = client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)
-        for end in ends * 2:
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            except ssl.SSLCertVerificationError as error:
-                return error.verify_message
-            except ssl.SSLError as error:
-                return str(error)
+        """Return why a client that trusts this certificate alone refuses it; "" if it does not."""
+        try:
+            check_handshake(server, self.file)
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+        except ssl.SSLError as error:
+            return str(error)
         return ""
+
+
+def check_handshake(server: ssl.SSLContext, certificate: str | Path) -> None:
+    """Do a TLS handshake within this process, with a client that trusts only this certificate.
+
+    Raises SSLCertVerificationError if the client refuses the certificate, SSLError for other failures.
+    """
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(certificate)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)
+    for end in ends * 2:
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
 
 
 def _head_of(file: Path) -> bytes:

@@ -79,6 +79,16 @@ JsonValue = Annotated[Any, BeforeValidator(_json_value)]
 SortedTexts = Annotated[list[str], BeforeValidator(sorted)]
 
 
+class _Attributes:
+    """The attributes of an object, with other values for some of them."""
+
+    def __init__(self, source: object, others: Mapping[str, Any]) -> None:
+        self.__dict__.update(others, _source=source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
 class AnswerPart(BaseModel):
     """Base class of the JSON objects in an answer."""
 
@@ -93,9 +103,12 @@ class AnswerPart(BaseModel):
     )
 
     @classmethod
-    def build(cls, **parts: Any) -> Self:
-        """Build the object from keyword arguments. Each value is converted to the declared type of its field."""
-        return cls.model_validate(parts)
+    def build(cls, source: object = None, /, **parts: Any) -> Self:
+        """Build the object from keyword arguments and, for the other fields, from the attributes of `source`.
+
+        Each value is converted to the declared type of its field.
+        """
+        return cls.model_validate(parts if source is None else _Attributes(source, parts))
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a dictionary for JSON."""

@@ -20,13 +20,8 @@ def audit_answer(found: AuditTarget) -> AuditAnswer:
     held = found.held
     folder = "" if held is None else f"{found.stage}/{held.slice_path}"
     return AuditAnswer.build(
-        table=found.table,
-        label=found.label,
+        found,
         start=found.label,
-        end=found.end,
-        status=found.status,
-        reason=found.reason,
-        code_is_current=found.code_is_current,
         claim=found.audit.cell.current_claim,
         rows=found.audit.cell.rows,
         stands_from=found.audit.cell.stands_from,
@@ -35,8 +30,6 @@ def audit_answer(found: AuditTarget) -> AuditAnswer:
         events=found.audit.events,
         made_from=found.up,
         went_into=found.down,
-        pauses=found.pauses,
-        closing=found.closing,
         held=held and HeldResult.build(rows=held.rows, bytes=held.bytes, folder=folder, measures=held.measures),
         schemas={str(side): version.number for side, version in _schema_versions(found).items()},
     )

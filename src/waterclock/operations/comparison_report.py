@@ -292,13 +292,7 @@ def comparison_answer(compared: Comparison) -> DiffAnswer:
     """Build the JSON response of a comparison."""
     from waterclock.json_models.comparison import DiffAnswer
 
-    return DiffAnswer.build(
-        differs=compared.differs,
-        env=compared.env,
-        against=compared.against,
-        as_known=compared.as_known,
-        tables=[_table_part(each) for each in compared.tables],
-    )
+    return DiffAnswer.build(compared, tables=[_table_part(each) for each in compared.tables])
 
 
 def _table_part(table: ComparedTable) -> TableComparisonPart:

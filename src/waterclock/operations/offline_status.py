@@ -48,16 +48,13 @@ class OfflineTableStatus:
 
         newest = None if self.last_run is None or self.last_run.looked_at == NEVER else self.last_run
         return OfflineStatus.build(
+            self,
             table=self.table.name,
             every=None if self.table.offline is None else str(self.table.offline.period),
             looked_at=newest.looked_at if newest else None,
             labels=newest.labels if newest else 0,
             seconds=newest.seconds if newest else None,
-            error=self.error,
             next=self.next_at,
-            is_due=self.is_due,
-            waiting=self.waiting,
-            spans=self.spans,
         )
 
     def due_words(self) -> str:

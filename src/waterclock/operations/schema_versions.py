@@ -51,12 +51,9 @@ def versions_json(versions: Sequence[SchemaVersion]) -> list[dict[str, Any]]:
 
     return [
         ColumnsVersion.build(
+            version,
             of=str(side),
             version=version.number,
-            label=version.label,
-            claim=version.claim,
-            at=version.at,
-            columns=version.columns,
             new=change.new if change else {},
             gone=change.gone if change else {},
             changed=change.changed if change else {},

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from waterclock.errors import WaterclockError
@@ -24,7 +23,7 @@ from waterclock.ui.peers import PeerMiddleware
 from waterclock.ui.people import People
 from waterclock.ui.query_queue import QueryQueue
 from waterclock.ui.request_guard import LINK, Guard, new_token
-from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
+from waterclock.ui.slow_clients import MOST, SECONDS, build_server
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3
@@ -105,23 +104,17 @@ def serve_pages(
     app: Any = create_app(live, served.guard, asker, people)
     proxies = [*people.rules().proxies]
     behind_proxies: Any = ProxyHeadersMiddleware(app, proxies) if proxies else app
-    config = uvicorn.Config(
+    server = build_server(
         PeerMiddleware(behind_proxies),
+        listener,
+        certificate,
+        patience,
         proxy_headers=False,  # uvicorn would replace the address of the peer, too
-        log_level="warning",
-        access_log=False,
-        server_header=False,
         timeout_keep_alive=15,
         limit_concurrency=2 * MOST,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=32 * 1024,
-        http=build_limited_protocol(patience, tls=None if certificate is None else listener),
-        ws="none",
-        ssl_certfile=None if certificate is None else certificate.file,
-        ssl_keyfile=None if certificate is None else certificate.key,
-        lifespan="off",
     )
-    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="pages", daemon=True)
     thread.start()
     try:

@@ -15,11 +15,14 @@ import socket
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from waterclock.http.listening import Listener
+from waterclock.http.server_certificate import Certificate
 from waterclock.ui.peers import KEPT, network_of
 
 SECONDS = 10.0
@@ -153,6 +156,28 @@ class _LimitedConnection(H11Protocol):
 def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
+
+
+def build_server(
+    app: Any, listener: Listener, certificate: Certificate | None, seconds: float, most: int = MOST, **others: Any
+) -> uvicorn.Server:
+    """Return a server of an application that listens at `listener`, by HTTPS if there is a certificate.
+
+    `seconds` and `most` are those of `build_limited_protocol`; `others` are settings of uvicorn.
+    """
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        http=build_limited_protocol(seconds, most, tls=None if certificate is None else listener),
+        ws="none",
+        ssl_certfile=None if certificate is None else certificate.file,
+        ssl_keyfile=None if certificate is None else certificate.key,
+        lifespan="off",
+        **others,
+    )
+    return uvicorn.Server(config)
 
 
 def build_limited_protocol(seconds: float, most: int = MOST, *, tls: Listener | None = None) -> type[asyncio.Protocol]:

@@ -51,6 +51,12 @@ class _Shown(AnswerPart):
     note: str | None = only_if_set()
 
 
+def test_a_part_is_built_of_a_result_and_of_other_values() -> None:
+    result = _Result(_Window(LABEL), text="its own")
+    built = _Shown.build(result, text="another", left=timedelta(seconds=2))
+    assert built.to_json() == _Shown.model_validate(result).to_json() | {"text": "another", "left": 2.0, "about": 2.0}
+
+
 def test_a_part_is_read_from_the_attributes_of_a_result() -> None:
     assert _Shown.model_validate(_Result(_Window(LABEL))).to_json() == {
         "label": "20130105050000",

@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from waterclock.errors import WaterclockError
 from waterclock.extras import extra_install_command
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
-
     from waterclock.connectors.receiver.endpoint import Endpoint
     from waterclock.http.listening import Listener
     from waterclock.http.server_certificate import Certificate
@@ -82,26 +80,19 @@ class _UvicornServer:
     leaves_threads = False
 
     def __init__(self, endpoint: Endpoint, address: Listener, certificate: Certificate | None) -> None:
-        import uvicorn
+        from waterclock.ui.slow_clients import build_server
 
-        from waterclock.ui.slow_clients import build_limited_protocol
-
-        config = uvicorn.Config(
-            cast("ASGI3Application", endpoint),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
+        self._server = build_server(
+            endpoint,
+            address,
+            certificate,
+            _PATIENCE,
+            _MOST_CONNECTIONS,
             date_header=False,
             timeout_keep_alive=75,
             limit_concurrency=2 * _MOST_CONNECTIONS,
             timeout_graceful_shutdown=_SECONDS_TO_END,
-            http=build_limited_protocol(_PATIENCE, _MOST_CONNECTIONS, tls=None if certificate is None else address),
-            ws="none",
-            ssl_certfile=None if certificate is None else certificate.file,
-            ssl_keyfile=None if certificate is None else certificate.key,
-            lifespan="off",
         )
-        self._server = uvicorn.Server(config)
         self._address = address
         address.listen(_BACKLOG)
 

@@ -43,29 +43,21 @@ def serve_health_endpoints(
     WATERCLOCK_METRICS_TOKEN. With a certificate they are served by HTTPS. Raises E909 if the address cannot be bound,
     E923 for a short token, E944 for an unusable certificate.
     """
-    import uvicorn
-
-    from waterclock.ui.slow_clients import build_limited_protocol
+    from waterclock.ui.slow_clients import build_server
 
     token = token_of_environment(METRICS_TOKEN)
     if certificate is not None:
         certificate.require_usable()
     listener = bind_port(*address)
-    config = uvicorn.Config(
+    server = build_server(
         _application(work, address[0], token),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
+        listener,
+        certificate,
+        _PATIENCE,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=_SECONDS_TO_END,
         h11_max_incomplete_event_size=16 * 1024,
-        http=build_limited_protocol(_PATIENCE, tls=None if certificate is None else listener),
-        ws="none",
-        ssl_certfile=None if certificate is None else certificate.file,
-        ssl_keyfile=None if certificate is None else certificate.key,
-        lifespan="off",
     )
-    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="listening", daemon=True)
     thread.start()
     try:

@@ -43,17 +43,7 @@ def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, for
     if is_json:
         from waterclock.json_models.maintenance import LedgerAnswer
 
-        print_answer(
-            LedgerAnswer(
-                what="rebuild",
-                export=found.export,
-                adopted=found.adopted,
-                missing=found.missing,
-                unknown=found.unknown,
-                killed=found.killed,
-                aside=found.aside,
-            )
-        )
+        print_answer(LedgerAnswer.build(found, what="rebuild"))
         return
     to = console()
     for line in _format_rebuild(found):

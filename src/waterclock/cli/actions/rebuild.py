@@ -78,11 +78,7 @@ def _build_rebuilt_table(each: TableRebuildResult) -> RebuiltTable:
     from waterclock.json_models.maintenance import RebuiltTable
 
     return RebuiltTable.build(
-        table=each.table,
-        slices=each.slices,
-        rows=each.rows,
-        version=each.version,
+        each,
         changed=[{"what": what, "from": old, "to": new} for what, old, new in each.changed],
-        resealed=each.resealed,
         lost=[piece.label for piece in each.lost],
     )

@@ -116,11 +116,9 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
     from waterclock.json_models.alerts import OpenAlert
 
     return OpenAlert.build(
-        number=alert.number,
+        alert,
         **{key: value for key, value in alert.trouble.to_dict().items() if key not in {"key", "of_run"}},
         line=words.line(alert.trouble),
-        opened=alert.opened,
-        acknowledged=alert.acknowledged,
         sent=alert.notifications,
     )
 

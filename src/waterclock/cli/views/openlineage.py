@@ -43,15 +43,11 @@ def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer
 
     sink = project.openlineage
     return OpenLineageAnswer.build(
+        state,
         env=project.env,
         is_on=sink.is_on,
         to=sink.display_name if sink.is_declared else None,
         namespace=sink.namespace,
-        waiting=state.waiting,
-        sent_at=state.sent_at,
-        error=state.error,
-        left_out=state.left_out,
-        refusal=state.refusal,
     )
 
 

@@ -79,10 +79,9 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
     plan = outcome.plan
     fields = {} if plan is None else plan.to_dict()
     return RunAnswer.build(
+        outcome,
         now=now,
         until=until,
-        done=outcome.done,
-        rows=outcome.rows,
         seconds=round(seconds, 3),
         stopped=outcome.was_stopped,
         failed=[
@@ -95,8 +94,6 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
             }
             for report in outcome.failed
         ],
-        unsettled=outcome.unsettled,
-        away=outcome.away,
         left={} if plan is None else Counter(batch.status.value for batch in plan.batches),
         paused=fields.get("paused"),
         paused_all=fields.get("paused_all"),

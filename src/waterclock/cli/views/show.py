@@ -64,6 +64,7 @@ class TableDescription:
 
         table = self.table
         return ShowAnswer.build(
+            self,
             table=table.name,
             kind=table.kind,
             type=table.type,
@@ -75,18 +76,8 @@ class TableDescription:
             tags=table.about.tags,
             reads=table.reads,
             choices=[{"choice": str(it), "reads": it.reads} for it in table.choices],
-            columns=self.columns,
-            is_open=self.is_open,
-            first=self.first,
             newest_label=self.newest.label if self.newest else None,
             newest_end=self.newest.end if self.newest else None,
-            labels=self.labels,
-            rows=self.rows,
-            due=self.due,
-            left_out=self.left_out,
-            paused=self.paused,
-            open=self.open,
-            open_windows=self.open_windows,
             sample=None if self.sample is None else self.sample.to_json(),
             schemas=versions_json(self.schemas),
             deadline=deadline_text(table) or None,

@@ -119,18 +119,14 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
         counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
     fields = seen.plan.to_dict()
     return StatusAnswer.build(
-        env=seen.env,
-        now=seen.now,
+        seen,
         next_due=seen.plan.next_due,
         due=counts,
         **{key: fields[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
         held_restatements={name: held.to_dict() for name, held in seen.held_restatements.items()},
         looked=lookbacks_json(seen.looks),
-        received=seen.received,
         kept_at_sources=seen.held,
         waits_for_source=seen.waits,
-        open=seen.open,
-        open_windows=seen.open_windows,
         deadlines=seen.deadlines.found,
         silent=seen.silent.found,
         offline=[status.to_answer() for status in seen.offline],

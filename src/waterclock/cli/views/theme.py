@@ -115,11 +115,6 @@ def state_character(state: State, of: Console) -> str:
     return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
 
 
-def styled_state(state: State, of: Console) -> Text:
-    """Return the glyph of a state and its word, in the colour of the state."""
-    return Text(f"{state_character(state, of)} {state}", style=LOOKS[state].word)
-
-
 class _WrappingConsole(Console):
     """A console that wraps long lines between words and indents the continuation, on terminals only.
 

@@ -43,7 +43,7 @@ from waterclock.connectors.sql.exact_values import inexact_value_error, require_
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.slice_tuples import rows_of_slice
-from waterclock.connectors.sql.staged_slices import StagedSlice, merge, names_of, require_distinct_keys, stage_of
+from waterclock.connectors.sql.staged_slices import StagedSlice, merge, require_distinct_keys, stage_of
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
@@ -264,7 +264,7 @@ def _stage(
 ) -> StagedSlice:
     table = f"waterclock_{_short_hash(unit.path)[:12]}_{number}"
     domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
-    columns = [there[name.lower()].name for name in names_of(delivery)]
+    columns = [there[name.lower()].name for name in delivery.column_names]
     listed = [f"{DIALECT.quote_identifier(name)} {_quote(domains[stored_name(name)])}" for name in columns]
     listed.append(f"{DIALECT.quote_identifier(GONE)} BOOLEAN NOT NULL")
     connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)})")
@@ -280,7 +280,7 @@ def _put(
     there: _TableColumns,
     with_marks: bool,  # noqa: FBT001 - passed by position, as a function of DdlWriter
 ) -> int:
-    names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
+    names = [there[name.lower()].name for name in delivery.column_names] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(DIALECT.quote_identifier, names))}) VALUES"
     where, count = f"{delivery.publish}@{delivery.label_text}", 0
 

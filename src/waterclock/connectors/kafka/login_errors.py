@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
+from waterclock.http.server_certificate import check_handshake
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException
@@ -198,22 +199,10 @@ def _client_certificate_problem(settings: Mapping[str, str]) -> str:
     It is checked in a TLS handshake within this process, whose other end trusts only this certificate.
     """
     certificate, key = settings[_FILES["certificate"]], settings.get(_FILES["key"])
-    presenter, verifier = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    verifier.check_hostname = False
-    verifier.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    to_presenter, to_verifier = ssl.MemoryBIO(), ssl.MemoryBIO()
+    presenter = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         presenter.load_cert_chain(certificate, key, lambda: settings.get(KEY_PASSWORD, ""))
-        verifier.load_verify_locations(certificate)
-        ends = (
-            verifier.wrap_bio(to_verifier, to_presenter),
-            presenter.wrap_bio(to_presenter, to_verifier, server_side=True),
-        )
-        for end in ends * 2:
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
+        check_handshake(presenter, certificate)
     except ssl.SSLCertVerificationError as error:
         return error.verify_message
     except (OSError, ValueError):

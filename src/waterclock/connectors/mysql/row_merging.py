@@ -19,7 +19,7 @@ from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.destination import stored_names
 from waterclock.connectors.sql.exact_values import inexact_value_error, require_exact_values
 from waterclock.connectors.sql.slice_tuples import rows_of_slice
-from waterclock.connectors.sql.staged_slices import StagedSlice, names_of, require_distinct_keys, stage_of
+from waterclock.connectors.sql.staged_slices import StagedSlice, require_distinct_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -95,7 +95,7 @@ def put(
 
     Raises E812 for a value that its column would not store exactly.
     """
-    names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
+    names = [there[name.lower()].name for name in delivery.column_names] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
     where = f"{delivery.publish}@{delivery.label_text}"

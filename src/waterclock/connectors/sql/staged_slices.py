@@ -52,13 +52,8 @@ def stage_of(
     `spelt` maps lower-case names to the destination's names, `own` to those of the staging table, if they differ.
     """
     quote = session.dialect.quote_identifier
-    names = [each.lower() for each in names_of(delivery)]
+    names = [each.lower() for each in delivery.column_names]
     return StagedSlice(name, {each: (quote((own or spelt)[each]), quote(spelt[each])) for each in names})
-
-
-def names_of(delivery: Delivery) -> list[str]:
-    """Return the names of the columns that a delivery writes."""
-    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
 
 
 def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice) -> tuple[int, int]:

@@ -150,7 +150,7 @@ def _delete_other_keys(connection: sqlite3.Connection, table: str, delivery: Del
 
 
 def _insert_sql(table: str, delivery: Delivery) -> str:
-    names = [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
+    names = delivery.column_names
     listed = ", ".join(quote_identifier(name) for name in names)
     # OR ABORT: a constraint with ON CONFLICT REPLACE would delete other rows, or replace NULL, without an error.
     # The alias lets `excluded` mean the new row also in a table of that name

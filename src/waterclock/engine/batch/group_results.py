@@ -25,14 +25,9 @@ def group_results(
     snapshot_starts = {batch.label: batch.stands_from for batch in group.batches}
     set_aside = {**notes.set_aside(), **({"left_out": list(notes.left_out)} if notes.left_out else {})}
     return [
-        BatchResult(
-            label=manifest.label,
-            end=ends[manifest.label],
-            version=version,
-            rows=manifest.rows,
-            bytes=manifest.bytes,
-            digest=manifest.digest,
-            slice_path=manifest.slice_path,
+        manifest.result(
+            ends[manifest.label],
+            version,
             stands_from=snapshot_starts.get(manifest.label),
             measures={
                 **set_aside,

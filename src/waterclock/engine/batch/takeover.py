@@ -154,7 +154,10 @@ def _build_results(table: Table, folder: str, manifests: Sequence[Manifest], ver
     known = {result.label: result for result in (left[1] if left else ())}
     return [
         replace(
-            known.get(manifest.label) or _build_result(table, manifest),
+            known.get(manifest.label)
+            or manifest.result(
+                table.cadence.window(label_of(manifest.label)).end, stands_from=parse_snapshot_start(manifest)
+            ),
             version=version,
             measures={
                 **(known[manifest.label].measures if manifest.label in known else quarantine_measure(manifest)),
@@ -163,20 +166,6 @@ def _build_results(table: Table, folder: str, manifests: Sequence[Manifest], ver
         )
         for manifest in manifests
     ]
-
-
-def _build_result(table: Table, manifest: Manifest) -> BatchResult:
-    return BatchResult(
-        label=manifest.label,
-        end=table.cadence.window(label_of(manifest.label)).end,
-        version=-1,
-        rows=manifest.rows,
-        bytes=manifest.bytes,
-        digest=manifest.digest,
-        slice_path=manifest.slice_path,
-        stands_from=parse_snapshot_start(manifest),
-        source=manifest.source,
-    )
 
 
 def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:

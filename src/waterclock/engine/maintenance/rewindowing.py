@@ -168,18 +168,7 @@ def results_of(pieces: Sequence[NewWindowPlan]) -> list[CurrentRevision]:
     """Build placeholders for the new slices, with which the batches that read them are planned."""
     return [
         CurrentRevision(
-            BatchResult(
-                label=piece.window.start,
-                end=piece.window.end,
-                version=0,
-                rows=1,
-                bytes=0,
-                digest=None,
-                slice_path="",
-                stands_from=piece.stands_from,
-            ),
-            claim=0,
-            code="",
+            BatchResult(piece.window.start, piece.window.end, 0, 1, 0, None, "", piece.stands_from), claim=0, code=""
         )
         for piece in pieces
     ]
@@ -206,21 +195,7 @@ def seal_in_new_windows(live: RunContext, work: RunContext, table: Table, curren
         for start in range(0, len(members), together):
             made += _write_slices(live, work, table, members[start : start + together], known, own, claim)
     results = [
-        CurrentRevision(
-            BatchResult(
-                label=piece.window.start,
-                end=piece.window.end,
-                version=-1,
-                rows=manifest.rows,
-                bytes=manifest.bytes,
-                digest=manifest.digest,
-                slice_path=manifest.slice_path,
-                stands_from=piece.stands_from,
-                source=manifest.source,
-            ),
-            claim,
-            manifest.code,
-        )
+        CurrentRevision(manifest.result(piece.window.end, stands_from=piece.stands_from), claim, manifest.code)
         for piece, manifest in zip(pieces, made, strict=True)
     ]
     create_from_slices(work, table, results, made, claim, _inputs(live, table, pieces))

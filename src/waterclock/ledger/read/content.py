@@ -27,6 +27,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import content_sums, content_text
 from waterclock.flow.enums import FOLDS, Mode
 from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store.rows import chunks_of
 from waterclock.ledger.store.schema import AnyRow, batches, tables
 
 NOTHING = "0.0"
@@ -161,8 +162,7 @@ def _find_covering_contents(
     """Map each window of a REPLACE table to the content of the batch that covers it, several windows per statement."""
     texts = dict.fromkeys(wanted, NOTHING)
     nonempty = [each for each in wanted if each[1] < each[2]]
-    for start in range(0, len(nonempty), MOST_AT_ONCE):
-        chunk = nonempty[start : start + MOST_AT_ONCE]
+    for chunk in chunks_of(nonempty, MOST_AT_ONCE):
         values: dict[str, Any] = {}
         for at, (name, low, _) in enumerate(chunk):
             values |= {f"of_{at}": name, f"low_{at}": low}

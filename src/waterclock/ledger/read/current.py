@@ -21,6 +21,7 @@ from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.read.states import PIECES, slice_of, states_of
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.rows import chunks_of, columns_of, record_of
 from waterclock.ledger.store.schema import AnyRow, batches, claims, coverage, items, revisions, tables, versions
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -52,14 +53,7 @@ _VERSIONS = (
     .order_by(versions.c.label)
 )
 _COMMITTED = (
-    sa.select(
-        revisions.c.label,
-        revisions.c.claim,
-        revisions.c.version,
-        revisions.c.slice_path,
-        revisions.c.stands_from,
-        revisions.c.recorded_at,
-    )
+    sa.select(*columns_of(revisions, "label claim version slice_path stands_from recorded_at"))
     .where(revisions.c.table_name == sa.bindparam("of"))
     .order_by(revisions.c.version, revisions.c.label)
 )
@@ -107,14 +101,14 @@ _COLLECTED_AMONG = sa.select(items.c.item, items.c.data).where(
 def table(database: LedgerDatabase, name: str) -> TableRecord:
     """Return the ledger's record of a table. Raises E412 for a table that no applied flow has declared."""
     with database.read() as connection:
-        return _build_table_record(_read_table_row(connection, name))
+        return record_of(TableRecord, _read_table_row(connection, name))
 
 
 def find_table(database: LedgerDatabase, name: str) -> TableRecord | None:
     """Return the ledger's record of a table; None if no applied flow has declared it."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
-        return None if row is None else _build_table_record(row)
+        return None if row is None else record_of(TableRecord, row)
 
 
 def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozenset[int]:
@@ -130,7 +124,7 @@ def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozen
 def list_tables(database: LedgerDatabase) -> list[TableRecord]:
     """Return the records of all tables in the ledger, by name."""
     with database.read() as connection:
-        return [_build_table_record(row) for row in connection.execute(_TABLES)]
+        return [record_of(TableRecord, row) for row in connection.execute(_TABLES)]
 
 
 def read_covered_windows(database: LedgerDatabase, name: str) -> IntervalSet:
@@ -343,8 +337,7 @@ def slices_of(
     for name, intervals in by_table.items():
         hulls += [(name, {each}) for each in intervals] if len(intervals) <= FEW else [(name, intervals)]
     found: dict[tuple[str, datetime, datetime], SlicesContent] = {}
-    for start in range(0, len(hulls), MOST_AT_ONCE):
-        chunk = hulls[start : start + MOST_AT_ONCE]
+    for chunk in chunks_of(hulls, MOST_AT_ONCE):
         for (name, hull), rows in zip(chunk, _read_hulls(connection, chunk), strict=True):
             slices, sums = tuple(map(slice_of, rows)), running_contents(rows)
             labels = [piece.label for piece in slices]
@@ -380,20 +373,4 @@ def _select_hull_slices(hulls: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
             )
             for at in range(hulls)
         )
-    )
-
-
-def _build_table_record(row: AnyRow) -> TableRecord:
-    return TableRecord(
-        name=row.name,
-        kind=row.kind,
-        type=row.type,
-        mode=row.mode,
-        cadence=row.cadence,
-        keys=row.keys,
-        start=row.start,
-        location=row.location,
-        head_version=row.head_version,
-        head_label=row.head_label,
-        zone=row.zone,
     )

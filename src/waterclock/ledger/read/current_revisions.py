@@ -14,7 +14,8 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, made_by_claim, revisions
+from waterclock.ledger.store.rows import record_of
+from waterclock.ledger.store.schema import batches, events, inputs, made_by_claim, revisions
 
 _MADE = (
     sa.select(revisions, batches.c.code)
@@ -52,7 +53,7 @@ def current_of(database: LedgerDatabase, name: str) -> list[CurrentRevision]:
     """Return the current revisions of a table, by label. Cost: 20 µs each."""
     with database.read() as connection:
         return [
-            CurrentRevision(_build_result(row), row.claim, row.code or "")
+            CurrentRevision(record_of(BatchResult, row), row.claim, row.code or "")
             for row in connection.execute(_MADE, {"of": name})
         ]
 
@@ -87,19 +88,3 @@ def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int,
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return sorted((int(row.data["claim"]), row.at) for row in rows if row.data.get("is_recut"))
-
-
-def _build_result(row: AnyRow) -> BatchResult:
-    return BatchResult(
-        label=row.label,
-        end=row.end,
-        version=row.version,
-        rows=row.rows,
-        bytes=row.bytes,
-        digest=row.digest,
-        slice_path=row.slice_path,
-        stands_from=row.stands_from,
-        measures=row.measures,
-        timings=row.timings,
-        source=row.source,
-    )

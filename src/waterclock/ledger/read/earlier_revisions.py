@@ -14,27 +14,18 @@ from waterclock.flow.enums import Mode
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import input_of
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import chunks_of, columns_of, record_of
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
 _LABELS: sa.BindParameter[datetime] = sa.bindparam("labels", expanding=True)
 _REVISIONS = (
     sa.select(
-        revisions.c.label,
-        revisions.c.claim,
-        revisions.c.version,
-        revisions.c.rows,
-        revisions.c.digest,
-        revisions.c.slice_path,
-        revisions.c.stands_from,
-        revisions.c.end,
-        revisions.c.recorded_at,
-        revisions.c.measures,
-        revisions.c.source,
+        *columns_of(
+            revisions, "label claim version rows digest slice_path stands_from end recorded_at measures source"
+        ),
         claims.c.code,
         tables.c.mode,
-        batches.c.current_claim,
-        batches.c.hash_high,
-        batches.c.hash_low,
+        *columns_of(batches, "current_claim hash_high hash_low"),
     )
     .select_from(
         revisions.join(claims, claims.c.number == revisions.c.claim)
@@ -63,8 +54,7 @@ def list_earlier_revisions(
     found: defaultdict[datetime, list[EarlierRevision]] = defaultdict(list)
     wanted = sorted(set(labels))
     with database.read() as connection:
-        for start in range(0, len(wanted), _CHUNK):
-            chunk = wanted[start : start + _CHUNK]
+        for chunk in chunks_of(wanted, _CHUNK):
             rows = connection.execute(_REVISIONS, {"of": table, "labels": chunk}).all()
             read = _read_inputs(connection, table, chunk, sorted({row.claim for row in rows}))
             for row in rows:
@@ -87,20 +77,10 @@ def _build_revision(row: AnyRow, read: tuple[Input, ...]) -> EarlierRevision:
     is_current = row.current_claim == row.claim
     ends_keys = row.mode == Mode.TEMPORAL and row.stands_from is not None
     own = None if row.digest is None else weight(row.label, row.digest, row.rows, row.claim, ends_keys=ends_keys)
-    return EarlierRevision(
-        row.label,
-        row.claim,
-        row.version,
-        row.code,
-        row.rows,
-        row.digest,
-        row.slice_path,
-        row.stands_from,
-        row.end,
-        row.recorded_at,
-        row.measures,
-        row.source,
-        read,
+    return record_of(
+        EarlierRevision,
+        row,
+        inputs=read,
         is_current=is_current,
         weight=(row.hash_high, row.hash_low) if is_current else own,
     )

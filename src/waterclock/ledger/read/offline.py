@@ -10,14 +10,13 @@ import sqlalchemy as sa
 from waterclock.batches.offline import KeptLabel, OfflineRun, SpanMeasures
 from waterclock.flow.measures import OFFLINE, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import columns_of
 from waterclock.ledger.store.schema import offline_looks, offline_measures, offline_spans
 
 _LAST_RUNS = sa.select(offline_looks)
 _OF = offline_measures.c.table_name == sa.bindparam("of")
 _MEASURED_LABELS = sa.select(
-    offline_measures.c.label,
-    offline_measures.c.claim,
-    offline_measures.c.code,
+    *columns_of(offline_measures, "label claim code"),
     offline_measures.c.states.is_not(None).label("has_states"),
 ).where(_OF)
 _STATES = sa.select(offline_measures.c.label, offline_measures.c.claim, offline_measures.c.states).where(

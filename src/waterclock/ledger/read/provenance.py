@@ -15,6 +15,7 @@ from waterclock.flow.enums import FOLDS, Mode
 from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import columns_of
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
 _LATER = revisions.alias("later")
@@ -44,13 +45,7 @@ _DIFFERS = sa.and_(
 _OF_NOW = sa.and_(_NOW.c.table_name == revisions.c.table_name, _NOW.c.label == revisions.c.label)
 _READ_SLICES = (
     sa.select(
-        revisions.c.table_name,
-        revisions.c.label,
-        revisions.c.claim,
-        revisions.c.rows,
-        revisions.c.digest,
-        revisions.c.stands_from,
-        revisions.c.recorded_at,
+        *columns_of(revisions, "table_name label claim rows digest stands_from recorded_at"),
         claims.c.code,
         _DIFFERS.label("is_replaced"),
     )

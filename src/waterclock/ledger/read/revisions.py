@@ -11,19 +11,12 @@ import sqlalchemy as sa
 from waterclock.batches.records import count_quarantined
 from waterclock.flow.measures import OFFLINE, MeasuredValue, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import columns_of, record_of
 from waterclock.ledger.store.schema import batches, made_by_claim, offline_measures, revisions
 
 _REVISIONS = (
     sa.select(
-        revisions.c.label,
-        revisions.c.claim,
-        revisions.c.version,
-        revisions.c.rows,
-        revisions.c.digest,
-        revisions.c.slice_path,
-        revisions.c.stands_from,
-        revisions.c.recorded_at,
-        revisions.c.measures,
+        *columns_of(revisions, "label claim version rows digest slice_path stands_from recorded_at measures"),
         offline_measures.c.found,
         batches.c.current_claim,
     )
@@ -66,15 +59,9 @@ def list_revisions(database: LedgerDatabase, name: str, low: datetime, high: dat
     with database.read() as connection:
         rows = connection.execute(_REVISIONS, {"of": name, "low": low, "high": high}).all()
     return [
-        CommittedRevision(
-            row.label,
-            row.claim,
-            row.version,
-            row.rows,
-            row.digest,
-            row.slice_path,
-            row.stands_from,
-            row.recorded_at,
+        record_of(
+            CommittedRevision,
+            row,
             is_current=row.current_claim == row.claim,
             quarantined=count_quarantined(row.measures),
             measured=read_measured_values({**row.measures, OFFLINE: row.found} if row.found else row.measures),

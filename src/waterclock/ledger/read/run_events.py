@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from waterclock.batches.records import Input
 from waterclock.batches.run_events import LineageEvent, LineageEventKind, LineageEventPage, MadeRows, OpenLineageState
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import columns_of
 from waterclock.ledger.store.schema import (
     AnyRow,
     claim_labels,
@@ -33,11 +34,7 @@ _AFTER = (
         events,
         claims.c.code,
         claims.c.error,
-        revisions.c.end,
-        revisions.c.version,
-        revisions.c.rows,
-        revisions.c.bytes,
-        revisions.c.measures,
+        *columns_of(revisions, "end version rows bytes measures"),
         tables.c.location,
     )
     .select_from(

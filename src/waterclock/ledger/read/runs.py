@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import sqlalchemy as sa
 
 from waterclock.batches.audit_records import SPARK_PAGE, RunClaim, RunRecord
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import chunks_of, columns_of, record_of
 from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, made_by_claim, revisions, runs
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
@@ -29,15 +28,7 @@ _FIRST_CLAIM = (
     .limit(1)
 )
 _CLAIMS = (
-    sa.select(
-        claims.c.number,
-        claims.c.table_name,
-        claims.c.code,
-        claims.c.status,
-        claims.c.claimed_at,
-        claims.c.closed_at,
-        claims.c.error,
-    )
+    sa.select(*columns_of(claims, "number table_name code status claimed_at closed_at error"))
     .where(
         claims.c.number >= sa.bindparam("low"),
         claims.c.number < sa.bindparam("high"),
@@ -119,25 +110,20 @@ def claims_of_run(database: LedgerDatabase, run: RunRecord, most: int) -> list[R
             return []
         low, high = bounds[0], bounds[1] if len(bounds) > 1 else _NO_END
         rows = connection.execute(_CLAIMS, {"low": low, "high": high, "which": run.run, "most": most}).all()
-        numbers = [row.number for row in rows]
-        labels = {row.claim: row for some in _chunks(numbers) for row in connection.execute(_LABELS, {"numbers": some})}
-        seconds = dict(
-            tuple(row) for some in _chunks(numbers) for row in connection.execute(_TIMINGS, {"numbers": some})
-        )
+        chunks = list(chunks_of([row.number for row in rows], _CHUNK))
+        labels = {row.claim: row for some in chunks for row in connection.execute(_LABELS, {"numbers": some})}
+        seconds = dict(tuple(row) for some in chunks for row in connection.execute(_TIMINGS, {"numbers": some}))
     return [
-        RunClaim(
+        record_of(
+            RunClaim,
+            row,
             claim=row.number,
             table=row.table_name,
-            code=row.code,
             first=labels[row.number].first,
             last=labels[row.number].last,
             count=labels[row.number].how_many,
-            status=row.status,
-            claimed_at=row.claimed_at,
-            closed_at=row.closed_at,
             rows=None if labels[row.number].rows is None else int(labels[row.number].rows),
             seconds=seconds.get(row.number, {}),
-            error=row.error,
         )
         for row in reversed(rows)
         if row.number in labels
@@ -148,10 +134,6 @@ def _first_claim(connection: sa.Connection, since: int) -> int:
     """Return the number of the first claim after an event, or a number above all claims if none follows."""
     number = connection.execute(_FIRST_CLAIM, {"since": since}).scalar()
     return _NO_END if number is None else int(number)
-
-
-def _chunks(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK))
 
 
 def _build_run(row: AnyRow) -> RunRecord:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -38,6 +38,7 @@ from waterclock.ledger.read.dependents import Key, find_dependent_batches
 from waterclock.ledger.read.inputs import IS_CURRENT
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among
 from waterclock.ledger.store.database import LedgerDatabase, pause_of
+from waterclock.ledger.store.rows import chunks_of, columns_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     IS_PARTIAL,
@@ -67,14 +68,7 @@ _TABLES = sa.select(
 _COVERAGE = sa.select(coverage.c.table_name, coverage.c.low, coverage.c.high)
 _CODES = sa.select(codes.c.table_name, codes.c.code, codes.c.labels).where(codes.c.labels > 0)
 _TROUBLES = sa.select(
-    batches.c.table_name,
-    batches.c.label,
-    batches.c.status,
-    batches.c.claim,
-    batches.c.attempts,
-    batches.c.error,
-    batches.c.is_transient,
-    batches.c.due_again,
+    *columns_of(batches, "table_name label status claim attempts error is_transient due_again"),
 ).where(IS_TROUBLE)
 _CLAIMS = (
     sa.select(
@@ -89,10 +83,7 @@ _CLAIMS = (
     .where(IS_OPEN)
 )  # fmt: skip
 _REQUESTED = sa.select(
-    batches.c.table_name,
-    batches.c.label,
-    batches.c.end,
-    batches.c.stands_from,
+    *columns_of(batches, "table_name label end stands_from"),
     # a release applies only while the batch is held; after a retry the batch is made as any requested one
     sa.case(
         (sa.not_(batches.c.requested.startswith(RELEASE)), batches.c.requested),
@@ -240,7 +231,7 @@ def _read_requested_rows(connection: sa.Connection, asking: RequestsByVerb) -> R
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
         rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
-        for chunk in _chunks(sorted(set(labels) - stronger)):
+        for chunk in chunks_of(sorted(set(labels) - stronger), _CHUNK):
             rows[name] += connection.execute(_HYPOTHETICAL_REQUESTS, {"of": name, "labels": chunk, "verb": verb})
     return rows
 
@@ -318,14 +309,10 @@ def _read_inputs(
             alike[frozenset(labels)].append(name)
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
     for same, names in alike.items():
-        for some, others in product(_chunks(sorted(same)), _chunks(names)):
+        for some, others in product(chunks_of(sorted(same), _CHUNK), chunks_of(names, _CHUNK)):
             for row in connection.execute(_READ, {"labels": some, "names": others}):
                 found[row[0]].append(row)
     return found
-
-
-def _chunks(of: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (of[start : start + _CHUNK] for start in range(0, len(of), _CHUNK))
 
 
 def _input_facts(

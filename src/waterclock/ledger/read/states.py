@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from waterclock.batches.records import NO_VERSION, Slice
 from waterclock.flow.enums import Mode
 from waterclock.ledger.read.content import MOST_AT_ONCE
+from waterclock.ledger.store.rows import chunks_of, record_of
 from waterclock.ledger.store.schema import AnyRow, batches, versions
 
 QueryBuilder = Callable[[str], sa.Select[*tuple[Any, ...]]]
@@ -62,8 +63,7 @@ def _read_first_rows(
     """Map each table and instant to the first row of the query that `of` builds, if any, several per statement."""
     found: dict[tuple[str, datetime], AnyRow] = {}
     left = list(dict.fromkeys(asked))
-    for start in range(0, len(left), MOST_AT_ONCE):
-        chunk = left[start : start + MOST_AT_ONCE]
+    for chunk in chunks_of(left, MOST_AT_ONCE):
         values: dict[str, Any] = {}
         for place, (name, at) in enumerate(chunk):
             values |= {f"of_{place}": name, f"at_{place}": at}
@@ -100,15 +100,10 @@ def _select_covering_batch(place: str) -> sa.Select[*tuple[Any, ...]]:
 
 def slice_of(row: AnyRow, version: int | None = None) -> Slice:
     """Build a slice from a row with the columns `PIECES`. `version` is used instead of the version in the row."""
-    return Slice(
+    return record_of(
+        Slice,
+        row,
         table=row.table_name,
-        label=row.label,
-        end=row.end,
         claim=row.current_claim,
         version=row.version if version is None else version,
-        rows=row.rows,
-        bytes=row.bytes,
-        digest=row.digest,
-        slice_path=row.slice_path,
-        stands_from=row.stands_from,
     )

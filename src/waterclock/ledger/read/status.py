@@ -17,6 +17,7 @@ from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import from_micros
+from waterclock.ledger.store.rows import record_of
 from waterclock.ledger.store.schema import (
     HAS_WARNINGS,
     NAME,
@@ -302,66 +303,22 @@ def _convert_value(value: Any, kind: str) -> Any:
 
 
 def _build_cell(row: AnyRow) -> BatchState:
-    return BatchState(
-        table=row.table_name,
-        label=row.label,
-        end=row.end,
-        status=row.status,
-        rows=row.rows,
-        claim=row.claim,
-        current_claim=row.current_claim,
-        attempts=row.attempts,
-        error=row.error,
-        due_again=row.due_again,
-        requested=row.requested,
-        is_suspect=row.is_suspect,
-        stands_from=row.stands_from,
-        code=row.code,
-    )
+    return record_of(BatchState, row, table=row.table_name)
 
 
 def _build_attempt(connection: sa.Connection, row: AnyRow, label: datetime, made: Revision | None) -> Attempt:
-    return Attempt(
+    return record_of(
+        Attempt,
+        row,
         claim=row.number,
-        status=row.status,
-        who=row.who,
-        runner=row.runner,
-        run=row.run,
-        code=row.code,
-        flow=row.flow,
-        now=row.now,
-        claimed_at=row.claimed_at,
-        closed_at=row.closed_at,
-        error=row.error,
         inputs=read_inputs(connection, row.number).get(label, ()),
         revision=made,
     )
 
 
 def _build_revision(row: AnyRow) -> Revision:
-    return Revision(
-        version=row.version,
-        rows=row.rows,
-        bytes=row.bytes,
-        digest=row.digest,
-        slice_path=row.slice_path,
-        stands_from=row.stands_from,
-        measures={**row.measures, OFFLINE: row.found} if row.found else row.measures,
-        timings=row.timings,
-        source=row.source,
-        recorded_at=row.recorded_at,
-    )
+    return record_of(Revision, row, measures={**row.measures, OFFLINE: row.found} if row.found else row.measures)
 
 
 def _build_event(row: AnyRow) -> Event:
-    return Event(
-        id=row.id,
-        at=row.at,
-        kind=row.kind,
-        who=row.who,
-        table=row.table_name,
-        label=row.label,
-        claim=row.claim,
-        run=row.run,
-        data=row.data,
-    )
+    return record_of(Event, row, table=row.table_name)

@@ -25,6 +25,7 @@ from waterclock.flow.enums import Mode, ReadKind
 from waterclock.ledger.read.content import contents_of, weight
 from waterclock.ledger.read.dependents import Key, Span, find_dependent_batches
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.rows import chunks_of
 from waterclock.ledger.store.schema import (
     IS_DONE,
     IS_SUSPECT,
@@ -163,7 +164,7 @@ def _read_label_revisions(
     connection: sa.Connection, name: str, labels: list[datetime], since: datetime
 ) -> Mapping[datetime, tuple[RevisionFact, ...]]:
     found: defaultdict[datetime, list[RevisionFact]] = defaultdict(list)
-    for chunk in _chunks(labels):
+    for chunk in chunks_of(labels, _CHUNK):
         values = {"of": name, "labels": chunk}
         now = {row.label: row for row in connection.execute(_CURRENT, values)}
         for row in connection.execute(_REVISIONS, values):
@@ -219,11 +220,11 @@ def _read_batch_rows(
     made: Mapping[datetime, tuple[RevisionFact, ...]],
 ) -> Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]:
     wanted = {(label, each.claim) for label in labels for each in made.get(label, ())}
-    for chunk in _chunks(sorted(set(labels).difference(made))):
+    for chunk in chunks_of(sorted(set(labels).difference(made)), _CHUNK):
         rows = connection.execute(_CURRENT, {"of": name, "labels": chunk})
         wanted |= {(row.label, row.current_claim) for row in rows}
     found: dict[datetime, dict[int, tuple[AnyRow, ...]]] = {}
-    for numbers in _chunks(sorted({claim for _, claim in wanted})):
+    for numbers in chunks_of(sorted({claim for _, claim in wanted}), _CHUNK):
         for row in connection.execute(_READ, {"numbers": numbers}):
             if (row.label, row.claim) in wanted:
                 of_label = found.setdefault(row.label, {})
@@ -270,7 +271,3 @@ def _flatten_rows(read: _InputRows) -> Iterator[AnyRow]:
         for rows in of_label.values()
         for row in rows
     )
-
-
-def _chunks(ordered: list[Any]) -> Iterator[list[Any]]:
-    return (ordered[start : start + _CHUNK] for start in range(0, len(ordered), _CHUNK))

@@ -16,6 +16,7 @@ from waterclock.batches.progress_records import LabelRows, MadeLabel, RunningCla
 from waterclock.ledger.read.durations import TOOK
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import Instant
+from waterclock.ledger.store.rows import columns_of
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claim_labels, claims, revisions, runs, tables
 
 _STARTING = timedelta(minutes=10)  # a run may take this long to start after its clock was set
@@ -36,9 +37,7 @@ _ROWS_OF = sa.func.coalesce(batches.c.rows, 0) + sa.func.coalesce(batches.c.asid
 _NEWEST = sa.and_(batches.c.table_name == tables.c.name, batches.c.label > _FROM, batches.c.current_claim.is_not(None))
 _MADE = (
     sa.select(
-        batches.c.table_name,
-        batches.c.label,
-        batches.c.end,
+        *columns_of(batches, "table_name label end"),
         _ROWS_OF.label("rows"),
         revisions.c.claim,
         revisions.c.recorded_at,
@@ -70,9 +69,7 @@ _LAST = (
 _EMPTY = sa.select(tables.c.name).where(tables.c.name.in_(_NAMES), _LAST == 0)
 _OPEN_CLAIMS = (
     sa.select(
-        claims.c.table_name,
-        claims.c.number,
-        claims.c.claimed_at,
+        *columns_of(claims, "table_name number claimed_at"),
         sa.func.min(claim_labels.c.label).label("first"),
         sa.func.count().label("labels"),
     )

@@ -17,6 +17,7 @@ from waterclock.ledger import ledger_errors
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
 from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
+from waterclock.ledger.store.rows import columns_of
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     AnyRow,
@@ -35,23 +36,9 @@ _NAMES = sa.select(tables.c.name)
 # All data that a claim depends on, in one query: its input tables, its own table, and the stored states of its labels.
 _TABLES_AND_LABELS = (
     sa.select(
-        tables.c.name,
-        tables.c.kind,
-        tables.c.type,
-        tables.c.mode,
-        tables.c.changes,
-        tables.c.paused_at,
-        tables.c.paused_by,
-        tables.c.paused_why,
-        tables.c.location,
+        *columns_of(tables, "name kind type mode changes paused_at paused_by paused_why location"),
         sa.exists().where(IS_OPEN, claims.c.table_name == tables.c.name).label("is_held"),
-        batches.c.label,
-        batches.c.status,
-        batches.c.claim,
-        batches.c.current_claim,
-        batches.c.requested,
-        batches.c.is_suspect,
-        batches.c.missing,
+        *columns_of(batches, "label status claim current_claim requested is_suspect missing"),
     )
     .outerjoin(
         batches,

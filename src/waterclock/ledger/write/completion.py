@@ -18,6 +18,7 @@ from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight
 from waterclock.ledger.read.inputs import any_readers, build_overlap_values
 from waterclock.ledger.store.database import LedgerDatabase, Write
+from waterclock.ledger.store.rows import columns_of
 from waterclock.ledger.store.schema import NAME, AnyRow, batches, inputs, items, ledger, revisions, tables, versions
 from waterclock.ledger.write.claim_endings import close, restore_statuses
 from waterclock.ledger.write.coverage import cover
@@ -30,12 +31,7 @@ _read = tables.alias()
 # input of the claim has changed: further queries run only if one of these is true.
 _BEFORE = (
     sa.select(
-        tables.c.name,
-        tables.c.mode,
-        tables.c.head_version,
-        tables.c.head_label,
-        tables.c.changes,
-        tables.c.seconds,
+        *columns_of(tables, "name mode head_version head_label changes seconds"),
         any_readers().label("is_read"),
         sa.exists()
         .where(
@@ -44,13 +40,7 @@ _BEFORE = (
             inputs.c.changes != _read.c.changes,
         )
         .label("is_outdated"),
-        batches.c.label,
-        batches.c.current_claim,
-        batches.c.end,
-        batches.c.stands_from,
-        batches.c.hash_high,
-        batches.c.hash_low,
-        batches.c.code,
+        *columns_of(batches, "label current_claim end stands_from hash_high hash_low code"),
     )
     .outerjoin(
         batches,

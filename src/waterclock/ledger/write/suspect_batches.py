@@ -17,6 +17,7 @@ from waterclock.flow.enums import Kind
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import Write
+from waterclock.ledger.store.rows import chunks_of
 from waterclock.ledger.store.schema import IS_SUSPECT, AnyRow, batches, inputs, tables
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -122,7 +123,7 @@ def _compare_inputs(write: Write, flags: Mapping[Key, bool]) -> int:
         by_table.setdefault(table, []).append(label)
     newly_marked = 0
     for table, labels in by_table.items():
-        chunks = (labels[start : start + _CHUNK] for start in range(0, len(labels), _CHUNK))
+        chunks = chunks_of(labels, _CHUNK)
         rows = [row for chunk in chunks for row in write.execute(_READ, {"of": table, "labels": chunk})]
         differ = {(table, row.label) for row in _find_changed_inputs(write.connection, rows)}
         new = [key for key in differ if not flags[key]]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.records import QUARANTINED
+from waterclock.batches.records import QUARANTINED, BatchResult
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, put_if_absent, read_bytes, stat_file
@@ -19,7 +19,11 @@ from waterclock.storage.schema_types import widen_schema
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.timelabel.label import instant_of, label_of
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 MANIFEST = "_manifest.json"
+_SHARED = ("label", "rows", "bytes", "digest", "slice_path", "source")  # with the result of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,20 @@ class Manifest:
         """The number of quarantined rows of the batch, which are not in the slice itself."""
         return sum(file.rows for file in self.aside)
 
+    def result(self, end: datetime, version: int = -1, **others: Any) -> BatchResult:
+        """Build the result of the batch, whose window ends at `end`. `others` are fields that a slice does not have.
+
+        `version` is the Delta version of the commit, -1 before it.
+        """
+        own = {name: getattr(self, name) for name in _SHARED}
+        return BatchResult(end=end, version=version, **own | others)
+
     def to_json(self) -> str:
         """Return the manifest as JSON, with labels as text and instants in ISO format."""
-        parts = _fields_by_name(self) | {
+        parts = fields_by_name(self) | {
             "label": label_of(self.label),
-            "files": [_fields_by_name(file) for file in self.files],
-            "aside": [_fields_by_name(file) for file in self.aside],
+            "files": [fields_by_name(file) for file in self.files],
+            "aside": [fields_by_name(file) for file in self.aside],
             "schema": json.loads(self.schema),
             "sealed_at": self.sealed_at.isoformat(),
         }
@@ -123,8 +135,8 @@ def quarantine_measure(manifest: Manifest) -> dict[str, int]:
     return {QUARANTINED: manifest.aside_rows} if manifest.aside else {}
 
 
-def _fields_by_name(part: DataFile | Manifest) -> dict[str, Any]:
-    """Return the fields by name, without copies of their values: `asdict` would copy all, only to write JSON."""
+def fields_by_name(part: DataclassInstance) -> dict[str, Any]:
+    """Return the fields of a record by name. The values are not copied, as `asdict` does."""
     return {field.name: getattr(part, field.name) for field in fields(part)}
 
 

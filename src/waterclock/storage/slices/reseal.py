@@ -17,7 +17,7 @@ from waterclock.flow.merge_settings import Merge, Temporal
 from waterclock.storage.schema_types import fields_of, schema_text
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
-from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, read_manifest, seal
+from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, fields_by_name, read_manifest, seal
 from waterclock.storage.slices.order_bounds import fold_signature, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.rule_marks import quarantine_digest
@@ -77,17 +77,10 @@ def reseal(
     ):
         return None
     draft = Manifest(
-        table=known.table,
-        label=known.label,
-        claim=known.claim,
-        slice_path=known.slice_path,
+        **fields_by_name(known),
         files=files,
-        rows=rows,
         bytes=sum(file.size for file in files),
-        digest=known.digest,
         schema=schema,
-        code=known.code,
-        source=known.source,
         sealed_at=datetime.now(UTC),
         **_find_quarantine(folder, known.slice_path),
     )

@@ -13,7 +13,6 @@ from waterclock.cli.views.theme import (
     make_console,
     read_background,
     state_character,
-    styled_state,
     theme,
     wrap_words,
 )
@@ -99,11 +98,6 @@ def test_of_several_states_the_loudest_is_shown(loud: State, quiet: State) -> No
     assert worst([quiet, loud, quiet]) is loud
 
 
-def test_a_mark_has_glyph_and_word_beside_its_colour() -> None:
-    console = make_console(io.StringIO())
-    assert styled_state(State.FAILED, console).plain == "✕ failed"
-
-
 def test_a_stream_without_unicode_gets_plain_signs() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     assert state_character(State.FAILED, make_console(stream)) == "X"
@@ -116,7 +110,7 @@ def test_no_color_leaves_words_and_glyphs(monkeypatch: pytest.MonkeyPatch) -> No
     with_theme = make_console(out)
     assert console.no_color
     assert with_theme.no_color
-    with_theme.print(styled_state(State.BLOCKED, with_theme))
+    with_theme.print(Text(f"{state_character(State.BLOCKED, with_theme)} blocked", style=LOOKS[State.BLOCKED].word))
     assert "[38" not in out.getvalue()
     assert "┃ blocked" in out.getvalue()
 
