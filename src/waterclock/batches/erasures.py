@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+ERASED = "(erased)"
+"""The text that replaces a person's value in a text."""
+DISTINCTIVE = 6
+"""The fewest characters of a value that is no other number or word by chance."""
 SEPARATOR = "/"
 """Separates subject and value in a hashed text. A subject's name cannot contain it."""
 COLUMNS = "columns of "
@@ -42,3 +47,9 @@ class Erasure:
 def hash_of(key: bytes, subject: str, value: str) -> str:
     """Return the hash of a person's value: HMAC-SHA256 in hexadecimal digits, as `hash_keyed` computes it in Spark."""
     return hmac.new(key, f"{subject}{SEPARATOR}{value}".encode(), sha256).hexdigest()
+
+
+def value_pattern(values: Iterable[str]) -> re.Pattern[str] | None:
+    """Return the pattern that finds values of persons in a text as whole words. None without values."""
+    longest_first = sorted(values, key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)") if longest_first else None

@@ -11,10 +11,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.spark_sql import column_name, fold_case
+
+if TYPE_CHECKING:
+    from waterclock.storage.search.byte_search import ByteSearch
 
 PersonTest = Callable[[str], bool]
 """Returns whether a value, as text, is that of an erased person."""
@@ -31,7 +34,7 @@ class OriginalErasure:
 
     `rows` are its rows, and `removed` those of erased persons, which a dry run only counts. `unread` rows cannot be
     parsed, so that nothing is known about their values. `problem`: why the original was not rewritten, although it may
-    contain rows of erased persons.
+    contain rows of erased persons. `kind` is the noun for the original, such as `file`.
     """
 
     path: str
@@ -39,6 +42,7 @@ class OriginalErasure:
     removed: int = 0
     unread: int = 0
     problem: str = ""
+    kind: str = "file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,13 @@ class Subjects:
     """The columns of a table that identify persons, with their declared types, and the test for erased persons.
 
     `number_text` rewrites a number that is not in SQL's format; it returns None for a text that is no number.
+    `redact` replaces values of persons in a text that a user wrote, such as a reason.
     """
 
     types: Mapping[str, str | None]
     is_person: PersonTest
     number_text: Callable[[str], str | None] | None = None
+    redact: Callable[[str], str] = str
     _by_fold: dict[str, str | None] = field(init=False, compare=False)
     _known: dict[tuple[str, type, object], bool] = field(default_factory=dict, init=False, compare=False)
 
@@ -125,4 +131,13 @@ class OriginalEraser(Protocol):
         `columns` is the column list of the table. `requested` are the columns of FOR EACH, in their order.
         `is_dry_run`: rows are counted, and nothing is changed.
         """
+        ...
+
+
+@runtime_checkable
+class OriginalSearcher(Protocol):
+    """A source whose originals are not all files below the storage, and that can search them for values."""
+
+    def search_originals(self, unit: Unit, search: ByteSearch) -> None:
+        """Search the unit's originals. Files that were searched before are skipped by `search`."""
         ...

@@ -22,7 +22,8 @@ def format_plan(plan: ErasurePlan) -> Iterator[str]:
             yield f"  {found.table} ({', '.join(found.columns)}): {', '.join(_parts(found))}"
     for of in plan.originals:
         if of.touched:
-            yield f"  originals of {of.table}: {count_words(of.rows, 'row')} in {count_words(of.touched, 'file')}"
+            row = "change" if of.kind == "history" else "row"
+            yield f"  originals of {of.table}: {count_words(of.rows, row)} in {count_words(of.touched, of.kind)}"
     for table, column in request.columns.pseudonyms.items():
         yield f"  {table} keeps its rows with {column}, which nothing connects with a person any more"
     yield "  older versions of these tables cannot be read any more"

@@ -7,14 +7,16 @@ collectors of SQLite and PostgreSQL, by a query of batches that are complete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.forms.database import CHANGES, CLOCK, FormsDatabase, FormsSession, to_text
+from waterclock.connectors.forms.erasure import erase_persons, search_database
 from waterclock.connectors.forms.history import last_batch_before
 from waterclock.connectors.interface import Collected, WindowRequest
+from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.connectors.sqlite.collection import SqliteCollector
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.errors import WaterclockError
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.postgres.connector import PostgresCollector
+    from waterclock.storage.search.byte_search import ByteSearch
 
 _TIME = "_waterclock_window"
 
@@ -89,6 +92,23 @@ class FormsCollector:
             source={"database": self.database.name, "waiting": waiting, "batch": ceilings[windows[-1]]},
             notes=notes,
         )
+
+    def erase_originals(
+        self,
+        unit: Unit,
+        columns: Columns,
+        subjects: Subjects,
+        *,
+        is_dry_run: bool = False,
+        requested: Sequence[str] = (),
+    ) -> Iterator[OriginalErasure]:
+        """Remove rows of erased persons from the form: all their versions in its history, current rows and hints."""
+        del columns, requested
+        yield from erase_persons(self.database, unit, subjects, is_dry_run=is_dry_run)
+
+    def search_originals(self, unit: Unit, search: ByteSearch) -> None:
+        """Search the database of the form for values of persons."""
+        search_database(self.database, unit, search)
 
     @property
     def _reader(self) -> SqliteCollector | PostgresCollector:

@@ -185,6 +185,11 @@ class FormsDatabase:
         found: datetime = session.first_of("SELECT clock_timestamp()")[0]
         return found.astimezone(UTC)
 
+    @property
+    def exists(self) -> bool:
+        """Whether the file exists. A server is taken to have the tables, which are created when it is opened."""
+        return self.is_server or Path(self.database_path).is_file()
+
     def require_tables(self, where: str) -> None:
         """Create the tables, and a private file for them, unless they exist."""
         if self._is_ready.is_set() and (self.is_server or Path(str(self.database_path)).is_file()):

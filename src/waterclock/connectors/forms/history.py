@@ -204,6 +204,7 @@ def _changes(database: FormsDatabase, entity: Entity, condition: str, values: Se
     sql = (
         "SELECT c.id, c.batch, c.key, c.before, c.after, b.who, b.at, b.why, b.origin, b.undoes"
         f" FROM {CHANGES} AS c JOIN {BATCHES} AS b ON b.id = c.batch WHERE c.entity = ? AND {condition}"
+        " AND (c.before IS NOT NULL OR c.after IS NOT NULL)"  # a change without versions was erased
         f" ORDER BY c.id DESC LIMIT {int(most)}"
     )
     with database.open_for_reading(entity.table) as session:

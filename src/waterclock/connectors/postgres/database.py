@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ _SET = (
 _MOST_BYTES = 256 << 20  # of a result that is not read row by row
 _CATALOG_SECONDS = 60
 _KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_FIRST_NUMBER = re.compile(r"\A[0-9]+")  # in the detail of VACUUM's notice: rows that cannot be removed yet
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _NO_PERMISSION = "42501"
 _UNWRITABLE = (_NO_PERMISSION, "25006", "53")
@@ -105,6 +106,21 @@ class PostgresDatabase:
                     raise
         except psycopg.Error as error:
             raise translate_error(error, self, where) from error
+
+    def compact(self, where: str, tables: Sequence[str]) -> None:
+        """Write tables anew, without the older versions of their rows.
+
+        Raises E811 (transient) if another transaction may still read these versions, or keeps a table locked.
+        """
+        kept: list[str] = []
+        with self.open_connection(where) as connection:
+            connection.add_notice_handler(
+                lambda notice: kept.extend(_FIRST_NUMBER.findall(notice.message_detail or ""))
+            )
+            for table in tables:
+                connection.execute(f"VACUUM (FULL, VERBOSE) {quote_identifier(table)}")
+        if any(count != "0" for count in kept):
+            raise lock_timeout_error(where, "an open transaction may read deleted rows", by="transaction")
 
     def connect(self, called: str = "waterclock") -> Connection:
         """Open a connection that the caller closes; `called` is its `application_name` on the server."""

@@ -55,6 +55,17 @@ class SqliteFile:
                     connection.execute("ROLLBACK")
                 raise
 
+    def compact(self, where: str) -> None:
+        """Write the file anew, without its free pages, in which deleted rows stay.
+
+        Raises E811 (transient) if another process uses the file for longer than the timeout.
+        """
+        with self._open_connection("rw", where) as connection:
+            connection.execute("VACUUM")
+            is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if is_busy:
+            raise lock_timeout_error(where, f"another process reads {self.path}", by="process")
+
     @contextmanager
     def _open_connection(self, mode: str, where: str) -> Iterator[sqlite3.Connection]:
         if not Path(self.path).is_file() and mode != "rwc":

@@ -111,6 +111,7 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     fault("erase.texts")
     after = [search_table(work, request, table) for table in searched_tables(work, request)]
     left = (*find_left_places(work, request, after), *list_left_originals(originals))
+    fault("erase.searched")
     search = search_project(work, request)
     left += places_of_hits(work, search, left)
     if not left:

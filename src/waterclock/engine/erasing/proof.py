@@ -5,26 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.engine.erasing.left_places import LeftPlace
+from waterclock.engine.erasing.originals import search_originals
 from waterclock.engine.erasing.request import ErasureRequest
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.run_context import RunContext
-from waterclock.storage.search.byte_search import ByteHit, SearchResult, search_bytes
+from waterclock.storage.search.byte_search import ByteHit, ByteSearch, SearchResult
 
 _FILE = "sqlite:///"
 
 
 def search_project(work: RunContext, request: ErasureRequest) -> SearchResult:
-    """Search the storage, the work folder and the ledger's file. Cost: a read of all files."""
-    roots = [work.lake.root]
-    if not _is_within(str(work.project.work_folder), work.lake.root):
-        roots.append(str(work.project.work_folder))
+    """Search the storage, the work folder, the ledger's file, and forms. Cost: a read of all files."""
+    roots = [work.lake.root, str(work.project.work_folder)]
     ledger = ledger_url(work.project)
-    if ledger.startswith(_FILE) and not _is_within(ledger.removeprefix(_FILE), work.lake.root):
+    if ledger.startswith(_FILE):
         roots.append(ledger.removeprefix(_FILE))
-    columns = {name for names in request.columns.columns.values() for name in names}
-    return search_bytes(
-        [root for root in roots if "://" in root or Path(root).exists()], sorted(request.values), columns=columns
-    )
+    search = ByteSearch(sorted(request.values), {name for of in request.columns.columns.values() for name in of})
+    for root in roots:
+        if "://" in root or Path(root).exists():
+            search.search_below(root)
+    search_originals(work, request, search)
+    return search.result()
 
 
 def places_of_hits(work: RunContext, found: SearchResult, known: tuple[LeftPlace, ...]) -> tuple[LeftPlace, ...]:
@@ -67,7 +68,3 @@ def _fix_of(place: str, *, is_table: bool) -> str:
     if place.startswith(("log/", "spark/", "queries/")):
         return "remove it while no command runs"
     return "repeat the command with --continue; if it stays, remove or rewrite it by hand"
-
-
-def _is_within(path: str, root: str) -> bool:
-    return path == root or path.startswith(f"{root.rstrip('/')}/")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from waterclock.engine.erasing.search import TableSearch
+from waterclock.engine.erasing.search import TableSearch, stored_slices
 from waterclock.engine.erasing.slices import hold_table
-from waterclock.engine.maintenance.rebuild import current_slices
 from waterclock.engine.maintenance.second_set import PLACE
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.shared_rows import FOLDER as VIEWS
@@ -30,7 +29,7 @@ def purge_table(work: RunContext, table: Table, found: TableSearch) -> dict[str,
     folder = work.folder(table)
     with hold_table(work, table):
         # a batch may have ended, or its rows may have been held, between the search and the pause
-        needed = {piece.slice_path for piece in current_slices(work, table)}
+        needed = {piece.slice_path for piece in stored_slices(work, table)}
         held = {claim for _, claim in work.ledger.reads.held_labels(table.name).items()}
         older = [leaf for leaf in found.older if leaf.path not in needed and leaf.claim not in held]
         for leaf in older:

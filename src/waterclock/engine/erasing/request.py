@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from waterclock.batches.erasures import Erasure, hash_of
+from waterclock.batches.erasures import DISTINCTIVE, ERASED, Erasure, hash_of, value_pattern
 from waterclock.dpl.query.subject_columns import SubjectColumns
 from waterclock.dpl.resolve.subjects import SubjectType, subject_type
 from waterclock.engine.batch.erased_rows import find_all_subject_columns
@@ -15,8 +16,6 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.key_connections import CURRENT
 from waterclock.similar_names import did_you_mean
 from waterclock.storage.folds.slices_without_rows import Persons
-
-_DISTINCTIVE = 6  # characters of a value that is no other number or word by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,11 @@ class ErasureRequest:
         """Return the persons with their columns in a table and in its input tables."""
         known = self.columns.columns
         return Persons(known.get(table, ()), self.values, {name: known.get(name, ()) for name in inputs})
+
+    def redactor(self) -> Callable[[str], str]:
+        """Return the function that replaces the persons' values of six characters or more in a text."""
+        pattern = value_pattern(value for value in self.values if len(value) >= DISTINCTIVE)
+        return str if pattern is None else partial(pattern.sub, ERASED)
 
 
 def build_request(work: RunContext, subject: str, values: Collection[str], keys: str | None = None) -> ErasureRequest:
@@ -72,7 +76,7 @@ def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) ->
 
 def require_no_value(request: ErasureRequest, why: str) -> None:
     """Raise E462 if a reason contains the value of a person: it is recorded, and would stay."""
-    if any(len(value) >= _DISTINCTIVE and value.lower() in why.lower() for value in request.values):
+    if any(len(value) >= DISTINCTIVE and value.lower() in why.lower() for value in request.values):
         raise WaterclockError(
             "E462",
             "the reason contains the value of a person",

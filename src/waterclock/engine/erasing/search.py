@@ -76,7 +76,7 @@ def search_table(work: RunContext, request: ErasureRequest, table: Table) -> Tab
     folder = work.folder(table)
     if not is_folder(entry_path(folder)):
         return empty
-    pieces = {(piece.label, piece.claim): piece for piece in _stored_slices(work, table)}
+    pieces = {(piece.label, piece.claim): piece for piece in stored_slices(work, table)}
     held = {claim: label for label, claim in work.ledger.reads.held_labels(table.name).items()}
     touched = [
         TouchedSlice(piece, manifest, found)
@@ -98,13 +98,25 @@ def search_table(work: RunContext, request: ErasureRequest, table: Table) -> Tab
     )
 
 
-def _stored_slices(work: RunContext, table: Table) -> list[Slice]:
-    """Return the current slices; of a REPLACE table or a delivery without those that maintenance has removed."""
+def stored_slices(work: RunContext, table: Table) -> list[Slice]:
+    """Return the current slices; of a REPLACE table or a delivery without those that maintenance has removed.
+
+    Of deliveries of a state, those before the newest whole one do not count: it covers them, and they are never
+    delivered again.
+    """
     pieces = [piece for piece in current_slices(work, table) if piece.slice_path]
     if table.mode is not Mode.REPLACE and table.kind is not Kind.PUBLISH:
         return pieces
     folder = work.folder(table)
-    return [piece for piece in pieces[:-1] if is_folder(entry_path(folder, piece.slice_path))] + pieces[-1:]
+    there = [piece for piece in pieces[:-1] if is_folder(entry_path(folder, piece.slice_path))] + pieces[-1:]
+    if table.kind is not Kind.PUBLISH or table.is_delivered_by_label:
+        return there
+    needed: list[Slice] = []
+    for piece in reversed(there):
+        needed.insert(0, piece)
+        if table.mode is not Mode.MERGE or read_manifest(folder, piece.slice_path).source.get("is_whole"):
+            break
+    return needed
 
 
 def _search_others(folder: str, current: set[str], persons: Persons) -> Iterator[tuple[SliceFolder, int]]:

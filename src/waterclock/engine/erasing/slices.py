@@ -32,6 +32,7 @@ from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.folds.slices_without_rows import Persons, seal_without_rows
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.schema_types import schema_text, widen_schema
+from waterclock.storage.search.row_counts import is_row_count
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 
 _POLL_SECONDS = 0.5
@@ -202,28 +203,31 @@ def _without_persons(measures: Mapping[str, Any], persons: Persons) -> dict[str,
     """Return measures without values of persons.
 
     A number is taken for a person's value only in a measure that names a column of the subject, such as
-    `max(customer_id)`. Others are counts.
+    `max(customer_id)` or `customer_id.min`. Others are counts.
     """
     texts = frozenset(value for value in persons.values if not value.removeprefix("-").isdecimal())
-    found = {}
-    for name, value in measures.items():
-        is_of_persons = any(re.search(rf"\b{re.escape(column)}\b", name, re.IGNORECASE) for column in persons.columns)
-        values = persons.values if is_of_persons else texts
-        if not _is_value(value, values):
-            found[name] = _without_values(value, values)
+    names = re.compile("|".join(rf"\b{re.escape(column)}\b" for column in persons.columns) or "(?!)", re.IGNORECASE)
+
+    def without(of: Any, parents: str, values: frozenset[str]) -> Any:
+        if isinstance(of, Mapping):
+            found = {}
+            for name, value in of.items():
+                is_count = is_row_count(parents, name, value)
+                wanted = persons.values if names.search(name) and not is_count else values
+                if is_count or not _is_value(value, wanted):
+                    found[name] = value if is_count else without(value, f"{parents}.{name}", wanted)
+            return found
+        if isinstance(of, list | tuple):
+            return [without(each, parents, values) for each in of if not _is_value(each, values)]
+        return of
+
+    found: dict[str, Any] = without(measures, "measures", texts)
     return found
 
 
-def _without_values(of: Any, values: frozenset[str]) -> Any:
-    """Return a JSON value without the entries that are a person's value."""
-    if isinstance(of, Mapping):
-        return {key: _without_values(each, values) for key, each in of.items() if not _is_value(each, values)}
-    if isinstance(of, list | tuple):
-        return [_without_values(each, values) for each in of if not _is_value(each, values)]
-    return of
-
-
 def _is_value(of: Any, values: frozenset[str]) -> bool:
+    if isinstance(of, Mapping) and of.keys() == {"value", "type"}:
+        of = of["value"]
     return isinstance(of, (str, int)) and not isinstance(of, bool) and str(of) in values
 
 

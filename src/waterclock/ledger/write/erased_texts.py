@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.erasures import DISTINCTIVE, ERASED, value_pattern
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import (
     accesses,
@@ -25,13 +26,11 @@ from waterclock.ledger.store.schema import (
 )
 from waterclock.ledger.store.sqlite import is_in_memory
 
-ERASED = "(erased)"
 # texts of errors: a number or a short value there is most probably the person's
 _ERRORS = (batches.c.error, claims.c.error, messages.c.error, offline_looks.c.error)
 # other texts contain times and counts: only values that cannot be one of these are replaced
 _TEXTS = (accesses.c.query, accesses.c.refusal, closings.c.reason, closings.c.why, tables.c.paused_why)
 _JSON = (events.c.data, revisions.c.measures, revisions.c.source, alerts.c.trouble, alerts.c.told, messages.c.body)
-_DISTINCTIVE = 6  # characters of a value that is found wherever it stands
 _BUSY_MILLISECONDS = 60_000
 
 
@@ -41,8 +40,8 @@ def redact_texts(database: LedgerDatabase, values: Sequence[str]) -> int:
     Values of fewer than six characters are replaced in texts of errors only, where they are whole words. Cost: a read
     of these columns.
     """
-    every = _pattern(values)
-    distinctive = _pattern([value for value in values if len(value) >= _DISTINCTIVE])
+    every = value_pattern(values)
+    distinctive = value_pattern([value for value in values if len(value) >= DISTINCTIVE])
     changed = 0
     with database.write() as write:
         for columns, pattern in ((_ERRORS, every), (_TEXTS, distinctive), (_JSON, distinctive)):
@@ -74,11 +73,6 @@ def _compact(database: LedgerDatabase) -> None:
         with suppress(sqlite3.OperationalError):
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def _pattern(values: Sequence[str]) -> re.Pattern[str] | None:
-    longest_first = sorted(values, key=len, reverse=True)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)") if values else None
 
 
 def _redact(of: Any, pattern: re.Pattern[str]) -> Any:

@@ -31,6 +31,7 @@ from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import fold_case
 from waterclock.storage.search.matching import ValueMatcher
 from waterclock.storage.search.parquet_search import ParquetSearch
+from waterclock.storage.search.row_counts import is_row_count
 
 _CHUNK = 4 << 20
 _WORDS = re.compile(r"\w+")
@@ -45,8 +46,6 @@ _PACKED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
 _ZIP = b"PK\x03\x04"
 _TYPED = (_PARQUET, _SQLITE, _ZIP)
 _HEADER = 1 << 16
-_MEASURES, _COUNTS = "measures", frozenset({"broken", "first"})
-"""The member with the measures of a batch, and those of its members that map a rule's name to a number of rows."""
 _ERRORS = (OSError, EOFError, ValueError, RecursionError, RuntimeError, zlib.error, sqlite3.Error, zipfile.BadZipFile)
 
 
@@ -103,6 +102,7 @@ class ByteSearch:
     _hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     _possible: Counter[tuple[str, str]] = field(default_factory=Counter)
     _unsearched: list[tuple[str, str]] = field(default_factory=list)
+    _roots: list[str] = field(default_factory=list)
     _files: int = 0
     _bytes: int = 0
     _matcher: ValueMatcher = field(init=False)
@@ -125,7 +125,10 @@ class ByteSearch:
         return SearchResult(hits, possible, tuple(self._unsearched), self._files, self._bytes)
 
     def search_below(self, root: str | Path, skip: Callable[[str], bool] = lambda _: False) -> None:
-        """Search a file, or all files below a folder."""
+        """Search a file, or all files below a folder, unless it is below one that was searched before."""
+        if any(str(root).startswith(f"{each}/") or str(root) == each for each in self._roots):
+            return
+        self._roots.append(str(root).rstrip("/"))
         for path in self._paths_below(root):
             if not skip(path):
                 self.search_file(path)
@@ -135,6 +138,10 @@ class ByteSearch:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         for match in self._matcher.find(data):
             self._add(path, where, is_certain=not match.needle.is_doubtful)
+
+    def report_unsearched(self, path: str, why: str) -> None:
+        """Record that a place could not be searched."""
+        self._unsearched.append((path, why))
 
     def _is_subject(self, column: str) -> bool:
         return any(fold_case(part) in self._folded for part in column.split("."))
@@ -264,7 +271,7 @@ class ByteSearch:
                 waiting += [
                     (inner, f"{where}.{name}", is_subject or self._names_subject(name))
                     for name, inner in value.items()
-                    if not _is_counts_of_rules(where, name, inner)
+                    if not is_row_count(where, name, inner)
                 ]
             elif isinstance(value, list):
                 waiting += [(inner, where, is_subject) for inner in value]
@@ -339,9 +346,10 @@ class ByteSearch:
                 names = [each[0] for each in rows.description]
                 for row in rows:
                     for name, value in zip(names, row, strict=True):
-                        self._search_cell(path, f"table {table}, column {name}", name, value)
+                        self.search_value(path, f"table {table}, column {name}", name, value)
 
-    def _search_cell(self, path: str, where: str, name: str, value: object) -> None:
+    def search_value(self, path: str, where: str, name: str, value: object) -> None:
+        """Search a value of a column `name` of a database: a number, or a text as bytes."""
         is_subject = self._is_subject(name)
         if isinstance(value, bytes):
             is_whole = value.decode("utf-8", "replace") in self._all
@@ -412,10 +420,3 @@ def _decompress(file: IO[bytes], kind: str) -> Iterator[bytes]:
     else:
         stream = cast("IO[bytes]", bz2.BZ2File(file) if kind == "bz2" else gzip.GzipFile(fileobj=file))
     yield from _chunks_of(stream, MOST_UNPACKED)
-
-
-def _is_counts_of_rules(where: str, name: str, value: object) -> bool:
-    """Return whether a member counts rows by rule. The name of a rule may be that of a column, as in `KEY (id)`."""
-    if name not in _COUNTS or _MEASURES not in where.split(".") or not isinstance(value, dict):
-        return False
-    return all(isinstance(each, int) for each in value.values())

@@ -148,6 +148,7 @@ SMALL_TABLES = ("raw.orders", "marts.newest")
 POINTS = (
     "erase.begun", "erase.stored", "erase.held", "erase.sealed", "erase.committed", "erase.recorded", "erase.rewritten",
     "erase.slices_purged", "erase.files_purged", "erase.log_purged", "erase.purged", "erase.originals", "erase.texts",
+    "erase.searched",
 )  # fmt: skip
 
 

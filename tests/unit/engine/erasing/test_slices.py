@@ -16,10 +16,22 @@ def test_a_count_that_is_equal_to_a_number_of_a_person_stays() -> None:
         "max(email)": "ada@example.com",
         "newest": "ada@example.com",
         "top": {"values": ["ada@example.com", "eva@example.com"], "count": 42},
+        "first": {"KEY (customer_id)": 42},
+        "measured": {
+            "customer_id.nulls": {"value": "42", "type": "bigint"},
+            "customer_id.max": {"value": "42", "type": "bigint"},
+            "customer_id.min": {"value": "7", "type": "bigint"},
+            "newest": {"value": "ada@example.com", "type": "string"},
+        },
     }
     assert _without_persons(measures, persons) == {
         "rows": 42,
         "customer_ids": 42,
         "min(customer_id)": 7,
         "top": {"values": ["eva@example.com"], "count": 42},
+        "first": {"KEY (customer_id)": 42},
+        "measured": {
+            "customer_id.nulls": {"value": "42", "type": "bigint"},
+            "customer_id.min": {"value": "7", "type": "bigint"},
+        },
     }

@@ -189,6 +189,13 @@ def test_a_number_counts_only_in_a_column_of_persons(tmp_path: Path) -> None:
         ({"measures": {"first": {"KEY (customer_id)": 42}, "broken": {"customer_id > 0": 42}}}, 0, 0),
         ({"measures": {"inputs": {"raw.a": {"first": {"KEY (customer_id)": 42}}}}}, 0, 0),
         ({"measures": {"first": {"customer_id": "42"}}}, 1, 0),
+        # rows whose value is NULL, and PROFILE
+        ({"files": [{"nulls": {"customer_id": 42}, "lows": {"n": 42}}]}, 0, 0),
+        ({"add": {"stats": json.dumps({"nullCount": {"customer_id": 42, "of": {"customer_id": 42}}})}}, 0, 0),
+        ({"nulls": {"customer_id": 42}}, 1, 0),
+        ({"measures": {"measured": {"customer_id.nulls": {"value": "42"}}}}, 0, 0),
+        ({"measures": {"measured": {"customer_id.distinct": {"value": "42"}}}}, 0, 0),
+        ({"measures": {"measured": {"customer_id.min": {"value": "42"}}}}, 1, 0),
         ({"first": {"customer_id": 42}}, 1, 0),
         ({"error": "customer 42 has no name"}, 0, 1),
         ({"customer_id": ["42", 7]}, 1, 0),
