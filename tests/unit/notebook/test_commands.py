@@ -114,10 +114,10 @@ def test_arguments_of_a_comparison_that_exclude_each_other_are_refused(shop: Sho
         {"against": "dev"}, {"against": "prod", "as_known": NOW}, {"why": True},
     ):  # fmt: skip
         with pytest.raises(TypeError):
-            wc.diff(project=shop.folder, **wrong)  # type: ignore[call-overload]
+            wc.diff(project=shop.folder, **wrong)
     for numbers in ({"tolerance": -1.0}, {"tolerance": float("nan")}, {"limit": 10_001}):
         with pytest.raises(ValueError, match="number from 0"):
-            wc.diff(project=shop.folder, **numbers)  # type: ignore[call-overload]
+            wc.diff(project=shop.folder, **numbers)
 
 
 def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:

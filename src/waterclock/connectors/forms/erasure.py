@@ -82,7 +82,8 @@ _COLUMNS_OF = (
 
 def _pages(session: FormsSession, sql: str, key: str, condition: str = "", values: Sequence[Any] = ()) -> Iterator[Any]:
     """Yield rows in the order of their key, some at a time. The first columns of `sql` are those of `key`."""
-    width, conditions, after = key.count(",") + 1, [condition] if condition else [], ()
+    width, conditions = key.count(",") + 1, [condition] if condition else []
+    after: tuple[Any, ...] = ()
     while True:
         past = [f"({key}) > ({', '.join('?' * width)})"] if after else []
         where = f" WHERE {' AND '.join([*conditions, *past])}" if conditions or past else ""

@@ -74,7 +74,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> FormsPlace:
     return place_of(request.param, tmp_path)
 
 
-def changes_of(place: FormsPlace) -> dict[str, list[tuple[int, Mapping[str, str | None] | None, object]]]:
+def changes_of(
+    place: FormsPlace,
+) -> dict[str, list[tuple[int, Mapping[str, str | None] | None, Mapping[str, str | None] | None]]]:
     keys = {f"S{number}" for number in range(10)}
     return {
         key: found
