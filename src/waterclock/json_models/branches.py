@@ -9,25 +9,6 @@ class BranchPart(AnswerPart):
     """A branch: an environment that borrows the tables of another one."""
 
     name: str
-    base: str
-    """The environment that it borrows from."""
-    storage: str
-    """The storage of the tables that it makes."""
-    tick: Instant
-    """The instant as of which it borrows."""
-    created_at: Instant
-    expires_at: Instant
-    """The end of its lease. It makes nothing after that."""
-    tables: int
-    """The number of tables that the other environment had made."""
-    is_complete: bool
-    """False if its creation or deletion was interrupted."""
-
-
-class BranchAnswer(Answer):
-    """JSON output of `branch create`: the new branch."""
-
-    name: str
     """Its name, for `--env`."""
     base: str
     """The environment that it borrows from."""
@@ -38,11 +19,15 @@ class BranchAnswer(Answer):
     created_at: Instant
     """The time of its creation."""
     expires_at: Instant
-    """The end of its lease."""
+    """The end of its lease. It makes nothing after that."""
     tables: int
     """The number of tables that the other environment had made."""
     is_complete: bool
-    """True."""
+    """False if its creation or deletion was interrupted."""
+
+
+class BranchAnswer(BranchPart, Answer):
+    """JSON output of `branch create`: the new branch."""
 
 
 class BranchesAnswer(Answer):
