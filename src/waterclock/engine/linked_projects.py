@@ -27,6 +27,17 @@ from waterclock.timelabel.window import Window
 _ChangedInputs = Mapping[datetime, tuple[int, InputFact]]
 
 
+def open_linked_source(connections: Connections, table: Table) -> tuple[Unit, LinkedCollector]:
+    """Open the other project that a table collects from."""
+    if table.source is None:
+        raise AssertionError(f"{table.name} collects from nowhere")
+    unit = connections.resolve_unit(table.source.unit)
+    collector = connections.collector(unit.connection)
+    if not isinstance(collector, LinkedCollector):
+        raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
+    return unit, collector
+
+
 class Links:
     """The other projects that a flow collects from. Inputs are compared again only after one of the ledgers changed."""
 
@@ -68,35 +79,26 @@ class Links:
         Also True if the project cannot be found: its absence is an error, and no server is queried to find that.
         """
         try:
-            place = self._open_source(table)[1].place()
+            place = open_linked_source(self._connections, table)[1].place()
         except WaterclockError:
             return True
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
         """Return each window with the version of the other project to read. Raises E833 to E838 if there is none."""
-        unit, collector = self._open_source(table)
+        unit, collector = open_linked_source(self._connections, table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:
             raise link.problem
         spans = [span for window in windows if (span := linked_span(table, link, window)) is not None]
         return list(zip(windows, collector.pins(unit, spans), strict=True))
 
-    def _open_source(self, table: Table) -> tuple[Unit, LinkedCollector]:
-        if table.source is None:
-            raise AssertionError(f"{table.name} collects from nowhere")
-        unit = self._connections.resolve_unit(table.source.unit)
-        collector = self._connections.collector(unit.connection)
-        if not isinstance(collector, LinkedCollector):
-            raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
-        return unit, collector
-
     def _read_links(self, ledger: Ledger | None) -> dict[str, tuple[LinkFacts, _ChangedInputs]]:
         return {name: self._link(ledger, table) for name, table in self.tables.items()}
 
     def _link(self, ledger: Ledger | None, table: Table) -> tuple[LinkFacts, _ChangedInputs]:
         try:
-            unit, collector = self._open_source(table)
+            unit, collector = open_linked_source(self._connections, table)
             link = self._check_link(table, collector.facts(unit))
             if link.problem is not None:
                 return link, {}
@@ -147,7 +149,7 @@ class Links:
         table is all its slices from the first on, even if an older one was added since. Cost: a read of both ledgers if
         one of them has changed.
         """
-        unit, collector = self._open_source(table)
+        unit, collector = open_linked_source(self._connections, table)
         recorded = ledger.reads.read_elsewhere(table.name, link.upstream)
         state = link.sequence, hash(tuple(each.claim for each in recorded))
         compared = self._compared.get(table.name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from waterclock.timelabel.window import Window
@@ -99,20 +100,12 @@ def _local(value: date, zone: str) -> date:
     return value.astimezone(nominal_zone(zone)) if isinstance(value, datetime) else value
 
 
-def _all(values: Any) -> bool | None:
-    found: bool | None = True
+def _combine(values: Any, *, decisive: bool) -> bool | None:
+    """Return `decisive` if one of the values is it, else None if one of them is None."""
+    found: bool | None = not decisive
     for value in values:
-        if value is False:
-            return False
-        found = None if value is None else found
-    return found
-
-
-def _any(values: Any) -> bool | None:
-    found: bool | None = False
-    for value in values:
-        if value is True:
-            return True
+        if value is decisive:
+            return decisive
         found = None if value is None else found
     return found
 
@@ -133,7 +126,10 @@ _OF_WINDOW: Mapping[str, Callable[[Window], Any]] = {
     "window_end": lambda window: window.end.astimezone(UTC),
     "timelabel": lambda window: window.label,
 }
-_LOGIC: Mapping[str, Callable[[Any], bool | None]] = {"and": _all, "or": _any}
+_LOGIC: Mapping[str, Callable[[Any], bool | None]] = {
+    "and": partial(_combine, decisive=False),
+    "or": partial(_combine, decisive=True),
+}
 _OF_NULL: Mapping[str, Callable[..., bool]] = {
     "is null": lambda value: value is None,
     "is": lambda value, other: value is other,

@@ -23,7 +23,7 @@ def code_of(project: Project, names: Collection[str]) -> tuple[DeclaredRule, ...
                 found.setdefault(view.name, _read_declared_rule(project, view.name, view.place))
             if table.function is not None:
                 text = table.function.source
-                found[name] = DeclaredRule(name, str(table.function.place), "python", text.rstrip())
+                found[name] = DeclaredRule(name, str(table.function.place), text.rstrip())
             else:
                 found[name] = _read_declared_rule(project, name, table.place)
     return tuple(found.values())
@@ -33,7 +33,7 @@ def _read_declared_rule(project: Project, name: str, place: Place) -> DeclaredRu
     lines = project.sources.get(place.file, "").splitlines(keepends=True)
     text = "".join(lines[place.line - 1 :])[_statement_indent(lines, place) :]
     end = next((part.end() for part in _PART.finditer(text) if part["end"]), len(text))
-    return DeclaredRule(name, str(place), "sql", text[:end])
+    return DeclaredRule(name, str(place), text[:end])
 
 
 def _statement_indent(lines: list[str], place: Place) -> int:

@@ -90,11 +90,10 @@ class ScenarioOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRule:
-    """The source text that declares a table or view of the project, with its place and language."""
+    """The source text that declares a table or view of the project, with its place."""
 
     table: str
     place: str
-    language: str
     text: str
 
 

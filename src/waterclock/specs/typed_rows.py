@@ -45,7 +45,6 @@ class TypedScript:
     script: Script
     rows: Mapping[int, StepRows]
     schemas: Mapping[str, Schema]
-    extras: Extras
 
 
 def convert_rows(
@@ -73,7 +72,7 @@ def convert_rows(
             errors.extend(reader.errors)
     if errors:
         return None, tuple(errors)
-    return TypedScript(script, rows, {name: schema_of(name, extras) for name in script.given}, extras), ()
+    return TypedScript(script, rows, {name: schema_of(name, extras) for name in script.given}), ()
 
 
 def keys_of(action: ExpectedStep, columns: Sequence[str]) -> tuple[str, ...]:

@@ -40,6 +40,5 @@ def test_declarations_are_shown_as_they_stand_with_the_views_between(tmp_path: P
         "AS SELECT /* four; */ id AS `a`, ';' AS b\n   FROM clean.b;"
     )
     assert found["marts.u"].text == "TRANSFORM marts.u PARTITIONED AS SELECT id FROM raw.a"
-    assert found["marts.p"].language == "python"
     assert found["marts.p"].text.startswith('@wc.transform("marts.p"')
     assert found["marts.t"].place.startswith("flows/a.dpl:")

@@ -111,7 +111,7 @@ def outcome() -> SpecOutcome:
             ),
             ScenarioOutcome(third, (StepOutcome(third.steps[1], ScenarioVerdict.FAILED, error=error),)),
         ),
-        code=(DeclaredRule("marts.sales", "flows/a.dpl:3:1", "sql", "TRANSFORM marts.sales AS SELECT 1 < 2;"),),
+        code=(DeclaredRule("marts.sales", "flows/a.dpl:3:1", "TRANSFORM marts.sales AS SELECT 1 < 2;"),),
     )
 
 

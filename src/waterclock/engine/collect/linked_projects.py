@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Pin
-from waterclock.connectors.interface import LinkedCollector
 from waterclock.engine.collect.collect_result import CollectResult
+from waterclock.engine.linked_projects import open_linked_source
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.flow.linked_projects import upstream_of
@@ -36,12 +36,7 @@ def collect_linked_table(
     work: RunContext, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]
 ) -> CollectResult:
     """Build a lazy DataFrame of the pinned versions of another project's table."""
-    if table.source is None:
-        raise AssertionError(f"{table.name} collects from nowhere")
-    unit = work.connections.resolve_unit(table.source.unit)
-    collector = work.connections.collector(unit.connection)
-    if not isinstance(collector, LinkedCollector):
-        raise AssertionError(f"{unit} is no table of another project, which check refuses")  # noqa: TRY004
+    unit, collector = open_linked_source(work.connections, table)
     collected = collector.read_pinned(spark, unit, pins, table.columns, by_label=is_by_label(table))
     noted = {window.start: _pin_to_dict(pin) for window, pin in pins}
     return CollectResult(collected, noted)

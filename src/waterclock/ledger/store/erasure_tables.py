@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from waterclock.ledger.store.instants import Instant
-from waterclock.ledger.store.schema import TEXT, metadata
+from waterclock.ledger.store.schema import TEXT, columns, metadata
 
 erasures = sa.Table(
     "erasures",
     metadata,
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    *(sa.Column(name, TEXT, nullable=False) for name in ("subject", "key_name", "who", "why")),
+    *columns(TEXT, "subject key_name who why"),
     sa.Column("at", Instant, nullable=False),
     sa.Column("finished_at", Instant),
 )

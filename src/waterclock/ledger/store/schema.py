@@ -43,6 +43,11 @@ IS_SHORT = sa.text(f"inputs.high - inputs.low <= {LONG}")
 _KEYED: dict[str, Any] = {"sqlite_with_rowid": False}
 
 
+def columns(kind: Any, names: str, *, nullable: bool = False, primary_key: bool = False) -> tuple[sa.Column[Any], ...]:
+    """Return columns of one type with these names, which are separated by blanks."""
+    return tuple(sa.Column(name, kind, nullable=nullable, primary_key=primary_key) for name in names.split())
+
+
 def made_by_claim(made: sa.Table, of: sa.Table, claim: sa.Column[Any]) -> sa.ColumnElement[bool]:
     """Build the condition that a row of `made` has the table and label of a row of `of`, and was made by `claim`."""
     return sa.and_(made.c.table_name == of.c.table_name, made.c.label == of.c.label, made.c.claim == claim)
@@ -57,15 +62,13 @@ ledger = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("project", TEXT),
-    sa.Column("sequence", sa.BigInteger, nullable=False),
-    sa.Column("last_claim", sa.BigInteger, nullable=False),
+    *columns(sa.BigInteger, "sequence last_claim"),
     sa.Column("flow", TEXT),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("moved_to", TEXT),
     # the pause of all tables, independent of a table's own
     sa.Column("paused_at", Instant),
-    sa.Column("paused_by", TEXT),
-    sa.Column("paused_why", TEXT),
+    *columns(TEXT, "paused_by paused_why", nullable=True),
     # the running `rebuild --all`, as JSON
     sa.Column("rebuilding", TEXT),
     # the latest `recorded_at` of all revisions: none is recorded before it, even if the clock went back
@@ -78,22 +81,15 @@ flows = sa.Table(
     metadata,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("fingerprint", TEXT, nullable=False),
-    sa.Column("applied_at", Instant, nullable=False),
-    sa.Column("now", Instant, nullable=False),
-    sa.Column("who", TEXT, nullable=False),
-    sa.Column("runner", TEXT, nullable=False),
+    *columns(Instant, "applied_at now"),
+    *columns(TEXT, "who runner"),
 )
 
 tables = sa.Table(
     "tables",
     metadata,
     sa.Column("name", NAME, primary_key=True),
-    sa.Column("kind", TEXT, nullable=False),
-    sa.Column("type", TEXT, nullable=False),
-    sa.Column("mode", TEXT, nullable=False),
-    sa.Column("cadence", TEXT, nullable=False),
-    sa.Column("zone", TEXT, nullable=False),
-    sa.Column("keys", TEXT, nullable=False),
+    *columns(TEXT, "kind type mode cadence zone keys"),
     sa.Column("is_declared", sa.Boolean, nullable=False),
     sa.Column("start", Instant),
     sa.Column("location", TEXT, nullable=False),
@@ -106,15 +102,13 @@ tables = sa.Table(
     sa.Column("sum_high", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("sum_low", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("paused_at", Instant),
-    sa.Column("paused_by", TEXT),
-    sa.Column("paused_why", TEXT),
+    *columns(TEXT, "paused_by paused_why", nullable=True),
 )
 
 codes = sa.Table(
     "codes",
     metadata,
-    sa.Column("table_name", NAME, primary_key=True),
-    sa.Column("code", NAME, primary_key=True),
+    *columns(NAME, "table_name code", primary_key=True),
     sa.Column("labels", sa.BigInteger, nullable=False),
     **_KEYED,
 )
@@ -135,9 +129,7 @@ claims = sa.Table(
     sa.Column("table_name", NAME, nullable=False),
     sa.Column("status", TEXT, nullable=False),
     sa.Column("code", NAME, nullable=False),
-    sa.Column("flow", TEXT, nullable=False),
-    sa.Column("runner", TEXT, nullable=False),
-    sa.Column("who", TEXT, nullable=False),
+    *columns(TEXT, "flow runner who"),
     sa.Column("run", TEXT),
     sa.Column("now", Instant, nullable=False),
     sa.Column("target_version", sa.BigInteger, nullable=False),
@@ -181,13 +173,9 @@ batches = sa.Table(
     sa.Column("requested_sequence", sa.BigInteger),
     sa.Column("is_suspect", sa.Boolean, nullable=False),
     # the current revision; its claim is NULL before the first one
-    sa.Column("current_claim", sa.BigInteger),
-    sa.Column("version", sa.BigInteger),
-    sa.Column("rows", sa.BigInteger),
-    sa.Column("bytes", sa.BigInteger),
+    *columns(sa.BigInteger, "current_claim version rows bytes", nullable=True),
     sa.Column("digest", TEXT),
-    sa.Column("hash_high", sa.BigInteger, nullable=False),
-    sa.Column("hash_low", sa.BigInteger, nullable=False),
+    *columns(sa.BigInteger, "hash_high hash_low"),
     sa.Column("slice_path", TEXT),
     sa.Column("stands_from", Instant),
     sa.Column("code", NAME),
@@ -211,15 +199,11 @@ revisions = sa.Table(
     sa.Column("label", Instant, primary_key=True),
     sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("end", Instant, nullable=False),
-    sa.Column("version", sa.BigInteger, nullable=False),
-    sa.Column("rows", sa.BigInteger, nullable=False),
-    sa.Column("bytes", sa.BigInteger, nullable=False),
+    *columns(sa.BigInteger, "version rows bytes"),
     sa.Column("digest", TEXT),
     sa.Column("slice_path", TEXT, nullable=False),
     sa.Column("stands_from", Instant),
-    sa.Column("measures", sa.JSON, nullable=False),
-    sa.Column("timings", sa.JSON, nullable=False),
-    sa.Column("source", sa.JSON, nullable=False),
+    *columns(sa.JSON, "measures timings source"),
     sa.Column("recorded_at", Instant, nullable=False),
     sa.Column("recorded_sequence", sa.BigInteger, nullable=False),
     sa.Index("revisions_of_version", "table_name", "version"),
@@ -237,12 +221,9 @@ inputs = sa.Table(
     sa.Column("claim", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("label", Instant, primary_key=True),
     sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("reader", NAME, nullable=False),
-    sa.Column("table_name", NAME, nullable=False),
-    sa.Column("read", TEXT, nullable=False),
-    sa.Column("kind", TEXT, nullable=False),
-    sa.Column("low", Instant, nullable=False),
-    sa.Column("high", Instant, nullable=False),
+    *columns(NAME, "reader table_name"),
+    *columns(TEXT, "read kind"),
+    *columns(Instant, "low high"),
     sa.Column("location", TEXT, nullable=False),
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("content", TEXT, nullable=False),
@@ -284,9 +265,7 @@ closings = sa.Table(
     sa.Column("tick", Instant),
     sa.Column("first", Instant),  # the original tick, if late rows reopened it; otherwise NULL
     sa.Column("looked", Instant),
-    sa.Column("reason", TEXT),
-    sa.Column("behind", TEXT),
-    sa.Column("asked", TEXT),
+    *columns(TEXT, "reason behind asked", nullable=True),
     sa.Column("who", TEXT, nullable=False),
     sa.Column("why", TEXT),
     sa.Column("at", Instant, nullable=False),
@@ -312,10 +291,8 @@ alerts = sa.Table(
     metadata,
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("opened_at", Instant, nullable=False),
-    sa.Column("resolved_at", Instant),
-    sa.Column("acknowledged_at", Instant),
-    sa.Column("acknowledged_by", TEXT),
-    sa.Column("acknowledged_why", TEXT),
+    *columns(Instant, "resolved_at acknowledged_at", nullable=True),
+    *columns(TEXT, "acknowledged_by acknowledged_why", nullable=True),
     sa.Column("trouble", sa.JSON, nullable=False),
     # the notifications sent, by target
     sa.Column("told", sa.JSON, nullable=False),
@@ -332,8 +309,7 @@ messages = sa.Table(
     sa.Column("at", Instant, nullable=False),
     sa.Column("body", sa.JSON, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("try_at", Instant),
-    sa.Column("taken_until", Instant),
+    *columns(Instant, "try_at taken_until", nullable=True),
     sa.Column("error", TEXT),
     sa.Column("sent_at", Instant),
     _partial("messages_unsent", "target", "number", where="sent_at IS NULL"),
@@ -356,9 +332,7 @@ lineage_sent = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("event", sa.BigInteger, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("sent_at", Instant),
-    sa.Column("try_at", Instant),
-    sa.Column("taken_until", Instant),
+    *columns(Instant, "sent_at try_at taken_until", nullable=True),
     sa.Column("error", TEXT),
     sa.Column("left_out", sa.Integer, nullable=False, server_default="0"),
     sa.Column("refusal", TEXT),
@@ -368,8 +342,7 @@ lineage_sent = sa.Table(
 code_lineage = sa.Table(
     "code_lineage",
     metadata,
-    sa.Column("table_name", NAME, primary_key=True),
-    sa.Column("code", NAME, primary_key=True),
+    *columns(NAME, "table_name code", primary_key=True),
     sa.Column("lineage", sa.JSON, nullable=False),
     sa.Column("at", Instant, nullable=False),
     **_KEYED,
@@ -381,8 +354,7 @@ offline_looks = sa.Table(
     metadata,
     sa.Column("table_name", NAME, primary_key=True),
     sa.Column("code", TEXT, nullable=False),
-    sa.Column("looked_at", Instant, nullable=False),
-    sa.Column("at", Instant, nullable=False),
+    *columns(Instant, "looked_at at"),
     sa.Column("labels", sa.Integer, nullable=False),
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("error", TEXT),
@@ -434,8 +406,7 @@ events = sa.Table(
     metadata,
     sa.Column("id", SERIAL, primary_key=True),
     sa.Column("at", Instant, nullable=False),
-    sa.Column("kind", TEXT, nullable=False),
-    sa.Column("who", TEXT, nullable=False),
+    *columns(TEXT, "kind who"),
     sa.Column("table_name", NAME),
     sa.Column("label", Instant),
     sa.Column("claim", sa.BigInteger),
@@ -449,7 +420,7 @@ access_tokens = sa.Table(
     "access_tokens",
     metadata,
     sa.Column("name", TEXT, primary_key=True),
-    *(sa.Column(name, TEXT, nullable=False) for name in ("digest", "user_name", "rights")),  # rights: a list in JSON
+    *columns(TEXT, "digest user_name rights"),  # rights: a list in JSON
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("created_by", TEXT, nullable=False),
     sa.Column("until", Instant, nullable=False),
@@ -465,9 +436,9 @@ accesses = sa.Table(
     metadata,
     sa.Column("id", SERIAL, primary_key=True),
     sa.Column("at", Instant, nullable=False),
-    *(sa.Column(name, TEXT, nullable=False) for name in ("who", "sign_in", "action", "tables")),  # tables: JSON
+    *columns(TEXT, "who sign_in action tables"),  # tables: JSON
     sa.Column("query", TEXT),
-    *(sa.Column(name, TEXT, nullable=False) for name in ("address", "agent")),
+    *columns(TEXT, "address agent"),
     sa.Column("refusal", TEXT),
     sa.Column("times", sa.Integer, nullable=False),
     sa.Index("accesses_by_time", "at"),
@@ -479,11 +450,8 @@ runners = sa.Table(
     "runners",
     metadata,
     sa.Column("runner", TEXT, primary_key=True),
-    sa.Column("who", TEXT, nullable=False),
-    sa.Column("command", TEXT, nullable=False),
-    sa.Column("flow", TEXT, nullable=False),
-    sa.Column("started_at", Instant, nullable=False),
-    sa.Column("seen_at", Instant, nullable=False),
+    *columns(TEXT, "who command flow"),
+    *columns(Instant, "started_at seen_at"),
     sa.Column("lease_seconds", sa.Float, nullable=False),
 )
 
@@ -491,10 +459,8 @@ runs = sa.Table(
     "runs",
     metadata,
     sa.Column("run", TEXT, primary_key=True),
-    sa.Column("who", TEXT, nullable=False),
-    sa.Column("command", TEXT, nullable=False),
-    sa.Column("now", Instant, nullable=False),
-    sa.Column("started_at", Instant, nullable=False),
+    *columns(TEXT, "who command"),
+    *columns(Instant, "now started_at"),
     sa.Column("ended_at", Instant),
     sa.Column("outcome", TEXT),
 )

@@ -25,8 +25,8 @@ from waterclock.storage.commit.creation import PROJECT, refuse_other_project
 from waterclock.storage.commit.foreign_changes import refuse_foreign_since
 from waterclock.storage.commit.row_order import recorded_sort_columns
 from waterclock.storage.commit.write_commit import Change, try_commit
-from waterclock.storage.log.delta_log import find_claim, head
-from waterclock.storage.log.identity import ClaimKilledError, Identity
+from waterclock.storage.log.delta_log import find_commit
+from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.storage.schema_types import fields_of, schema_text, widen_schema
@@ -215,18 +215,15 @@ def find_claim_version(table: OpenTable, claim: int) -> int | None:
     """
     if not table.has_claim(claim):
         return None
-    folder = table.folder
-    found = find_claim(folder, claim, newest=head(folder))
-    if found.kind == "killed":
-        raise ClaimKilledError(claim, where=folder)
-    if found.kind == "none":
+    version = find_commit(table.folder, claim)
+    if version is None:
         raise WaterclockError(
             "E621",
             f"claim {claim} was used before, and its commit is no longer in the log",
-            where=folder,
+            where=table.folder,
             fix="take a new claim for the batch",
         )
-    return found.version
+    return version
 
 
 def _widen_by_all(table: str, new: Sequence[str]) -> str:

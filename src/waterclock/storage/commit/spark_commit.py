@@ -15,8 +15,8 @@ from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.foreign_changes import refuse_foreign_since
 from waterclock.storage.commit.row_order import recorded_sort_columns
-from waterclock.storage.log.delta_log import find_claim, head
-from waterclock.storage.log.identity import ClaimKilledError, Identity, app_id
+from waterclock.storage.log.delta_log import find_claim, find_commit, head
+from waterclock.storage.log.identity import Identity, app_id
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.schema_types import fields_of, widen_schema
 from waterclock.storage.slices.manifest import Manifest
@@ -92,17 +92,15 @@ def version_of(folder: str, claim: int) -> int:
 
     Raises ClaimKilledError if the claim was killed, and E632 if the log has no commit of it.
     """
-    found = find_claim(folder, claim, newest=head(folder))
-    if found.kind == "killed":
-        raise ClaimKilledError(claim, where=folder)
-    if found.kind == "none":
+    version = find_commit(folder, claim)
+    if version is None:
         raise WaterclockError(
             "E632",
             f"the log has no commit of claim {claim}, although Spark reported success",
             where=folder,
             transient=True,
         )
-    return found.version
+    return version
 
 
 def _read_slices(spark: SparkSession, folder: str, manifests: Sequence[Manifest], schema: str) -> DataFrame:

@@ -17,7 +17,7 @@ from waterclock.files.filesystem import FileInfo, entry_path, file_exists, files
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.enums import Kind
 from waterclock.json_depth import MOST_LEVELS, require_depth
-from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
+from waterclock.storage.log.identity import RECREATED, ClaimKilledError, Identity, app_id, identity_in
 
 _NONE = -1
 _MAX_BYTES = 1 << 30  # of a commit: one of a million files
@@ -82,6 +82,14 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
         if sought in text and (found := _find_claim_identity(_actions(folder, version, text), claim)) is not None:
             return Outcome(found.outcome, version, found)
     return Outcome("none", _NONE, None)
+
+
+def find_commit(folder: str, claim: int) -> int | None:
+    """Return the version of a claim's commit, or None. Raises ClaimKilledError if the claim was killed."""
+    found = find_claim(folder, claim, newest=head(folder))
+    if found.kind == "killed":
+        raise ClaimKilledError(claim, where=folder)
+    return None if found.kind == "none" else found.version
 
 
 def foreign_commits(folder: str, *, after_version: int, project: str) -> list[ForeignCommit]:

@@ -19,7 +19,7 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -78,18 +78,16 @@ def search_bytes(
     values: Sequence[str],
     *,
     columns: Collection[str] = (),
-    skip: Callable[[str], bool] = lambda _: False,
 ) -> SearchResult:
     """Search all files below `roots`, which are folders or files, for values. Links are reported, and not followed.
 
-    `columns` are the names of columns that contain persons: there, also short values and numbers are hits. `skip`
-    selects paths that are not searched.
+    `columns` are the names of columns that contain persons: there, also short values and numbers are hits.
     Cost: each file is read once, Parquet and SQLite twice. Memory does not depend on the size of files, except for a
     row group and a page of Parquet.
     """
     search = ByteSearch(values, columns)
     for root in roots:
-        search.search_below(root, skip)
+        search.search_below(root)
     return search.result()
 
 
@@ -124,20 +122,13 @@ class ByteSearch:
         )
         return SearchResult(hits, possible, tuple(self._unsearched), self._files, self._bytes)
 
-    def search_below(self, root: str | Path, skip: Callable[[str], bool] = lambda _: False) -> None:
+    def search_below(self, root: str | Path) -> None:
         """Search a file, or all files below a folder, unless it is below one that was searched before."""
         if any(str(root).startswith(f"{each}/") or str(root) == each for each in self._roots):
             return
         self._roots.append(str(root).rstrip("/"))
         for path in self._paths_below(root):
-            if not skip(path):
-                self.search_file(path)
-
-    def search_text(self, path: str, where: str, text: str | bytes) -> None:
-        """Search a text that is not in a file, such as a row of a database. `path` and `where` name it."""
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        for match in self._matcher.find(data):
-            self._add(path, where, is_certain=not match.needle.is_doubtful)
+            self.search_file(path)
 
     def report_unsearched(self, path: str, why: str) -> None:
         """Record that a place could not be searched."""
@@ -260,11 +251,11 @@ class ByteSearch:
             except (ValueError, RecursionError):
                 return False
         for document in documents:
-            self._search_members(path, document, within and f".{within}", is_subject=False)
+            self._search_members(path, document, within and f".{within}")
         return True
 
-    def _search_members(self, path: str, value: Any, where: str, *, is_subject: bool) -> None:
-        waiting = [(value, where, is_subject)]
+    def _search_members(self, path: str, value: Any, where: str) -> None:
+        waiting = [(value, where, False)]
         while waiting:
             value, where, is_subject = waiting.pop()
             if isinstance(value, dict):

@@ -61,15 +61,14 @@ _SPELLINGS = {
 class ConformedRows:
     """Rows in the columns and types of their table. `schema` is its new schema: `timelabel` first, all nullable.
 
-    `left_out` lists the columns that a closed column list does not declare, `renamed` those whose names could not be
-    stored, with their new names. If rows may be quarantined, the frame also has hidden columns with the input columns
-    as received. `raw` maps each input column to its name in the frame, and `raw_schema` is the schema of these columns.
+    `left_out` lists the columns that a closed column list does not declare. If rows may be quarantined, the frame also
+    has hidden columns with the input columns as received. `raw` maps each input column to its name in the frame, and
+    `raw_schema` is the schema of these columns.
     """
 
     frame: DataFrame
     schema: StructType
     left_out: tuple[str, ...] = ()
-    renamed: tuple[tuple[str, str], ...] = ()
     raw: Mapping[str, str] | None = None
     raw_schema: str = ""
 
@@ -103,7 +102,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
             names that clash, and for names or types that cannot be stored, E618 for a declared column that the rows do
             not have.
     """
-    frame, renamed = _rename_illegal(frame, table, may_rename=may_rename)
+    frame = _rename_illegal(frame, table, may_rename=may_rename)
     received = frame.schema
     if zone != "UTC":
         frame = _parse_local_times(frame, declared, zone, loose)
@@ -126,11 +125,11 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     plan.refuse_changed(fields)
     stored = StructType.fromJson(json.loads(schema_text(StructType(fields))))
     if raw is None:
-        return ConformedRows(shaped, stored, plan.left_out, renamed)
+        return ConformedRows(shaped, stored, plan.left_out)
     kept = StructType([field for field in received.fields if field.name in raw])
     if keeps_unread(declared):
         kept.add(UNREAD_AS, StringType(), metadata={UNREAD: True})
-    return ConformedRows(shaped, stored, plan.left_out, renamed, raw, kept.json())
+    return ConformedRows(shaped, stored, plan.left_out, raw, kept.json())
 
 
 def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
@@ -263,7 +262,7 @@ class _ColumnPlan:
         )
 
 
-def _rename_illegal(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[DataFrame, tuple[tuple[str, str], ...]]:
+def _rename_illegal(frame: DataFrame, table: str, *, may_rename: bool) -> DataFrame:
     names = frame.columns
     doubled = [name for name in names if name.lower() == TIMELABEL]
     if len(doubled) > 1 or (doubled and doubled[0] != TIMELABEL):
@@ -278,8 +277,7 @@ def _rename_illegal(frame: DataFrame, table: str, *, may_rename: bool) -> tuple[
             why="Spark and many readers do not distinguish upper and lower case",
             fix="rename one of them: SELECT …, x AS other_name",
         )
-    renamed = tuple((old, new) for old, new in zip(names, legal, strict=True) if old != new)
-    return (frame.toDF(*legal) if renamed else frame), renamed
+    return frame if legal == names else frame.toDF(*legal)
 
 
 def _make_legal(name: str, table: str, *, may_rename: bool) -> str:

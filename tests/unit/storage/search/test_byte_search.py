@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.storage.search import byte_search
-from waterclock.storage.search.byte_search import ByteSearch, SearchResult, search_bytes
+from waterclock.storage.search.byte_search import SearchResult, search_bytes
 
 PERSON, NUMBER = "anna.secret@example.com", "42"
 Plant = Callable[[Path, str], None]
@@ -301,18 +301,11 @@ def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
     assert search(tmp_path).unsearched
 
 
-def test_skipped_paths_and_single_files(tmp_path: Path) -> None:
+def test_single_files(tmp_path: Path) -> None:
     _text(tmp_path / "a", PERSON)
     _text(tmp_path / "b", PERSON)
-    assert len(search(tmp_path, skip=lambda path: path.endswith("a")).hits) == 1
     assert [hit.path for hit in search_bytes([tmp_path / "b"], [PERSON]).hits] == [str(tmp_path / "b")]
     assert search(tmp_path, "").hits == ()
-
-
-def test_texts_of_other_places_are_searched() -> None:
-    found = ByteSearch([PERSON], ())
-    found.search_text("postgresql://ledger", "table runs", f"failed for {PERSON}")
-    assert [(hit.path, hit.where) for hit in found.result().hits] == [("postgresql://ledger", "table runs")]
 
 
 def test_hits_of_one_file_are_summed(tmp_path: Path) -> None:
