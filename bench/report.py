@@ -33,6 +33,7 @@ BENCHES = (
     "service",
     "quality",
     "rights",
+    "erasing",
     "receive",
     "connect",
     "restate",

@@ -93,7 +93,7 @@ def _format(of: ErasureAnswer) -> Iterator[str]:
         found = of.search
         yield f"  search of all files: {found.hits} values in {found.files} files with {found.bytes} bytes"
         if found.possible:
-            yield f"  {found.possible} numbers or short values there may be others"
+            yield f"  at least {found.possible} numbers or short values there may be others"
     yield ""
     if of.pseudonyms:
         yield "Kept with a pseudonym, which no table connects with the persons any more"

@@ -29,7 +29,7 @@ from typing import IO, Any, cast
 from waterclock.files.filesystem import files_below, open_for_reading
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import fold_case
-from waterclock.storage.search.matching import ValueMatcher
+from waterclock.storage.search.matching import ValueMatcher, is_doubtful
 from waterclock.storage.search.parquet_search import ParquetSearch
 from waterclock.storage.search.row_counts import is_row_count
 
@@ -62,7 +62,8 @@ class ByteHit:
 class SearchResult:
     """The result of a search.
 
-    `hits` are values of persons. `possible` are short values and numbers in places where they may mean something else.
+    `hits` are values of persons. `possible` are short values and numbers in places where they may mean something else;
+    in a column of Parquet they are not counted further once there are a thousand.
     `unsearched` are files, or parts of them, that could not be searched, with the reasons.
     """
 
@@ -104,6 +105,7 @@ class ByteSearch:
     _files: int = 0
     _bytes: int = 0
     _matcher: ValueMatcher = field(init=False)
+    _certain: ValueMatcher = field(init=False)
     _parquet: ParquetSearch = field(init=False)
     _all: frozenset[str] = field(init=False, repr=False)
     _folded: frozenset[str] = field(init=False)
@@ -112,7 +114,9 @@ class ByteSearch:
         self._all = frozenset(filter(None, self.values))
         self._folded = frozenset(map(fold_case, self.columns))
         self._matcher = ValueMatcher(self._all)
-        self._parquet = ParquetSearch(self._all, self._matcher, self._is_subject)
+        # of thousands of short numbers, every page has many by chance, and they do not count there
+        self._certain = ValueMatcher(value for value in self._all if not is_doubtful(value))
+        self._parquet = ParquetSearch(self._all, self._matcher, self._certain, self._is_subject)
 
     def result(self) -> SearchResult:
         """Return the result so far."""
@@ -160,9 +164,8 @@ class ByteSearch:
 
     def search_file(self, path: str) -> None:
         """Search a file by its kind, and its name. Reasons for which it cannot be searched are recorded."""
-        for match in self._matcher.find(os.fsencode(path)):
-            if not match.needle.is_doubtful:
-                self._add(path, "its name", is_certain=True)
+        for _ in self._certain.find(os.fsencode(path)):
+            self._add(path, "its name", is_certain=True)
         if not is_remote(path):
             try:
                 mode = os.lstat(path).st_mode
@@ -213,11 +216,11 @@ class ByteSearch:
         places = 0
         doubtful: list[int] = []
         count = 0
-        for match in self._matcher.find_in_chunks(kept.passed(self._counted(chunks))):
-            is_certain = not match.needle.is_doubtful
-            if not is_certain:
-                count += not is_typed
-                if not is_typed and len(doubtful) < _MOST_PLACES:
+        matcher, passed = (self._certain, chunks) if is_typed else (self._matcher, kept.passed(chunks))
+        for match in matcher.find_in_chunks(self._counted(passed)):
+            if match.needle.is_doubtful:
+                count += 1
+                if len(doubtful) < _MOST_PLACES:
                     doubtful.append(match.start)
                 continue
             places += 1

@@ -104,6 +104,7 @@ class ValueMatcher:
     def __init__(self, values: Iterable[str]) -> None:
         """Prepare the values; empty ones are ignored."""
         needles = {needle.text: needle for value in values if value for needle in needles_of(value)}
+        self.is_empty = not needles
         self.longest = max(map(len, needles), default=0)
         self._tables = [
             _WindowTable([each for text, each in needles.items() if len(text) >= 8], 8),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _BATCH = 1 << 14
 _LONGEST_NUMBER = 20
+MOST_POSSIBLE = 1000
+"""The number of possible values in a column of a file after which only certain ones are searched there."""
 _NUMBER = re.compile(r"-?[1-9][0-9]*|0", re.ASCII)
 
 
@@ -31,12 +34,17 @@ class ParquetSearch:
     """Searches Parquet files for values.
 
     A short value or a number is certain as a whole value of a column that `is_subject` selects, and else only possible.
+    `matcher` finds all values, `certain` those that are neither short nor a number.
     """
 
-    def __init__(self, values: frozenset[str], matcher: ValueMatcher, is_subject: Callable[[str], bool]) -> None:
+    def __init__(
+        self, values: frozenset[str], matcher: ValueMatcher, certain: ValueMatcher, is_subject: Callable[[str], bool]
+    ) -> None:
         self._values = values
         self._matcher = matcher
+        self._certain = certain
         self._is_subject = is_subject
+        self._possible: Counter[str] = Counter()  # by column of the current file
         self._doubtful = frozenset(filter(is_doubtful, values))
         numbers = (int(value) for value in values if len(value) <= _LONGEST_NUMBER and _NUMBER.fullmatch(value))
         self._numbers = frozenset(number for number in numbers if abs(number) < 1 << 63)
@@ -48,6 +56,7 @@ class ParquetSearch:
         """
         import pyarrow.parquet as pq
 
+        self._possible.clear()
         parquet = pq.ParquetFile(file)
         names = [field.name for field in parquet.schema_arrow]
         for at in range(parquet.num_row_groups):
@@ -55,10 +64,11 @@ class ParquetSearch:
             for column in range(group.num_columns):
                 chunk = group.column(column)
                 self._search_statistics(chunk, at, found)
+                if self._certain.is_empty:
+                    continue
                 try:
                     for page in pages_of(file, chunk):
-                        count = sum(1 for match in self._matcher.find(page) if not match.needle.is_doubtful)
-                        if count:
+                        if count := sum(1 for _ in self._certain.find(page)):
                             found(f"pages of column {chunk.path_in_schema}, row group {at + 1}", count, is_certain=True)
                 except (ValueError, OSError, RecursionError) as error:
                     yield f"pages of column {chunk.path_in_schema}: {error}"
@@ -93,14 +103,16 @@ class ParquetSearch:
             self._search_values(values.items, name, place, found)
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             self._search_values(values.flatten(), name, place, found)
-        elif pa.types.is_integer(kind) and self._numbers:
-            count = _count_equal(pc.cast(values, pa.int64(), safe=False), pa.array(self._numbers, pa.int64()))
-            if count and self._is_subject(name):
-                found(place, count, is_certain=True)
-        elif pa.types.is_decimal(kind) and kind.scale == 0 and self._numbers:
-            count = _count_equal(pc.cast(values, pa.string()), pa.array(sorted(self._values)))
-            if count and self._is_subject(name):
-                found(place, count, is_certain=True)
+        elif pa.types.is_integer(kind):
+            if self._numbers and self._is_subject(name):
+                count = _count_equal(pc.cast(values, pa.int64(), safe=False), pa.array(self._numbers, pa.int64()))
+                if count:
+                    found(place, count, is_certain=True)
+        elif pa.types.is_decimal(kind) and kind.scale == 0:
+            if self._numbers and self._is_subject(name):
+                count = _count_equal(pc.cast(values, pa.string()), pa.array(sorted(self._values)))
+                if count:
+                    found(place, count, is_certain=True)
         elif _is_text(kind):
             self._search_texts(values.cast(pa.large_binary()), name, place, found)
 
@@ -117,12 +129,16 @@ class ParquetSearch:
         first = int(offsets[0])
         content = data.slice(first, int(offsets[-1]) - first).to_pybytes()
         counts = {True: 0, False: 0}
-        for match in self._matcher.find_anywhere(content):
-            at = int(np.searchsorted(offsets, match.start + first, "right")) - 1
-            low, high = int(offsets[at]) - first, int(offsets[at + 1]) - first
+        matcher = self._matcher if self._possible[name] < MOST_POSSIBLE else self._certain
+        matches = list(matcher.find_anywhere(content))
+        starts = np.array([match.start for match in matches], np.int64) + first
+        at = np.searchsorted(offsets, starts, "right") - 1
+        bounds = zip((offsets[at] - first).tolist(), (offsets[at + 1] - first).tolist(), strict=True)
+        for match, (low, high) in zip(matches, bounds, strict=True):
             is_whole = (match.start, match.start + len(match.needle.text)) == (low, high)
             if match.needle.fits(content, match.start, low, high) and not (is_whole and match.needle.is_doubtful):
                 counts[not match.needle.is_doubtful] += 1
+        self._possible[name] += counts[False]
         for is_certain, count in counts.items():
             if count:
                 found(place, count, is_certain=is_certain)
