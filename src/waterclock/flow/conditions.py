@@ -6,7 +6,7 @@ Logic has three values, as in SQL: None is unknown, which does not count as true
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -100,7 +100,7 @@ def _local(value: date, zone: str) -> date:
     return value.astimezone(nominal_zone(zone)) if isinstance(value, datetime) else value
 
 
-def _combine(values: Any, *, decisive: bool) -> bool | None:
+def _combine(values: Iterable[bool | None], *, decisive: bool) -> bool | None:
     """Return `decisive` if one of the values is it, else None if one of them is None."""
     found: bool | None = not decisive
     for value in values:

@@ -26,7 +26,7 @@ def print_branches(to: Console, branches: Sequence[KnownBranch], now: datetime) 
     if not branches:
         to.print("there is no branch", soft_wrap=True)
         return
-    table = Table("branch", "from", "as of", "age", "until", "", box=None)
+    table = Table("branch", "from", "as of", "age", "until", box=None)
     notes = {each.name: _note(each, now) for each in branches}
     for each in branches:
         state = each.state
@@ -34,10 +34,12 @@ def print_branches(to: Console, branches: Sequence[KnownBranch], now: datetime) 
         if state is not None:
             age = span_words(max(now - state.created_at, timedelta()))
             times = (f"{state.tick:%Y-%m-%d %H:%MZ}", age, f"{state.expires_at:%Y-%m-%d %H:%MZ}")
-        table.add_row(*map(Text, (each.name, each.base, *times, notes[each.name])))
+        table.add_row(*map(Text, (each.name, each.base, *times)))
     to.print(table)
-    for name in (name for name, note in notes.items() if note):
-        to.print(Text(f"`waterclock branch delete {name}` deletes what {name} made"), soft_wrap=True)
+    for name, note in notes.items():
+        if note:
+            words = f"{name}: {note}. `waterclock branch delete {name}` deletes what {name} made"
+            to.print(Text(words), soft_wrap=True)
 
 
 def _note(branch: KnownBranch, now: datetime) -> str:
