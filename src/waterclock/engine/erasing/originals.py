@@ -66,7 +66,7 @@ def _iterate(work: RunContext, request: ErasureRequest, table: Table, *, is_dry_
     yield from collector.erase_originals(
         unit,
         table.columns,
-        Subjects(types, request.values.__contains__),
+        Subjects(types, request.searched.__contains__),
         is_dry_run=is_dry_run,
         requested=table.each.parameters if table.each else (),
     )

@@ -23,7 +23,7 @@ def search_project(work: RunContext, request: ErasureRequest) -> SearchResult:
         roots.append(ledger.removeprefix(_FILE))
     columns = {name for names in request.columns.columns.values() for name in names}
     return search_bytes(
-        [root for root in roots if "://" in root or Path(root).exists()], sorted(request.values), columns=columns
+        [root for root in roots if "://" in root or Path(root).exists()], sorted(request.searched), columns=columns
     )
 
 
