@@ -153,7 +153,7 @@ def remove_values(folder: str, values: Collection[str], project: str, before: da
         if not gone:
             break
         path = f"{_ROWS}/{uuid.uuid4().hex}"
-        copy_without_rows(entry_path(folder), gone, path)
+        copy_without_rows(entry_path(folder), gone, path, leaves_no_value=True)
         fault("tokens.copied")
         older = [files[each] for each in gone]
         if _commit(folder, version, _files_in(folder, path), older, _identity(project, _ERASED)):
