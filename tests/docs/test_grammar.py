@@ -47,6 +47,7 @@ ACCEPTED = {
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
             "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'", "AS (_source.file)", "AS (_source.file) HIDDEN",
             "HIDDEN", "SUBJECT person", "KEY SUBJECT person NOT NULL",
+            "SUBJECT person TOKENS", "SUBJECT person TOKENS NOT NULL",
         )
     ],
     "stays": [TRANSFORM.format(f"PARTITIONED (one KEY {text} ELSE DROP)") for text in (

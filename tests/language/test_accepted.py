@@ -129,7 +129,7 @@ def parts_of(table: Table) -> Iterator[str]:
             column.metadata_field,
         )
         of_column = (*of_column, column.made_as and column.made_as.expression)
-        of_column = (*of_column, column.subject and f"subject {column.subject}")
+        of_column = (*of_column, column.subject and f"subject {column.subject}{' tokens' * column.is_token}")
         notes = [note for note in of_column if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, STRINGS, arguments, called_functions, find_calls
+from waterclock.dpl.query.builtins import FUNCTIONS, SECRET, STRINGS, arguments, called_functions, find_calls
 from waterclock.dpl.query.hidden_columns import compute_hiding
 from waterclock.dpl.query.names_in_query import NamedTable, QueryNames
 from waterclock.dpl.query.references import find_references
@@ -237,7 +237,7 @@ def _keyed_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
 def _find_keyed(texts: Iterable[str], flow: Flow) -> str | None:
     """Return a function that needs a secret key and that SQL texts call, directly or through the flow's functions."""
     called = called_functions({**FUNCTIONS, **flow.functions}, texts)
-    return next((function.name for function in called if function.name in KEYED), None)
+    return next((function.name for function in called if function.name in SECRET), None)
 
 
 def _texts_of(query: Query) -> Iterator[str]:

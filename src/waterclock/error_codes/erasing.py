@@ -36,4 +36,14 @@ ERASING: Mapping[str, Code] = {
         "rows of erased persons",
         "The held batch contains rows of persons that were erased after it was made. It cannot be released.",
     ),
+    "E466": Code(
+        "value without a token",
+        "The rows of a batch are read once to give their values tokens, and are cached. If the cache is lost and the "
+        "source has changed, a value may have no token. The batch writes nothing then, and can be retried.",
+    ),
+    "E467": Code(
+        "tokens in a branch",
+        "A value has one random token in all tables of a project. A branch would decide another one for a new value, "
+        "so tables with TOKENS cannot run there. It can read those of its base.",
+    ),
 }

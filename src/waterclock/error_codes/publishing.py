@@ -34,10 +34,11 @@ PUBLISHING: Mapping[str, Code] = {
     ),
     "E381": Code(
         "personal data published without a decision",
-        "A PUBLISH sends a column that has the tag `pii`, inherits it, or comes from `decrypt`. Mask the column in the "
-        "list of the PUBLISH, or write TAGS (pii) there to send it, or TAGS (no_pii) if it identifies no person. A "
-        "column inherits the tag from the columns that it is computed from, unless `mask_text`, `hash_keyed`, "
-        "`encrypt` or `generalize` is applied to them, or they are only counted.",
+        "A PUBLISH sends a column that has the tag `pii`, inherits it, or comes from `decrypt` or `detokenize`. Mask "
+        "the column in the list of the PUBLISH, or write TAGS (pii) there to send it, or TAGS (no_pii) if it "
+        "identifies no person. A column inherits the tag from the columns that it is computed from, unless "
+        "`mask_text`, `hash_keyed`, `encrypt` or `generalize` is applied to them, they are only counted, or the column "
+        "has TOKENS.",
     ),
 }
 COPIES: Mapping[str, Code] = {

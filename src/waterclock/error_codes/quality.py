@@ -103,6 +103,12 @@ QUALITY: Mapping[str, Code] = {
         "SUBJECT marks a column whose values identify persons, so that all rows of one can be found. Its type is a "
         "text or an integer. All columns of a subject have the same kind of type and the same spelling of its name.",
     ),
+    "E342": Code(
+        "invalid TOKENS",
+        "TOKENS stores a random token instead of each value of a SUBJECT column. The column is declared as STRING, and "
+        "no clause of the table may store the values elsewhere, such as quarantined or late rows. `detokenize` takes a "
+        "subject whose columns have TOKENS.",
+    ),
     "E341": Code(
         "invalid APART",
         "APART stores the columns that identify persons in a table of their own. The TRANSFORM is PARTITIONED and made "

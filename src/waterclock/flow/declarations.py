@@ -90,6 +90,7 @@ class Column:
     - `made_as`: the expression whose value a PUBLISH sends under this name.
     - `is_hidden`: queries read the column only by its name, not by `*`.
     - `subject`: the kind of persons, such as `customer`, that the column's values identify (SUBJECT).
+    - `is_token`: the table stores a random token for each value (TOKENS).
     """
 
     name: str
@@ -110,6 +111,7 @@ class Column:
     made_as: PublishedExpression | None = None
     is_hidden: bool = False
     subject: str | None = None
+    is_token: bool = False
 
 
 @dataclass(frozen=True, slots=True)

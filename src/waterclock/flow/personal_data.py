@@ -12,11 +12,14 @@ HIDING = frozenset({"mask_text", "hash_keyed", "encrypt", "generalize"})
 COUNTING = frozenset({"count", "count_if", "approx_count_distinct", "approx_distinct"})
 """Aggregates whose result is a number of rows or values, and contains no personal data."""
 
-REVEALING = frozenset({"decrypt"})
+REVEALING = frozenset({"decrypt", "detokenize"})
 """Functions whose result always has the tag `pii`, for all arguments."""
 
 
 def declared_tag(column: Column) -> str | None:
-    """Return the tag that a column declares, `pii` or `no_pii`, or None. If it declares both, return `pii`."""
+    """Return the tag that a column declares, `pii` or `no_pii`, or None. If it declares both, return `pii`.
+
+    A column with TOKENS has `no_pii` unless it declares `pii`: its values are random.
+    """
     tags = {tag.lower() for tag in column.tags}
-    return PII if PII in tags else NO_PII if NO_PII in tags else None
+    return PII if PII in tags else NO_PII if NO_PII in tags or column.is_token else None

@@ -19,6 +19,7 @@ NOT_POSITIVE = "the scale of perturb is not a positive number"
 NO_RULE = "generalize has no rule"
 UNKNOWN_PERIOD = "an unknown period for generalize"
 NO_WIDTH = "the width of generalize is not a positive number"
+WITHOUT_TOKEN = "a value has no token"  # noqa: S105 - a message
 UNKEYED = "key_of cannot encode a type"
 # the code, the reason and the fix of each; a reason may show the value in brackets
 _ERRORS = MappingProxyType(
@@ -54,6 +55,11 @@ _ERRORS = MappingProxyType(
             "E238",
             "the type is {}, and a key needs one text for each value that all systems agree on",
             "pass a number as a decimal, as in CAST(price AS DECIMAL(18, 2)), and values of a list one by one",
+        ),
+        WITHOUT_TOKEN: (
+            "E466",
+            "the rows that are written are not those whose values got tokens: the source has changed meanwhile",
+            "retry the batch",
         ),
         NO_WIDTH: ("E310", "a row has {}", "pass a positive number of at most 9 decimal places"),
     }

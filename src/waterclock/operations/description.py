@@ -38,7 +38,7 @@ def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription
         properties += [f"EXPECT {rule.expression}" for rule in column.rules]
         properties += [f"REFERENCES {column.references.table}"] if column.references else []
         properties += ["HIDDEN"] if column.is_hidden else []
-        properties += [f"SUBJECT {column.subject}"] if column.subject else []
+        properties += [f"SUBJECT {column.subject}{' TOKENS' if column.is_token else ''}"] if column.subject else []
         found.append(
             ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(properties), column.comment or "")
         )

@@ -33,6 +33,7 @@ from waterclock.masking.mask_text import PARAMETERS as OF_MASKS
 from waterclock.masking.mask_text import mask_sql
 from waterclock.masking.row_keys import PARAMETERS as OF_KEYS
 from waterclock.masking.row_keys import key_sql
+from waterclock.masking.token_sql import DETOKENIZE, DETOKENIZE_PARAMETERS, detokenize_sql
 from waterclock.similar_names import did_you_mean
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
 
@@ -91,6 +92,7 @@ _ALL = (
     BuiltinFunction(
         _function("perturb", PERTURB_PARAMETERS, "DOUBLE", perturb_sql()), needs=4, positive=frozenset({"scale"})
     ),
+    BuiltinFunction(_function(DETOKENIZE, DETOKENIZE_PARAMETERS, "STRING", detokenize_sql()), needs=2),
     BuiltinFunction(_function("key_of", OF_KEYS, "STRING", key_sql()), needs=1, repeats=True),
 )
 BUILTINS_BY_NAME: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
@@ -100,6 +102,9 @@ FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each 
 
 KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for each in _ALL if "keys" in each.parameters}
 """The functions that need a secret key, each with its parameters; `keys` is the connection that contains the key."""
+
+SECRET: frozenset[str] = frozenset({*KEYED, DETOKENIZE})
+"""The functions that queries cannot call, because they need a secret key or the table of tokens."""
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:

@@ -209,6 +209,13 @@ def _check(
         )
     if listed is None or len(subjects) != 1:
         return
+    if subjects[0].declared.is_token:
+        yield span.refuse(
+            "E341",
+            f"{statement.name} has APART and TOKENS",
+            why=f"the pseudonyms would be made from the values of {subjects[0].name}, not from their tokens",
+            fix="write TOKENS in the table that is read: its tokens become pseudonyms that nobody can compute",
+        )
     apart = {subjects[0].name.lower(): subjects[0].name}
     for named in parsed.columns:
         yield from _check_column(statement, named, listed, apart)

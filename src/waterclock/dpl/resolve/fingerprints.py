@@ -201,6 +201,7 @@ def _describe_column(column: Column) -> str:
     texts = [f"{what} else {format_actions(each)}" for what, each in actions.items() if each not in ((), FAILS)]
     texts += [str(column.key_options)] if column.key_options else []
     texts += [f"AS {SOURCE}.{column.metadata_field}"] if column.metadata_field else []
+    texts += [f"TOKENS {column.subject}"] if column.is_token else []
     made_as = f" AS {column.ending.made_as}" if column.ending and column.ending.made_as else ""
     made_as += f" AS {column.made_as.expression}" if column.made_as else ""
     return " ".join([f"{column.name} {type_text} {column.is_key} {column.is_not_null} {rules}{made_as}", *texts])

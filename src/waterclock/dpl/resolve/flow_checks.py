@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.destination_names import check_destination_names
 from waterclock.dpl.resolve.entities import check_entities
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
 from waterclock.dpl.resolve.input_rules import check_input_rules
-from waterclock.dpl.resolve.keyed_calls import check_keyed_calls
+from waterclock.dpl.resolve.keyed_calls import check_keyed_calls, check_token_calls
 from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows
 from waterclock.dpl.resolve.partial_after import check_partial
@@ -29,7 +29,7 @@ from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
 from waterclock.dpl.resolve.rule_actions import check_rule_actions
 from waterclock.dpl.resolve.shuffle_clause import check_shuffles
-from waterclock.dpl.resolve.subjects import check_subjects
+from waterclock.dpl.resolve.subjects import check_subjects, subjects_with_tokens
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.variables import check_variables
 from waterclock.dpl.resolve.watermarks import check_marks
@@ -46,6 +46,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     queries = [declared for declared, _ in flow.queries.trees()]
     yield from check_cast_types(queries)
     yield from check_keyed_calls(queries, flow.statements, flow.systems)
+    yield from check_token_calls(queries, flow.statements, subjects_with_tokens(flow.drafts.values()))
     yield from check_copies(flow.drafts, flow.systems)
     yield from check_entities(flow.drafts, flow.systems)
     yield from check_destination_names(flow.drafts, flow.systems)

@@ -9,7 +9,7 @@ from itertools import chain
 from sqlglot import exp
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, called_functions
+from waterclock.dpl.query.builtins import FUNCTIONS, SECRET, called_functions
 from waterclock.dpl.query.granted_select import USER, attributes_in
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.query.visible_columns import Names
@@ -171,7 +171,7 @@ class GrantResolver:
                 expression.span.refuse("E382", f"{what} is not an expression of one row", why=why, fix=fix)
             )
         used = called_functions({**FUNCTIONS, **self.functions}, [expression.text])
-        keyed = next((function.name for function in used if function.name in KEYED), None)
+        keyed = next((function.name for function in used if function.name in SECRET), None)
         python = next((function.name for function in used if function.python is not None), None)
         if keyed is not None:
             fix = "make the column with it in a TRANSFORM, and grant that table"

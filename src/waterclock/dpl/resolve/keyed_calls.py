@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from sqlglot.tokens import Token, TokenType
@@ -16,6 +16,7 @@ from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Connection
 from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
+from waterclock.masking.token_sql import DETOKENIZE, DETOKENIZE_PARAMETERS
 from waterclock.similar_names import did_you_mean
 
 
@@ -54,6 +55,28 @@ def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConn
             )
         elif "key" in given:
             yield from _check_key(source, given["key"], function, connections[connection])
+
+
+def check_token_calls(
+    queries: Iterable[ParsedQuery], statements: Iterable[Statement], subjects: Collection[str]
+) -> Iterator[WaterclockError]:
+    """Yield an error for each call of `detokenize` that does not name one of the subjects with TOKENS."""
+    for expression in (*queries, *chain.from_iterable(map(list_expressions, statements))):
+        source, tokens = expression.span.source, expression.tokens
+        for function, call in find_calls(tokens, [DETOKENIZE]):
+            argument = named_arguments(tokens, tokens.index(call) + 1, list(DETOKENIZE_PARAMETERS)).get("subject")
+            if argument is None or _text_of(argument) in subjects:
+                continue  # without one, it is reported as a wrong number of arguments
+            name = _text_of(argument)
+            declare = "declare it on a column: customer_id STRING SUBJECT customer TOKENS"
+            yield _span_of(source, argument).refuse(
+                "E342",
+                f"{function} needs the name of a subject as a text" if name is None else f"no tokens of {name}",
+                why=f"subjects with TOKENS are {', '.join(sorted(subjects))}"
+                if subjects
+                else "no column of the flow has TOKENS",
+                fix=did_you_mean(name or "", subjects, otherwise=f"write '{min(subjects)}'" if subjects else declare),
+            )
 
 
 def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) -> list[str]:

@@ -9,6 +9,7 @@ from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import can_quarantine_rows
 from waterclock.flow.flat_joins import plain_type
 
 
@@ -19,6 +20,11 @@ class SubjectType(StrEnum):
     INTEGER = "integer"
 
 
+_REFUSED_WITH_TOKENS = {
+    "CLOSE WHEN": "late rows are stored as they came, with the values",
+    "MAX LATENESS": "late rows are stored as they came, with the values",
+    "SHUFFLE": "the rows are joined with the tokens, which needs a shuffle",
+}
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _TEXTS = frozenset({"STRING", "VARCHAR", "CHAR"})
 
@@ -29,6 +35,13 @@ def subject_type(declared: str) -> SubjectType | None:
     if name in _INTEGERS:
         return SubjectType.INTEGER
     return SubjectType.TEXT if name in _TEXTS else None
+
+
+def subjects_with_tokens(drafts: Iterable[UnresolvedTable]) -> frozenset[str]:
+    """Return the subjects of columns with TOKENS."""
+    lists = (draft.statement.value("COLUMNS", ParsedColumnList) for draft in drafts)
+    columns = (column.declared for found in lists if found is not None for column in found.columns)
+    return frozenset(column.subject for column in columns if column.is_token and column.subject is not None)
 
 
 def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
@@ -49,8 +62,38 @@ def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockErro
                     why="names of subjects that differ by case only would be one person with two names",
                     fix=f"write SUBJECT {named}",
                 )
+            if column.declared.is_token:
+                yield from _check_tokens(draft, column.name, column.declared.type, span)
             if column.declared.type is not None:
                 yield from _check_type(draft.name, column.name, column.declared.type, subject, span, typed)
+
+
+def _check_tokens(draft: UnresolvedTable, column: str, declared: str | None, span: Span) -> Iterator[WaterclockError]:
+    """Yield an error if a column with TOKENS is no STRING, or if its table may store the values elsewhere."""
+    if declared is None or plain_type(declared) != "STRING":
+        yield span.refuse(
+            "E342",
+            f"{column} has {f'the type {declared}' if declared else 'no declared type'}, and TOKENS",
+            why="a token is a text of 32 characters",
+            fix=f"declare {column} STRING; a TRANSFORM casts a number, as in CAST({column} AS STRING)",
+        )
+    if can_quarantine_rows(draft.declared):
+        yield span.refuse(
+            "E342",
+            f"{draft.name} has TOKENS, and quarantines rows",
+            why="quarantined rows are stored as they came, with the values",
+            fix="write ELSE DROP, HOLD or FAIL; or check the rows in a table that reads this one",
+        )
+    for word, why in _REFUSED_WITH_TOKENS.items():
+        clause = draft.statement.clause(word)
+        if clause is not None:
+            named = clause.span.text if word == "SHUFFLE" else word
+            yield clause.span.refuse(
+                "E342",
+                f"{draft.name} has TOKENS and {named}",
+                why=why,
+                fix=f"write {named} in a table that reads {draft.name}, or leave it out",
+            )
 
 
 def _check_type(

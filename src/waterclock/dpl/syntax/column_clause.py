@@ -132,7 +132,7 @@ def _with_subject(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     start = cursor.index
     cursor.take()
     name = cursor.plain_name("a subject")
-    declared = replace(column.declared, subject=name.text)
+    declared = replace(column.declared, subject=name.text, is_token=cursor.accept("TOKENS"))
     return replace(column, subject_span=cursor.span_since(start), declared=declared)
 
 

@@ -20,6 +20,7 @@ from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.row_order import plan_files, prepare_row_order
 from waterclock.engine.batch.shuffles import require_no_shuffle
+from waterclock.engine.batch.subject_tokens import tokenized_rows
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
@@ -95,24 +96,25 @@ def _write_slices(
     unshuffled = partial(require_no_shuffle, table, attempt.where, attempt.work.flow)
     for part in made.parts:
         at_rest = len(part.labels) > 1 or part.through is not None
-        written = write_slices(
-            drop_erased_rows(attempt, claim, part.frame),
-            folder=attempt.folder,
-            claim=claim.number,
-            labels=part.labels,
-            lake=attempt.work.lake,
-            measures=measures_to_write(table, part.frame.schema, at_rest=at_rest, absent=part.absent),
-            fold=table.fold if table.kind is not Kind.PUBLISH else None,
-            code=table.fingerprint,
-            source=made.notes.source,
-            name=table.name,
-            may_be_empty=part.may_be_empty,
-            through=part.through,
-            quarantined_inputs=input_findings.quarantined,
-            sort_by=table.file_order,
-            clustering=clustering,
-            around_write=unshuffled if table.is_unshuffled else None,
-        )
+        with tokenized_rows(attempt, drop_erased_rows(attempt, claim, part.frame)) as rows:
+            written = write_slices(
+                rows,
+                folder=attempt.folder,
+                claim=claim.number,
+                labels=part.labels,
+                lake=attempt.work.lake,
+                measures=measures_to_write(table, part.frame.schema, at_rest=at_rest, absent=part.absent),
+                fold=table.fold if table.kind is not Kind.PUBLISH else None,
+                code=table.fingerprint,
+                source=made.notes.source,
+                name=table.name,
+                may_be_empty=part.may_be_empty,
+                through=part.through,
+                quarantined_inputs=input_findings.quarantined,
+                sort_by=table.file_order,
+                clustering=clustering,
+                around_write=unshuffled if table.is_unshuffled else None,
+            )
         manifests += written.manifests
         measures |= written.measures
         filter_counts |= written.filter_counts

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.erasures import Erasure
 from waterclock.engine.erasing.left_places import LeftPlace, find_left_places, list_left_originals
@@ -26,8 +27,11 @@ from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger_errors import changed_declaration_error
 from waterclock.storage.erasure_files import write_erasure
 from waterclock.storage.search.byte_search import SearchResult
+from waterclock.storage.token_vault import remove_values, vault_folder
 
 STORAGE_STEP = "folders"
+TOKENS_STEP = "tokens"
+_CLOCKS_APART = timedelta(minutes=1)
 PAUSE = "pause of "
 """The beginning of the name of a step that is no result: whether a table is paused while its past is removed."""
 
@@ -104,19 +108,33 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     for of in originals:
         _add_to_step(work, number, f"originals of {of.table}", {"files": of.touched, "rows": of.rows})
     fault("erase.originals")
-    texts = erasures.redact_texts(sorted(request.values))
+    texts = erasures.redact_texts(sorted(request.searched))
     _add_to_step(
         work, number, "texts of the ledger", {"texts": texts, "exports": replace_exports(work.ledger, work.lake.root)}
     )
     fault("erase.texts")
     after = [search_table(work, request, table) for table in searched_tables(work, request)]
     left = (*find_left_places(work, request, after), *list_left_originals(originals))
+    if not left:  # until then, `--continue` needs the tokens to find the rows
+        _erase_tokens(work, request, number)
     fault("erase.searched")
     search = search_project(work, request)
     left += places_of_hits(work, search, left)
     if not left:
         erasures.finish(number, who=who)
     return ErasureResult(_erasure(work, number), left, search)
+
+
+def _erase_tokens(work: RunContext, request: ErasureRequest, number: int) -> None:
+    """Remove the persons' values and tokens from the vault, so that nothing connects the two any more."""
+    if request.tokens:
+        work.ledger.erasures.record_step(number, TOKENS_STEP, {"tokens": len(request.tokens)})
+    # files of killed batches are removed; an open batch, whose number is the time of its claim, may commit its own
+    numbers = [claim.number for claim in work.ledger.claims.open()]
+    begun = min([work.real_now(), *(datetime.fromtimestamp(number / 1000, tz=UTC) for number in numbers)])
+    remove_values(
+        vault_folder(work.lake.root, request.subject), request.values, work.project.name, begun - _CLOCKS_APART
+    )
 
 
 def _add_to_step(work: RunContext, number: int, step: str, counts: Mapping[str, int]) -> None:
@@ -151,7 +169,7 @@ def _find_unfinished(work: RunContext, request: ErasureRequest, *, continues: bo
         and each.subject == request.subject
         and each.hashes & hashes_under(work, request, each)
     ]
-    same = next((each for each in recorded if each.hashes == hashes_under(work, request, each)), None)
+    same = next((each for each in recorded if _is_same(each, hashes_under(work, request, each))), None)
     if continues:
         if same is None:
             raise _unfinished_error(
@@ -167,6 +185,12 @@ def _find_unfinished(work: RunContext, request: ErasureRequest, *, continues: bo
             fix="repeat the command with --continue, with the persons of that erasure",
         )
     return None
+
+
+def _is_same(erasure: Erasure, hashes: frozenset[str]) -> bool:
+    """Return whether an erasure has exactly these persons. Those whose tokens it has removed have no hashes of them."""
+    tokens = erasure.steps.get(TOKENS_STEP, {}).get("tokens", 0)
+    return erasure.hashes == hashes or (hashes <= erasure.hashes and len(erasure.hashes - hashes) == tokens)
 
 
 def _unfinished_error(what: str, *, why: str, fix: str) -> WaterclockError:

@@ -95,7 +95,7 @@ def _iterate(
     yield from collector.erase_originals(
         unit,
         table.columns,
-        Subjects(types, request.values.__contains__, redact=request.redactor()),
+        Subjects(types, request.searched.__contains__, redact=request.redactor()),
         is_dry_run=is_dry_run,
         requested=table.each.parameters if table.each else (),
     )

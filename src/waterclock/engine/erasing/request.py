@@ -16,26 +16,36 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.key_connections import CURRENT
 from waterclock.similar_names import did_you_mean
 from waterclock.storage.folds.slices_without_rows import Persons
+from waterclock.storage.token_vault import find_tokens, vault_folder
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """The persons to erase. `values` are the texts of their values, `key` names the secret key of `hashes`."""
+    """The persons to erase. `values` are the texts of their values, `key` names the secret key of `hashes`.
+
+    `tokens` are those that columns with TOKENS have instead of the values. `hashes` are those of values and tokens.
+    """
 
     subject: str
     columns: SubjectColumns
     values: frozenset[str] = field(repr=False)
     key: str
     hashes: frozenset[str] = field(repr=False)
+    tokens: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def searched(self) -> frozenset[str]:
+        """The texts by which rows of the persons are found."""
+        return self.values | self.tokens
 
     def persons(self, table: str, inputs: Iterable[str] = ()) -> Persons:
         """Return the persons with their columns in a table and in its input tables."""
         known = self.columns.columns
-        return Persons(known.get(table, ()), self.values, {name: known.get(name, ()) for name in inputs})
+        return Persons(known.get(table, ()), self.searched, {name: known.get(name, ()) for name in inputs})
 
     def redactor(self) -> Callable[[str], str]:
-        """Return the function that replaces the persons' values of six characters or more in a text."""
-        pattern = value_pattern(value for value in self.values if len(value) >= DISTINCTIVE)
+        """Return the function that replaces the persons' values and tokens of six characters or more in a text."""
+        pattern = value_pattern(value for value in self.searched if len(value) >= DISTINCTIVE)
         return str if pattern is None else partial(pattern.sub, ERASED)
 
 
@@ -56,8 +66,9 @@ def build_request(work: RunContext, subject: str, values: Collection[str], keys:
     connection = _find_connection(work, keys)
     key = f"{connection}/{work.keys.connections[connection].options[CURRENT]}"
     secret = work.keys.only(connection).derive()[key].hash
-    hashes = frozenset(hash_of(secret, subject, value) for value in found)
-    return ErasureRequest(subject, known[subject], found, key, hashes)
+    tokens = frozenset(find_tokens(vault_folder(work.lake.root, subject), found).values())
+    hashes = frozenset(hash_of(secret, subject, value) for value in found | tokens)
+    return ErasureRequest(subject, known[subject], found, key, hashes, tokens)
 
 
 def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) -> frozenset[str]:
@@ -70,13 +81,13 @@ def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) ->
     return (
         frozenset()
         if secret is None
-        else frozenset(hash_of(secret.hash, request.subject, value) for value in request.values)
+        else frozenset(hash_of(secret.hash, request.subject, value) for value in request.searched)
     )
 
 
 def require_no_value(request: ErasureRequest, why: str) -> None:
     """Raise E462 if a reason contains the value of a person: it is recorded, and would stay."""
-    if any(len(value) >= DISTINCTIVE and value.lower() in why.lower() for value in request.values):
+    if any(len(value) >= DISTINCTIVE and value.lower() in why.lower() for value in request.searched):
         raise WaterclockError(
             "E462",
             "the reason contains the value of a person",

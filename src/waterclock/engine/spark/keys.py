@@ -23,15 +23,19 @@ _NO_BROADCASTS = ("spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.au
 
 @dataclass(frozen=True, slots=True)
 class KeysOfProject:
-    """A project's connections of type `keys`. Their secrets are read each time a session needs them."""
+    """A project's connections of type `keys`. Their secrets are read each time a session needs them.
+
+    `storage` is the location of the project's storage, which contains the tokens that `detokenize` reads.
+    """
 
     connections: Mapping[str, Connection]
     secrets: Secrets
+    storage: str = ""
 
     @classmethod
-    def from_flow(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
+    def from_flow(cls, flow: Flow, secrets: Secrets, storage: str = "") -> KeysOfProject:
         """Return the keys of all connections of a flow."""
-        return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets)
+        return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets, storage)
 
     def only(self, name: str) -> KeysOfProject:
         """Return the keys of one connection."""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.python.loader import forget, import_from, project_modules, run_file
 from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, called_functions
 from waterclock.engine.spark.keys import KeysOfProject
+from waterclock.engine.spark.tokens import add_tokens_view
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Function, PythonFunction
+from waterclock.masking.token_sql import DETOKENIZE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +78,10 @@ def register_functions(
         if keys is None:
             raise ValueError("functions with a key are refused in queries that are no part of a flow")
         keys.add_to(spark)
+    if any(function.name == DETOKENIZE for function in functions):
+        if keys is None:
+            raise ValueError("detokenize is refused in queries that are no part of a flow")
+        add_tokens_view(spark, keys.storage, flow)
     for function in functions:
         _register(spark, root, function)
 

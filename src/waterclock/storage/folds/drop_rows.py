@@ -49,17 +49,22 @@ def can_copy_without_rows(folder: Path, paths: Sequence[str]) -> bool:
     return all(_copy_kind(folder / path) is not None for path in paths)
 
 
-def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
+def copy_without_rows(folder: Path, gone: Mapping[str, pa.Array], into: str, *, leaves_no_value: bool = False) -> None:
     """Copy files into the folder `into`, without the rows at the positions `gone`.
 
     `gone` maps each path to an array of row numbers (64 bits, from 0, in any order). Paths are relative to `folder`.
     Small files are joined. If no rows remain, no file is written.
+
+    Texts are copied as codes of the files' dictionaries, which also contain the values of rows that are left out, and
+    so do the bounds of the copy. With `leaves_no_value`, they are encoded again, and the copy contains no such value.
     """
     make_folder(folder / into)
     bins = list(_group_files(folder, list(gone)))
     with ThreadPoolExecutor(_THREADS) as threads:
         copies = [
-            threads.submit(_copy_files, folder, paths, gone, folder / into / f"kept-{number:05d}.parquet")
+            threads.submit(
+                _copy_files, folder, paths, gone, folder / into / f"kept-{number:05d}.parquet", leaves_no_value
+            )
             for number, paths in enumerate(bins)
         ]
         for copy in copies:
@@ -124,21 +129,28 @@ def _group_files(folder: Path, paths: Sequence[str]) -> Iterator[list[str]]:
         yield from (members for _, members in bins)
 
 
-def _copy_files(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy: Path) -> None:
+def _copy_files(
+    folder: Path,
+    paths: Sequence[str],
+    gone: Mapping[str, pa.Array],
+    copy: Path,
+    leaves_no_value: bool,  # noqa: FBT001 - submitted by position
+) -> None:
     kind = _copy_kind(folder / paths[0])
     if kind is None:
         raise AssertionError(f"{paths[0]} cannot be copied, which the caller must check first")
     footers = [pq.read_metadata(arrow_source(folder / path)) for path in paths]
     repeating, most, rows = _list_dictionary_columns(footers), _rows_per_group(footers), 0
     # copy repeated strings as dictionary codes, without decoding and encoding them again
-    with pq.ParquetFile(arrow_source(folder / paths[0]), read_dictionary=repeating) as file:
+    coded = [] if leaves_no_value else repeating
+    with pq.ParquetFile(arrow_source(folder / paths[0]), read_dictionary=coded) as file:
         schema = file.schema_arrow
     how = {"use_dictionary": repeating or False, "write_statistics": _list_bounded_columns(footers) or False}
     with arrow_target(copy) as sink, _open_writer(sink, schema, kind.codec, **how) as writer:
         # Spark's own metadata: it defines how its old dates are read
         writer.add_key_value_metadata(kind.schema.metadata or {})
         for group in _combine_batches(
-            (batch for path in paths for batch in _read_remaining(folder / path, gone[path], repeating)), most
+            (batch for path in paths for batch in _read_remaining(folder / path, gone[path], coded)), most
         ):
             rows += group.num_rows
             writer.write_table(group, most)

@@ -166,7 +166,7 @@ def _copy(
     remove_folder(root / path)
     make_folder(root / path)
     if can_copy_without_rows(root, list(found.data)):
-        copy_without_rows(root, found.data, path)
+        copy_without_rows(root, found.data, path, leaves_no_value=True)
     else:
         kept = frame_of_slices(spark, folder, [manifest])
         names = {name.lower(): name for name in kept.columns}
@@ -177,7 +177,7 @@ def _copy(
         kept.write.mode("overwrite").parquet(str(root / path))
     aside: tuple[DataFile, ...] = ()
     if manifest.aside:
-        copy_without_rows(root, found.aside, f"{path}/{QUARANTINE}")
+        copy_without_rows(root, found.aside, f"{path}/{QUARANTINE}", leaves_no_value=True)
         aside = read_files(root, f"{path}/{QUARANTINE}")
     files = read_files(root, path, also=sort_by)
     if not aside:

@@ -27,6 +27,7 @@ CREATE FUNCTION tokenize(x STRING) RETURNS STRING RETURN trim(x);
 CREATE FUNCTION reveal(x STRING) RETURNS STRING RETURN trim(decrypt(x, 'pii'));
 COLLECT raw.people PARTITIONED (id BIGINT, email STRING TAGS (pii), born DATE TAGS (pii), town STRING)
   FROM landing.people EVERY DAY BY ARRIVAL TIME;
+COLLECT raw.visits PARTITIONED (who STRING SUBJECT visitor TOKENS) FROM landing.visits EVERY DAY BY ARRIVAL TIME;
 COLLECT raw.open PARTITIONED (id BIGINT, email STRING TAGS (pii), *) FROM landing.more EVERY DAY BY ARRIVAL TIME;
 """
 
@@ -68,6 +69,7 @@ def tagged(flow: Flow, table: str) -> dict[str, bool]:
         ("tokenize(email)", True),  # a function of the flow, which hides nothing
         ("decrypt(encrypt(email, 'pii'), 'pii')", True),
         ("reveal(town)", True),
+        ("detokenize(town, 'visitor')", True),
         ("(SELECT count(email) FROM raw.people)", False),
         ("(SELECT max(email) FROM raw.people)", True),
         ("town", False),
@@ -99,6 +101,13 @@ def test_an_expression_passes_the_tag_on_unless_it_hides_the_value(
 )  # fmt: skip
 def test_a_query_passes_the_tag_on_by_value(tmp_path: Path, query: str, expected: dict[str, bool]) -> None:
     assert tagged(flow_of(tmp_path, f"TRANSFORM m.a PARTITIONED AS {query};"), "m.a") == expected
+
+
+@pytest.mark.parametrize(("tags", "expected"), [("", {}), (" TAGS (pii)", {"who": True})])
+def test_the_tag_ends_at_tokens_unless_the_column_has_it(tmp_path: Path, tags: str, expected: dict[str, bool]) -> None:
+    columns = f"who STRING SUBJECT reader TOKENS{tags}, id BIGINT"
+    text = f"TRANSFORM m.a PARTITIONED ({columns}) AS SELECT email AS who, id FROM raw.people;"
+    assert tagged(flow_of(tmp_path, text), "m.a") == expected
 
 
 def test_the_tag_goes_on_through_views_tables_and_publishes_that_are_collected_again(tmp_path: Path) -> None:

@@ -90,6 +90,24 @@ def test_exactly_the_rows_at_the_places_go(
     assert found == [(row, f"n{row}") for row in expected]
 
 
+@pytest.mark.parametrize("codec", ["none", "snappy"])
+def test_no_value_of_a_row_that_is_left_out_stays_in_a_dictionary(tmp_path: Path, codec: str) -> None:
+    """Also if the row is in another row group, or in another file of the copy."""
+    names = pa.array(["ada.lovelace", "eva.crane", None, "eva.crane", "joe.new"] * 3)
+    for name in ("a.parquet", "b.parquet"):
+        write(tmp_path, name, {"name": names}, row_group_size=4, use_dictionary=["name"], compression=codec)
+    gone = {"a.parquet": places(0, 5, 10), "b.parquet": places(0, 5, 10)}
+    copy_without_rows(tmp_path, gone, "new", leaves_no_value=True)
+    assert left(tmp_path).column("name").to_pylist() == ["eva.crane", None, "eva.crane", "joe.new"] * 6
+    for path in (tmp_path / "new").iterdir():
+        if codec == "none":
+            assert b"eva.crane" in path.read_bytes()
+        assert b"ada.lovelace" not in path.read_bytes()
+        metadata = pq.read_metadata(path)
+        for group in range(metadata.num_row_groups):
+            assert metadata.row_group(group).column(0).statistics.min == "eva.crane"
+
+
 def test_small_files_of_a_kind_are_joined_and_others_are_not(tmp_path: Path) -> None:
     for number in range(6):
         write(tmp_path, f"{number}.parquet", {"id": pa.array([number, -1])})

@@ -1,0 +1,180 @@
+"""TOKENS stores random tokens instead of persons' values: the same for a value in all tables, and never computable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.engine.erasing.test_erasing import keys, places_with, run
+from tests.keys import DECLARED
+from tests.tiny import Tiny, day
+from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
+from waterclock.engine.erasing.request import build_request
+from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.engine.run_context import RunContext
+from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
+from waterclock.storage.token_vault import find_tokens, vault_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+__all__ = ["keys"]  # a fixture of all tests
+
+FLOW = (
+    DECLARED
+    + """
+COLLECT raw.visits PARTITIONED (id BIGINT, person STRING SUBJECT customer TOKENS, email STRING, page STRING,
+  at TIMESTAMP) FROM shop.visits EVERY DAY BY DATA TIME at;
+COLLECT raw.people (person STRING KEY SUBJECT customer TOKENS, land STRING) FROM shop.people EVERY DAY;
+TRANSFORM web.visits PARTITIONED (id BIGINT KEY, person STRING SUBJECT customer, email STRING, page STRING)
+  APART (email)
+AS SELECT id, person, email, page FROM raw.visits;
+TRANSFORM marts.newest (person STRING KEY, page STRING, at TIMESTAMP) MERGE ORDER BY at
+AS SELECT person, page, at FROM raw.visits WHERE person IS NOT NULL;
+TRANSFORM marts.lands PARTITIONED AS SELECT v.id, p.land FROM raw.visits v JOIN raw.people p ON p.person = v.person;
+TRANSFORM safe.people PARTITIONED (id BIGINT, who STRING SUBJECT customer)
+AS SELECT id, detokenize(person, 'customer') AS who FROM raw.visits;
+"""
+)
+ADA, EVA = "ada.lovelace", "eva.crane"
+ROWS = [
+    (1, ADA, "ada@one.example", "/a", "2020-01-01 10:00:00"),
+    (2, EVA, "eva@one.example", "/b", "2020-01-01 11:00:00"),
+    (3, None, None, "/b", "2020-01-01 12:00:00"),
+    (4, ADA, "ada@two.example", "/c", "2020-01-02 10:00:00"),
+    (5, "joe.new", None, "/c", "2020-01-02 10:00:00"),
+]
+TOKENS = "SELECT id, person FROM raw.visits ORDER BY id"
+
+
+def project(root: Path, spark: SparkSession, flow: str = FLOW) -> Tiny:
+    root.mkdir(parents=True, exist_ok=True)
+    tiny = Tiny(root, spark)
+    tiny.declare(flow)
+    tiny.source("visits", "id INT, person TEXT, email TEXT, page TEXT, at TEXT", ROWS)
+    tiny.source("people", "person TEXT, land TEXT", [(ADA, "uk"), (EVA, "us"), ("joe.new", "fr")])
+    return tiny
+
+
+def tokens(tiny: Tiny) -> dict[str, str]:
+    """Map each person to the token that the events have; fail if a person has several."""
+    made: dict[str, set[str]] = {}
+    stored = dict(tiny.rows(TOKENS))
+    for number, person, *_ in ROWS:
+        if person is not None:
+            made.setdefault(person, set()).add(stored[number])
+    assert all(len(each) == 1 for each in made.values()), made
+    return {person: each.pop() for person, each in made.items()}
+
+
+def test_a_person_has_one_random_token_in_all_tables(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = project(tmp_path / "one", spark)
+    run(tiny)
+    found = tokens(tiny)
+    assert len(set(found.values())) == 3
+    assert all(re.fullmatch(r"[0-9a-f]{32}", token) for token in found.values())
+    assert dict(tiny.rows(TOKENS))[3] is None
+    assert {row[0] for row in tiny.rows("SELECT person FROM raw.people")} == set(found.values())
+    assert sorted(tiny.rows("SELECT id, land FROM marts.lands")) == [(1, "uk"), (2, "us"), (4, "uk"), (5, "fr")]
+    assert sorted(tiny.rows("SELECT page FROM marts.newest")) == [("/b",), ("/c",), ("/c",)]
+    assert sorted(tiny.rows("SELECT id, who FROM safe.people")) == [(row[0], row[1]) for row in ROWS]
+    stored = {place.split("/")[0] if "tables/" not in place else place for place in places_with(tiny, ADA)}
+    assert {each for each in stored if "tables/" in each and "safe/people" not in each} == set()
+    with pytest.raises(WaterclockError, match="E216"):
+        tiny.rows("SELECT detokenize(person, 'customer') FROM raw.visits")
+    other = project(tmp_path / "other", spark)  # with the same keys and values
+    run(other)
+    assert not set(tokens(other).values()) & set(found.values())
+
+
+def test_a_label_that_is_made_again_has_the_same_tokens(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = project(tmp_path, spark)
+    run(tiny)
+    before, digests = tokens(tiny), tiny.digests()
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("raw.visits", [day(1)], "recollect", who="ann")
+    run(tiny)
+    assert tiny.runs_of("raw.visits") > 2, "it was not collected again"
+    assert (tokens(tiny), tiny.digests()) == (before, digests)
+
+
+@pytest.mark.parametrize("point", ["tokens.written", "tokens.committed"])
+def test_a_kill_changes_no_token(tmp_path: Path, spark: SparkSession, point: str) -> None:
+    """A killed batch may leave values with tokens: the next attempt uses these."""
+    tiny = project(tmp_path, spark)
+    stored: list[dict[str, str]] = []
+
+    def kill(name: str) -> None:
+        if name == point and not stored:
+            stored.append(vault(tiny))
+            raise KeyboardInterrupt
+
+    with inject_faults(kill), pytest.raises(KeyboardInterrupt):
+        run(tiny)
+    assert stored
+    run(tiny)
+    found = tokens(tiny)
+    assert set(stored[0]) == ({ADA, EVA, "joe.new"} if point == "tokens.committed" else set())
+    assert stored[0].items() <= found.items()
+
+
+def test_an_erased_person_is_removed_with_the_token(tmp_path: Path, spark: SparkSession) -> None:
+    """The events of APART stay, with a pseudonym that is made from the token, which nobody knows any more."""
+    flow = FLOW.partition("TRANSFORM marts.lands")[0]
+    tiny = project(tmp_path, spark, flow)
+    run(tiny)
+    token = tokens(tiny)[ADA]
+    with tiny.opened() as work:
+        places = set(list_places(work, ADA))
+    assert places == {"raw.visits", "raw.people", "web.visits_apart", "marts.newest"}
+    with pytest.raises(RuntimeError), inject_faults(stop_at("tokens.copied")):
+        erased_of(tiny, ADA)
+    with pytest.raises(RuntimeError), inject_faults(stop_at("tokens.erased")):
+        erased_of(tiny, ADA, continues=True)
+    result = erased_of(tiny, ADA, continues=True)
+    assert result.left == ()
+    assert result.erasure.steps["tokens"] == {"tokens": 1}
+    assert set(vault(tiny)) == {EVA, "joe.new"}
+    for text in (ADA, token):
+        assert list(places_with(tiny, text)) == []
+    assert tiny.rows("SELECT id FROM raw.visits ORDER BY id") == [(2,), (3,), (5,)]
+    whole = "SELECT id, email FROM web.visits_whole ORDER BY id"
+    assert tiny.rows(whole) == [(1, None), (2, "eva@one.example"), (3, None), (4, None), (5, None)]
+    tiny.shop(f"INSERT INTO visits VALUES (6, '{ADA}', 'x', '/d', '2020-01-03 10:00:00')")
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("raw.visits", [day(1)], "recollect", who="ann")
+    run(tiny, 4)
+    assert tiny.rows("SELECT id FROM raw.visits ORDER BY id") == [(2,), (3,), (5,)]
+    assert ADA not in vault(tiny)
+
+
+def erased_of(tiny: Tiny, value: str, *, continues: bool = False) -> ErasureResult:
+    with tiny.opened() as work:
+        request = build_request(work, "customer", [value])
+        return erase(work, plan_erasure(work, request, continues=continues), why="on request")
+
+
+def list_places(work: RunContext, value: str) -> list[str]:
+    """Return the tables in which rows of a person are found."""
+    request = build_request(work, "customer", [value])
+    return [each.name for each in searched_tables(work, request) if search_table(work, request, each).rows]
+
+
+def stop_at(point: str) -> Callable[[str], None]:
+    def stop(name: str) -> None:
+        if name == point:
+            raise RuntimeError(point)
+
+    return stop
+
+
+def vault(tiny: Tiny) -> dict[str, str]:
+    """Return the content of the vault, as it is stored."""
+    folder = vault_folder(str(tiny.root / tiny.storage), "customer")
+    return find_tokens(folder, [ADA, EVA, "joe.new"])
