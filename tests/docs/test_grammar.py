@@ -110,7 +110,6 @@ REFUSED = {
     "`GRANT EDIT`": "GRANT EDIT ON a.b TO (c)",
     "`GRANT APPROVE`": "GRANT APPROVE ON a.b TO (c)",
     "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
-    "`SHUFFLE SALT`": TRANSFORM.format("SHUFFLE SALT (a) INTO 16"),
     "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",

@@ -27,6 +27,13 @@ LAYOUT: Mapping[str, Code] = {
         "order (MAP), or a column with RETIRE, which ends. It orders the rows of each file and moves them between "
         "tasks, so SORT BY, CLUSTER BY and SHUFFLE NONE cannot be beside it.",
     ),
+    "E376": Code(
+        "SHUFFLE SALT",
+        "Salting splits a frequent key into several, combines each, and combines the results. Spark already combines "
+        "the rows of a key in each task before the shuffle, so a frequent key costs one row for each task; a salt adds "
+        "a second shuffle. Windows, joins and exact percentiles need all rows of a key, and cannot be salted without "
+        "changing the query. Leave it out. The skew of each batch is recorded: `audit` shows it.",
+    ),
     "E385": Code(
         "SHUFFLE NONE on a query that shuffles",
         "Spark certainly moves rows between its tasks to make the table: its query groups, ranks, sorts or limits the "

@@ -195,10 +195,12 @@ def test_of_an_adaptive_plan_the_final_form_counts(spark: SparkSession, tmp_path
     assert final_plan(spark, str(tmp_path / "other")) is None
 
 
+NO_METRICS = "Spark Connect does not show the metrics of tasks"
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession
 from waterclock.engine.spark.exchanges import exchanges_in, final_plan, first_plan
+from waterclock.engine.spark.shuffle_reads import find_largest_skew
 
 spark = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 rows = spark.range(0, 100, 1, 2).selectExpr("id % 7 AS k", "id AS v")
@@ -206,6 +208,10 @@ print([str(each) for each in exchanges_in(first_plan(rows.groupBy("k").sum("v"))
 print([str(each) for each in exchanges_in(first_plan(rows.coalesce(1).groupBy("k").sum("v")))])
 rows.write.mode("overwrite").parquet(sys.argv[1])
 print(final_plan(spark, sys.argv[1]), [each.name for each in spark.catalog.listTables()])
+try:
+    print(find_largest_skew(spark, sys.argv[1]))
+except LookupError as unknown:
+    print(unknown)
 spark.stop()
 """
 
@@ -220,4 +226,4 @@ def test_over_connect_the_plan_before_the_batch_decides(tmp_path: Path) -> None:
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["['GROUP BY k (Exchange by k)']", "[]", "None []"]
+    assert done.stdout.splitlines() == ["['GROUP BY k (Exchange by k)']", "[]", "None []", NO_METRICS]

@@ -12,6 +12,7 @@ from waterclock.batches.audit_records import Attempt, Audit, Link, PauseEvent
 from waterclock.batches.ledger_snapshot import describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED, WARNINGS, Input, warnings_of
 from waterclock.batches.schemas import SCHEMA
+from waterclock.batches.skew import SKEW, skew_words
 from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.measures import MEASURED, OFFLINE, PASSED_OVER
@@ -184,7 +185,7 @@ def _describe_revision(found: AuditTarget, table: Table) -> list[tuple[str, str]
 
 def _format_measures(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return names and texts for the warnings and counts of a batch's rules, and for its measures."""
-    shown_separately = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND}
+    shown_separately = {WARNINGS, MEASURED, OFFLINE, PASSED_OVER, INPUTS_FOUND, SKEW}
     pairs = [("warned", warning) for warning in warnings_of(measures)]
     for name, counts in measures.get(INPUTS_FOUND, {}).items():
         pairs += [
@@ -193,6 +194,7 @@ def _format_measures(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
             if value or key == "in"
         ]
     pairs += [(key, _format_measure(value)) for key, value in measures.items() if key not in shown_separately and value]
+    pairs += [("skew", skew)] if (skew := skew_words(measures)) else []
     pairs += [(PASSED_OVER, str(rule)) for rule in measures.get(PASSED_OVER, ())]
     pairs += [("measured" if at == 0 else "", line) for at, line in enumerate(measured_lines(measures))]
     return pairs

@@ -271,9 +271,20 @@ def parse_tags(cursor: Cursor) -> tuple[str, ...]:
 
 
 def parse_shuffle(cursor: Cursor) -> bool:
-    """Parse the value of SHUFFLE, which can only be NONE. Return True."""
+    """Parse the value of SHUFFLE, which can only be NONE. Return True. Raise E376 for SALT, once it is parsed."""
     if cursor.at("SALT"):
-        raise planned_feature_error("SHUFFLE SALT", cursor.here())
+        start = cursor.index
+        cursor.take()
+        columns = _parse_undirected_columns(cursor, "SHUFFLE SALT")
+        cursor.need("INTO", fix="leave SHUFFLE SALT out: it is refused in every form")
+        cursor.number("a number of parts")
+        raise cursor.span_since(start).refuse(
+            "E376",
+            f"SHUFFLE SALT ({', '.join(columns)}) would make batches slower",
+            why="Spark combines sum(), count() and other aggregates in each task before it shuffles, and moves one row "
+            "of each task for a key; with a salt, it would shuffle these rows twice",
+            fix="leave it out; if `audit` shows skew, follow docs/howto/find-a-skewed-key.md",
+        )
     if not cursor.accept("NONE"):
         cursor.raise_unexpected("NONE after SHUFFLE", fix="write SHUFFLE NONE")
     return True

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from waterclock.batches.records import Claim, warnings_of
+from waterclock.batches.skew import skew_warnings
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checked_rows import checked_rows, measure_again
@@ -83,7 +84,12 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
         verdicts[manifest.label] = replace(
             verdict,
-            warnings=(*verdict.warnings, *late_rows_warnings(table, manifest), *small_bucket_warnings(table, manifest)),
+            warnings=(
+                *verdict.warnings,
+                *late_rows_warnings(table, manifest),
+                *small_bucket_warnings(table, manifest),
+                *skew_warnings(sealed.skew.get(manifest.label, {})),
+            ),
         )
     holds = {label: it for label, it in verdicts.items() if it.holds}
     labels = [batch.label for batch in group.batches if batch.label in holds]

@@ -35,6 +35,7 @@ def group_results(
                 **sealed.input_findings.for_label(manifest.label).measures(),
                 **notes.parents_missing(manifest, sealed.written.filter_counts.get(manifest.label)),
                 **audited.measures.get(manifest.label, {}),
+                **sealed.skew.get(manifest.label, {}),
                 WARNINGS: list(audited.verdicts[manifest.label].warnings),
             },
             timings={step: round(seconds, 4) for step, seconds in attempt.spent.items()},

@@ -20,6 +20,7 @@ from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.batch.row_order import plan_files, prepare_row_order
 from waterclock.engine.batch.shuffles import require_no_shuffle
+from waterclock.engine.batch.skew import can_be_skewed, measure_skew
 from waterclock.engine.batch.subject_tokens import tokenized_rows
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.enums import Kind
@@ -31,11 +32,15 @@ from waterclock.storage.slices.writer import WrittenSlices, write_slices
 
 @dataclass(frozen=True, slots=True)
 class SealedGroup:
-    """The sealed slices of a group, the notes about its rows, and the findings of the rules on its inputs."""
+    """The sealed slices of a group, the notes about its rows, and the findings of the rules on its inputs.
+
+    `skew`: the measures of a label with the skew of the job that wrote it; labels of one job have the same.
+    """
 
     written: WrittenSlices
     notes: Notes
     input_findings: InputRuleResult = field(default_factory=InputRuleResult)
+    skew: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
@@ -72,11 +77,13 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
     made = made or attempt.make(bound)
     with attempt.step("seal"):
         prepare_row_order(attempt, made)
-        written = _write_slices(attempt, claim, made, input_findings)
+        written, skew = _write_slices(attempt, claim, made, input_findings)
         input_findings.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.filter_counts else None)
     made.notes.before_commit()
-    return SealedGroup(WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, input_findings)
+    return SealedGroup(
+        WrittenSlices(manifests, written.measures, written.filter_counts), made.notes, input_findings, skew
+    )
 
 
 def _group_of_links(written: WrittenSlices) -> SealedGroup:
@@ -86,15 +93,18 @@ def _group_of_links(written: WrittenSlices) -> SealedGroup:
 
 def _write_slices(
     attempt: GroupAttempt, claim: Claim, made: MadeSlices, input_findings: InputRuleResult
-) -> WrittenSlices:
-    """Write and seal the slices, one part of the group after the other."""
+) -> tuple[WrittenSlices, Mapping[datetime, Mapping[str, Any]]]:
+    """Write and seal the slices, one part of the group after the other. Return them, and the skew of each label."""
     table = attempt.table
     manifests: list[Manifest] = []
     measures: dict[datetime, Mapping[str, Any]] = {}
     filter_counts: dict[datetime, FilterCounts] = {}
     clustering = plan_files(attempt)
     unshuffled = partial(require_no_shuffle, table, attempt.where, attempt.work.flow)
+    skew: dict[datetime, Mapping[str, Any]] = {}
     for part in made.parts:
+        of_part: dict[str, Any] = {}
+        skewed = partial(measure_skew, of_part) if can_be_skewed(table) else None
         at_rest = len(part.labels) > 1 or part.through is not None
         with tokenized_rows(attempt, drop_erased_rows(attempt, claim, part.frame)) as rows:
             written = write_slices(
@@ -113,9 +123,10 @@ def _write_slices(
                 quarantined_inputs=input_findings.quarantined,
                 sort_by=table.file_order,
                 clustering=clustering,
-                around_write=unshuffled if table.is_unshuffled else None,
+                around_write=unshuffled if table.is_unshuffled else skewed,
             )
         manifests += written.manifests
         measures |= written.measures
         filter_counts |= written.filter_counts
-    return WrittenSlices(tuple(manifests), measures, filter_counts)
+        skew |= dict.fromkeys(part.labels, of_part) if of_part else {}
+    return WrittenSlices(tuple(manifests), measures, filter_counts), skew

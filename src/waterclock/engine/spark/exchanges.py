@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.engine.spark.connect import is_remote
 from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
@@ -29,6 +29,8 @@ _ID = re.compile(r"#\d+L?\b")
 _KEYS = re.compile(r"\w+partitioning\((?P<keys>.*), \d+\)")
 _ADDED = re.compile(r"( ASC)? NULLS (FIRST|LAST)")
 _WAIT_MS = 10_000
+_AT_ONCE = 16
+_PLAN_ID = re.compile(r"\[plan_id=(\d+)\]")
 _VIEWS = count()
 # operators that keep the rows of each task
 _LOCAL = ("AQEShuffleRead", "ShuffleQueryStage", "Project", "Filter", "Sort", "InputAdapter", "WholeStageCodegen")
@@ -76,13 +78,30 @@ def final_plan(spark: SparkSession, path: str) -> str | None:
     if is_remote(spark):
         return None
     try:
-        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_WAIT_MS)  # noqa: SLF001
-        known = spark._jsparkSession.sharedState().statusStore().executionsList()  # noqa: SLF001
-        texts = (str(known.apply(at).physicalPlanDescription()) for at in reversed(range(known.size())))
-        # the path is the first argument of the write; the operators have details only in the form of EXPLAIN FORMATTED
-        return next((text for text in texts if f"{path}, false, " in text and "\n(1) " in text), None)
+        found = find_write(spark, path)
     except Exception:  # noqa: BLE001 - the first plan has already been checked
         return None
+    return None if found is None else found[1]
+
+
+def find_write(spark: SparkSession, path: str) -> tuple[Any, str] | None:
+    """Return Spark's record of the query that has just written files to a path, and its plan at the end.
+
+    Return None if Spark has already forgotten it. Uses private API of PySpark, which Spark Connect does not have.
+    """
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_WAIT_MS)  # noqa: SLF001
+    store = spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001
+    end = int(store.executionsCount())
+    while end > 0:  # the newest first: the write has only just ended
+        start = max(0, end - _AT_ONCE)
+        known = store.executionsList(start, end - start)
+        for at in reversed(range(known.size())):
+            text = str(known.apply(at).physicalPlanDescription())
+            # the path is the first argument of the write; only EXPLAIN FORMATTED has details of operators
+            if f"{path}, false, " in text and "\n(1) " in text:
+                return known.apply(at), text
+        end = start
+    return None
 
 
 def exchanges_in(plan: str) -> list[Exchange]:
@@ -96,6 +115,19 @@ def exchanges_in(plan: str) -> list[Exchange]:
         raise ValueError(f"Spark wrote a plan in an unknown form: {plan[:200]}")
     found = map(_exchange_of, nodes)
     return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def exchanges_by_id(plan: str) -> dict[str, Exchange]:
+    """Return the exchanges of a plan by the number `plan_id` that Spark gave them. Broadcasts are none."""
+    details = {number: _fields_of(text) for number, text in _DETAILS.findall(plan)}
+    found = ((plan_id_of(node.details.get("Arguments", "")), _exchange_of(node)) for node in _nodes_in(plan, details))
+    return {plan_id: each for plan_id, each in found if plan_id and each is not None}
+
+
+def plan_id_of(text: str) -> str:
+    """Return the number `plan_id` in the description of an exchange, or "" if it has none."""
+    found = _PLAN_ID.search(text)
+    return found[1] if found else ""
 
 
 def _fields_of(text: str) -> dict[str, str]:

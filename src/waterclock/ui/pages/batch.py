@@ -9,6 +9,7 @@ from waterclock.batches.audit_records import CLOSED, Audit
 from waterclock.batches.earlier_revisions import REVERTED
 from waterclock.batches.ledger_snapshot import RELEASE, describe_missing_inputs, parse_missing_inputs
 from waterclock.batches.records import count_quarantined
+from waterclock.batches.skew import skew_words
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import batch_record
@@ -187,6 +188,8 @@ def _list_facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Co
             )
         for warning in made.measures.get("warnings", ()):
             facts.append({"name": "Warning", "text": str(warning)})
+        if skew := skew_words(made.measures):
+            facts.append({"name": "Skew", "text": skew})
     else:
         if held is None:
             facts.append({"name": "Holds", "text": "nothing"})
