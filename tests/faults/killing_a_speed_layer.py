@@ -2,7 +2,8 @@
 
     python -m tests.faults.killing_a_speed_layer FOLDER tick|run POINT TIMES NOW
 
-It works with the JVM whose gateway the environment names. It is killed when it passes the point for the last of TIMES.
+After a tick, the open windows are delivered to the destinations. It works with the JVM whose gateway the environment
+names. It is killed when it passes the point for the last of TIMES.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from unittest.mock import patch
 
 from tests.faults.killing import LEASE, session_there, wait_for_leases
 from tests.tiny import Tiny
+from waterclock.engine.continuous.destinations import deliver_open_windows, publishes_of_open_windows
 from waterclock.engine.continuous.tick import run_tick
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow
@@ -40,7 +42,12 @@ def main(folder: str, form: str, point: str, times: str, at: str) -> int:
     with patch.object(RunContext, "real_now", lambda _: now), tiny.opened() as work:
         apply_flow(work, now)
         with inject_faults(strike):
-            run_tick(work) if form == "tick" else Runner(work).run_once(now)
+            if form == "run":
+                Runner(work).run_once(now)
+            else:
+                run_tick(work)
+                for table in publishes_of_open_windows(work.flow):
+                    deliver_open_windows(work, table)
     return 3
 
 

@@ -1,4 +1,7 @@
-"""A reader loops over views while ticks and batches are killed: no row is shown twice, and none that it saw is lost."""
+"""Readers loop over views, in the lake and at a destination, while ticks and batches are killed.
+
+No row is shown twice, and none that a reader saw is lost.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +21,29 @@ import pytest
 
 from tests.faults.killing import gateway_of
 from tests.integration.engine.test_continuous import FLOW, Stream, minute
+from tests.live_destinations import LiveDestination, live_destination
 from tests.tiny import Tiny
+from waterclock.engine.continuous.destinations import deliver_open_windows, publishes_of_open_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+PUBLISH = "PUBLISH web.clicks TO live.clicks OPTIONS (speed true);"
 REPOSITORY = Path(__file__).parents[2]
 TICKS = (
     ("speed.pinned", 1), ("written", 1), ("speed.made", 1), ("speed.looked", 1), ("speed.committed", 1),
-    ("speed.looked", 2), ("speed.committed", 2),
+    ("speed.looked", 2), ("speed.committed", 2), ("open.pinned", 1), ("open.written", 1), ("open.shown", 1),
 )  # fmt: skip
-RUNS = (("audited", 1), ("speed.looked", 1), ("committed", 1), ("recorded", 1), ("committed", 2), ("recorded", 2))
-KILLS = (*(("tick", *each) for each in TICKS[1:]), *(("run", *each) for each in (RUNS[0], RUNS[2], RUNS[4], RUNS[5])))
+RUNS = (
+    ("audited", 1), ("speed.looked", 1), ("committed", 1), ("recorded", 1), ("committed", 2), ("recorded", 2),
+    ("deliver.rows", 1), ("deliver.done", 1),
+)  # fmt: skip
+KILLS = (
+    *(("tick", *TICKS[at]) for at in (2, 4, 5, 8, 9)),
+    *(("run", *RUNS[at]) for at in (0, 2, 5, 6, 7)),
+)
 _PAUSE = 1.5  # seconds between two reads, which take the cores that the killed process works on
 DISAGREE = """
 SELECT timelabel, s.n, c.n FROM (SELECT timelabel, sum(clicks) AS n FROM web.per_user_view GROUP BY timelabel) AS s
@@ -45,10 +57,16 @@ class Reader:
     """Reads the views again and again, and remembers what it saw."""
 
     stream: Stream
+    destination: LiveDestination
     seen: set[object] = field(default_factory=set)
+    seen_there: set[int] = field(default_factory=set)
     reads: int = 0
 
     def read(self) -> None:
+        there = self.destination.ids()
+        assert len(there) == len(set(there))
+        assert self.seen_there - set(there) == set()
+        self.seen_there = set(there)
         ids = Counter(row[0] for row in self.stream.rows("SELECT id FROM web.clicks_view"))
         assert [id_ for id_, count in ids.items() if count > 1] == []
         assert self.seen - ids.keys() == set()
@@ -77,11 +95,22 @@ def kill(stream: Stream, form: str, point: str, times: int, reader: Reader) -> b
     return child.returncode == -signal.SIGKILL
 
 
-def live(stream: Stream, kills: list[tuple[str, str, int]]) -> None:
+def tick(stream: Stream) -> None:
+    """Make a tick and deliver it, as another runner does."""
+    stream.tick(stream.now)
+    with stream.opened() as work:
+        for table in publishes_of_open_windows(work.flow):
+            deliver_open_windows(work, table)
+
+
+def live(tmp_path: Path, spark: SparkSession, kind: str, kills: list[tuple[str, str, int]]) -> None:
+    destination = live_destination(kind, tmp_path)
+    stream = Stream(Tiny(tmp_path, spark, toml=destination.toml))
+    stream.tiny.declare(destination.declared + FLOW + PUBLISH)
     stream.now = minute(1)
     stream.click(minute(0, 9), (0, "a"))
-    stream.tick(stream.now)  # from here on, the tables have columns
-    reader, killed, sent = Reader(stream), 0, 1
+    tick(stream)  # from here on, the tables have columns
+    reader, killed, sent = Reader(stream, destination), 0, 1
     for form, point, times in kills:
         if form == "run":  # the hour is over
             stream.now += timedelta(hours=1) - (stream.now - minute(0)) % timedelta(hours=1)
@@ -90,29 +119,27 @@ def live(stream: Stream, kills: list[tuple[str, str, int]]) -> None:
         sent += 3
         killed += kill(stream, form, point, times, reader)
         if form == "tick":
-            stream.tick(stream.now)  # another runner goes on
+            tick(stream)  # another runner goes on
             reader.read()
     assert killed >= len(kills) - 1 > 0
     stream.now += timedelta(hours=1) - (stream.now - minute(0)) % timedelta(hours=1)
     stream.click(stream.now, (sent, "c"))
     stream.run(stream.now + timedelta(minutes=1))
-    stream.tick(stream.now)
+    tick(stream)
     reader.read()
     reader.compare()
-    assert reader.seen == set(range(sent + 1))
+    assert reader.seen == reader.seen_there == set(range(sent + 1))
     assert reader.reads > len(kills)
 
 
 def test_no_row_is_lost_or_doubled_while_ticks_and_batches_are_killed(tmp_path: Path, spark: SparkSession) -> None:
-    stream = Stream(Tiny(tmp_path, spark))
-    stream.tiny.declare(FLOW)
-    live(stream, list(KILLS))
+    live(tmp_path, spark, "sqlite", list(KILLS))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10))
 def test_no_row_is_lost_or_doubled_at_random_kills(tmp_path: Path, spark: SparkSession, seed: int) -> None:
-    random, stream = Random(seed), Stream(Tiny(tmp_path, spark))
-    stream.tiny.declare(FLOW)
+    random = Random(seed)
     forms = random.choices((("tick", TICKS), ("run", RUNS)), (2, 1), k=30)
-    live(stream, [(form, *random.choice(points)) for form, points in forms])
+    kind = ("sqlite", "postgres", "mysql")[seed % 3]
+    live(tmp_path, spark, kind, [(form, *random.choice(points)) for form, points in forms])

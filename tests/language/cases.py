@@ -51,7 +51,7 @@ CAPABILITIES = {
         "sqlite",
         {"path": Option(is_required=True, help="the database file"), "timeout": Option("number")},
         {"partitions": Option("number")},
-        {"behind": Option(choices=("view",)), "keep": Option(), "adopt": Option("flag")},
+        {"behind": Option(choices=("view",)), "keep": Option(), "adopt": Option("flag"), "speed": Option("flag")},
         frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,

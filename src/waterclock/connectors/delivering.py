@@ -148,6 +148,35 @@ class Deliverer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWindowRows:
+    """The open windows of a table for a destination.
+
+    `shown` are the rows of open labels, each with the slice that they are from as its note. `kept` are labels whose
+    rows stay as they are, because a batch has closed them and has not delivered them yet. All others are removed.
+    """
+
+    shown: tuple[Delivery, ...] = ()
+    kept: frozenset[str] = frozenset()
+
+
+OpenWindowReader = Callable[[Collection[str]], OpenWindowRows]
+"""Returns the open windows to show, given the labels that a destination shows now."""
+
+
+@runtime_checkable
+class OpenWindowDestination(Protocol):
+    """A destination that can show open windows next to the delivered labels, each label once at every moment."""
+
+    def show_open(self, unit: Unit, project: str, publish: str, read: OpenWindowReader) -> int:
+        """Show the open windows that `read` returns, all or none; return the number of changed labels.
+
+        `read` is called while no other runner delivers the publish. So of two runners, the later one shows newer rows.
+        A label that was delivered is never changed.
+        """
+        ...
+
+
 @runtime_checkable
 class ReachableDestination(Protocol):
     """A destination whose record of deliveries is stored elsewhere, so that reading the record does not contact it."""

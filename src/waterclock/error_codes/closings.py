@@ -56,7 +56,8 @@ CLOSINGS: Mapping[str, Code] = {
         "CONTINUOUS not possible",
         "The table cannot have its open windows computed every few seconds. The time is at least a second and shorter "
         "than the window. A transform with CONTINUOUS reads a table that has it, by its name or by PAST. A table with "
-        "CLOSE WHEN has OPTIONS (open_windows 'kept') instead. The column name is_closed is reserved.",
+        "CLOSE WHEN has OPTIONS (open_windows 'kept') instead. The column name is_closed is reserved. A PUBLISH with "
+        "OPTIONS (speed true) shows the open windows of a table with CONTINUOUS.",
     ),
     "E370": Code(
         "MAX LATENESS without CLOSE WHEN",

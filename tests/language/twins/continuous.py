@@ -39,3 +39,4 @@ wc.transform(
     continuous=True,
     as_="SELECT sum(n) AS n FROM PAST(marts.clicks, '2 hours')",
 )
+wc.publish("marts.clicks", to="ops.live", columns="user_id, n", options={"speed": True})

@@ -39,6 +39,8 @@ _CREATE = (
     " delivered_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), PRIMARY KEY (project, claim, label),"
     f" KEY {DELIVERIES}_newest (project, publish, outcome, label)) ENGINE = InnoDB"
 )
+LONGEST_PAUSE = 60
+"""Seconds after which the server ends a connection that has stopped while it delivers open windows."""
 _NO_SUCH_THREAD = 1094
 
 
@@ -80,6 +82,9 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
     def _end_other(self, where: str, project: str, claim: int) -> None:
         with self.database.open_connection(where) as connection:
             _end_lock_holder(connection, self._claim_lock(project, claim))
+
+    def _limit_pauses(self, connection: Connection) -> None:
+        run_statement(connection, f"SET SESSION wait_timeout = {LONGEST_PAUSE}, net_read_timeout = {LONGEST_PAUSE}")
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
         publish_lock = _lock_name("publish", self.database.address["database"], project, publish)

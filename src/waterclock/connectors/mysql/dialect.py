@@ -23,7 +23,9 @@ DIALECT = SqlDialect(
     text="LONGTEXT",
     # compares texts byte by byte, as Spark does, and not by the column's collation
     as_text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
+    as_record_text="CONVERT({} USING utf8mb4) COLLATE utf8mb4_bin",
     sign="`",
+    escapes_backslashes=True,
     place="%s",
     micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {})",
     bind=lambda value: int(value) if isinstance(value, bool) else value,

@@ -42,6 +42,9 @@ _CREATE = (
     " mode TEXT NOT NULL, row_count BIGINT NOT NULL, deleted_count BIGINT NOT NULL, note TEXT NOT NULL,"
     " delivered_at TIMESTAMPTZ NOT NULL DEFAULT now(), PRIMARY KEY (project, claim, label))"
 )
+LONGEST_PAUSE = 60
+"""Seconds after which the server ends a connection that has stopped while it delivers open windows."""
+_LONGEST_STATEMENT = 600  # seconds of one COPY of an open window
 _LOCK_CREATION = "SELECT pg_advisory_xact_lock(hashtext('waterclock_deliveries'))"
 _LOCK_PUBLISH = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 _END_CONNECTION = (
@@ -88,6 +91,10 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
             if called
             else self.database.open_for_writing(where)
         )
+
+    def _limit_pauses(self, connection: Connection) -> None:
+        connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{LONGEST_PAUSE}s'")
+        connection.execute(f"SET LOCAL statement_timeout = '{_LONGEST_STATEMENT}s'")
 
     def _prepare(self, connection: Connection, project: str, publish: str) -> None:
         if not self._has_record(connection):

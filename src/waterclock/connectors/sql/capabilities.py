@@ -82,6 +82,7 @@ def database_capabilities(
                 "flag", help="whether to publish to a table with rows that the project did not publish; default false"
             ),
             "behind": Option(choices=("view",), help="publish to a view over one table per version, or per label"),
+            "speed": Option("flag", help="whether a view shows the open windows, too, of a table with CONTINUOUS"),
             "keep": Option(help="behind a view: how long a replaced version is kept; default 1 DAY"),
         },
         collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT}) | more,

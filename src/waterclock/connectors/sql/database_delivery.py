@@ -14,15 +14,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Generic, Protocol, TypeVar
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
-from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome, OpenWindowReader
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, missing_record_message
 from waterclock.connectors.sql.privileges import PrivilegeReader, require_for_delivery
 from waterclock.connectors.sql.replace_where import require_unchanged_condition
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
-from waterclock.connectors.sql.versioned_views import is_behind_view, own_table_delivery, require_replaceable_object
+from waterclock.connectors.sql.union_delivery import UnionWriter, prepare_union, record_closed, show_open_windows
+from waterclock.connectors.sql.union_views import closed_unit
+from waterclock.connectors.sql.versioned_views import (
+    has_union_view,
+    is_behind_view,
+    own_table_delivery,
+    require_replaceable_object,
+)
 from waterclock.connectors.sql.view_parts import (
     begin_part,
     drop_labels,
@@ -90,6 +98,16 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     def _destination_names(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
         """Map the destination's column names in lower case to their spelling; empty if the table does not exist."""
 
+    @abstractmethod
+    def _union_writer(self, connection: _Connection) -> UnionWriter[Any]:
+        """Return the functions that write to the tables of closed and open windows under a view."""
+
+    def _limit_pauses(self, connection: _Connection) -> None:
+        """Let the server end the connection if its runner stops between two statements, as it holds a lock.
+
+        Batches need no such limit, as their connections are found by their claims. Database files have none.
+        """
+
     def _open_for_writing(
         self, where: str, *, called: tuple[str, int] | None = None
     ) -> AbstractContextManager[_Connection]:
@@ -123,6 +141,18 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
             self._prepare(connection, project, publish)
             return drop_labels(self._tables(connection), unit, project, publish, labels)
 
+    def show_open(self, unit: Unit, project: str, publish: str, read: OpenWindowReader) -> int:
+        """Write the open windows that `read` returns to their table under the view, in one transaction.
+
+        Raises the errors of `deliver`.
+        """
+        with self._open_for_writing(str(unit)) as connection:
+            self._limit_pauses(connection)
+            self._prepare(connection, project, publish)
+            changed = show_open_windows(self._union_writer(connection), unit, project, publish, read)
+        fault("open.shown")
+        return changed
+
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
         """Record a claim as killed, unless it has an outcome already. Return the recorded outcome."""
         with self._open_for_writing(str(unit)) as connection:
@@ -146,7 +176,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         reader = self._privileges
         if reader is not None:
             with self._catalog.open_for_reading(str(unit)) as connection:
-                require_for_delivery(self._session(connection), reader, unit, is_merge=is_merge)
+                require_for_delivery(self._session(connection), reader, closed_unit(unit), is_merge=is_merge)
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Describe the part of a claim's delivery that is missing in the database; None if it is intact.
@@ -159,9 +189,10 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
         def ask(connection: _Connection) -> str | None:
             session, dialect = self._session(connection), self._session(connection).dialect
-            spelt = self._destination_names(connection, unit).items()
+            table = closed_unit(unit)
+            spelt = self._destination_names(connection, table).items()
             there = {name: dialect.quote_identifier(own) for name, own in spelt}
-            return session.record.find_loss(unit, dialect.table_of(unit), project, publish, claim, there)
+            return session.record.find_loss(table, dialect.table_of(table), project, publish, claim, there)
 
         return self._read(unit, ask, otherwise=missing_record_message(claim))
 
@@ -219,11 +250,24 @@ class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connec
         fault("deliver.done")
         return delivered
 
+    def _union_writer(self, connection: _Connection) -> UnionWriter[_Columns]:
+        return UnionWriter(
+            tables=self._tables(connection),
+            prepare=lambda unit, delivery, is_ours: self._prepare_table(connection, unit, delivery, is_ours=is_ours),
+            write=partial(self._deliver_rows, connection),
+            transaction=nullcontext,
+        )
+
     def _deliver_one(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
         record = self._record(connection)
         newest = record.newest(delivery.project, delivery.publish)
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+        elif has_union_view(unit):
+            writer = self._union_writer(connection)
+            prepared = prepare_union(writer, unit, delivery)
+            delivered = self._deliver_rows(connection, closed_unit(unit), delivery, prepared.closed)
+            record_closed(writer, unit, delivery, prepared)
         else:
             require_replaceable_object(unit, delivery, self._tables(connection).kind_at(unit), newest)
             if is_behind_view(unit):

@@ -23,7 +23,10 @@ from waterclock.connectors.sql.privileges import PrivilegeReader
 from waterclock.connectors.sql.replace_where import replaced_rows, require_unchanged_condition
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
+from waterclock.connectors.sql.union_delivery import PreparedUnion, UnionWriter, prepare_union, record_closed
+from waterclock.connectors.sql.union_views import closed_unit
 from waterclock.connectors.sql.versioned_views import (
+    has_union_view,
     is_behind_view,
     own_table_delivery,
     part_name,
@@ -45,13 +48,15 @@ _VERSION_COMMENT = re.compile(r"waterclock \w{16} \d+")
 class ReadyDelivery(Generic[_Column]):
     """A delivery with its prepared table `into` and the table's columns `there`, by lower-case name.
 
-    `into` is None if the delivery is skipped, because the destination has a newer label.
+    `into` is None if the delivery is skipped, because the destination has a newer label. `union`: the tables under a
+    view over closed and open windows.
     """
 
     delivery: Delivery
     into: Unit | None
     there: Mapping[str, _Column]
     staged: StagedSlice | None = None
+    union: PreparedUnion[Mapping[str, _Column]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +182,9 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         newest = self._record(connection).newest(delivery.project, delivery.publish)
         if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
             return ReadyDelivery(delivery, None, {})
+        if has_union_view(unit):
+            prepared = prepare_union(self._union_writer(connection), unit, delivery)
+            return ReadyDelivery(delivery, closed_unit(unit), prepared.closed, union=prepared)
         tables = self._tables(connection)
         require_replaceable_object(unit, delivery, tables.kind_at(unit), newest)
         if not is_behind_view(unit):
@@ -200,8 +208,21 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         else:
             adapted = own_table_delivery(delivery) if is_behind_view(unit) else delivery
             delivered = self._deliver_rows(connection, ready.into, adapted, ready)
+            if ready.union is not None:
+                record_closed(self._union_writer(connection), unit, delivery, ready.union)
         self._record(connection).put(delivery, delivered)
         return delivered
+
+    def _union_writer(self, connection: _Connection) -> UnionWriter[Mapping[str, _Column]]:
+        def write(unit: Unit, delivery: Delivery, there: Mapping[str, _Column]) -> Delivered:
+            return self._deliver_rows(connection, unit, delivery, ReadyDelivery(delivery, unit, there))
+
+        return UnionWriter(
+            tables=self._tables(connection),
+            prepare=lambda unit, delivery, is_ours: self._writer.prepare_table(connection, unit, delivery, is_ours, ""),
+            write=write,
+            transaction=lambda: self._writer.transaction(connection),
+        )
 
     def _deliver_rows(
         self, connection: _Connection, unit: Unit, delivery: Delivery, ready: ReadyDelivery[_Column]

@@ -75,14 +75,14 @@ class DeliveryRecord:
         """Insert the record of a delivery with its outcome."""
         key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
         counts = (delivered.rows, delivered.deleted, delivery.note)
-        self._insert(*key, delivered.outcome.value, delivery.mode_words, *counts)
+        self.insert(*key, delivered.outcome.value, delivery.mode_words, *counts)
 
     def kill(self, project: str, publish: str, claim: int) -> Delivered:
         """Record a claim as killed, unless it has an outcome already. Return the recorded outcome."""
         recorded = self.find(project, claim)
         if recorded:
             return recorded[-1]
-        self._insert(project, claim, publish, "", DeliveryOutcome.KILLED.value, "", 0, 0, "")
+        self.insert(project, claim, publish, "", DeliveryOutcome.KILLED.value, "", 0, 0, "")
         return Delivered(claim, DeliveryOutcome.KILLED, "", 0)
 
     def find_loss(
@@ -147,7 +147,8 @@ class DeliveryRecord:
         rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
         return [(claim, delivered) for claim, delivered in rows]
 
-    def _insert(self, *values: Any) -> None:
+    def insert(self, *values: Any) -> None:
+        """Insert a row with the values of its columns, in their order."""
         places = ", ".join([self.place] * len(values))
         columns = f"project, claim, publish, label, outcome, mode, {self._row_count_column}, deleted_count, note"
         self.execute(f"INSERT INTO {DELIVERIES} ({columns}) VALUES ({places})", values)

@@ -33,12 +33,14 @@ class SqlDialect:
     - `sign` is the quote character of names. Within a name it is doubled.
     - `place` is the placeholder of a value. If it is `%s`, percent signs in a statement with values are doubled.
     - `as_text` converts a column to a text that is compared as in Spark; `{}` stands for its name.
+    - `as_record_text` converts a column of labels to the collation of the record of deliveries.
     - `bind` converts a value of a condition to one that the driver takes.
     - `null` is the NULL of a type in a view, and `label` a label as a text; `{}` stands for the type or the label.
     - `limit` limits the rows of a query; `{}` stands for their number.
     - `local` is the literal of a time, and `micros` a time in microseconds since 1970; `{}` stands for the time.
     - `modulo` is the remainder of a division, and `fingerprint` an aggregate of times that changes if one of them
       changes.
+    - `escapes_backslashes`: a backslash in a text is written twice.
     - `is_folded`: a name in lower case means the stored name in upper case, as in SQLAlchemy.
     - `types` maps Spark types to column types, where they differ from those of most databases. `nested` is the column
       type of nested values, `text` that of labels, and `other` that of all other values. `decimal` returns the type for
@@ -52,6 +54,7 @@ class SqlDialect:
     as_text: str
     sign: str = '"'
     place: str = "?"
+    as_record_text: str = "{}"
     bind: Callable[[Any], Any] = lambda value: value
     null: str = "NULL"
     label: str = "'{}'"
@@ -60,6 +63,7 @@ class SqlDialect:
     micros: str = "{}"
     modulo: str = "({} % {})"
     fingerprint: str = "SUM({})"
+    escapes_backslashes: bool = False
     is_folded: bool = False
     decimal: Callable[[int, int], str] = "DECIMAL({},{})".format
 
@@ -68,6 +72,11 @@ class SqlDialect:
         if self.is_folded and name == name.lower():
             name = name.upper()
         return self.sign + name.replace(self.sign, self.sign * 2) + self.sign
+
+    def quote_text(self, text: str) -> str:
+        """Return a text as an SQL literal, for statements that take no values, such as those that create a view."""
+        escaped = text.replace("\\", "\\\\") if self.escapes_backslashes else text
+        return "'" + escaped.replace("'", "''") + "'"
 
     def escape(self, sql: str) -> str:
         """Escape percent signs in SQL of a statement with values, for drivers whose placeholder is `%s`."""

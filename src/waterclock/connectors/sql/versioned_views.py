@@ -19,6 +19,8 @@ from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.label import TIMELABEL
 
 BEHIND = "behind view"
+UNION = "union view"
+"""The notes of deliveries to tables under a view."""
 _DEFAULT_KEEP = "1 DAY"
 _MOST_IN_ONE = 400  # SQLite allows 500 terms in a compound SELECT
 
@@ -28,6 +30,16 @@ Columns = Sequence[tuple[str, str]]
 def is_behind_view(unit: Unit) -> bool:
     """Return whether a unit is published to tables behind a view."""
     return unit.options.get("behind") == "view"
+
+
+def has_union_view(unit: Unit) -> bool:
+    """Return whether a unit is published as a view over closed and open windows."""
+    return bool(unit.options.get("speed"))
+
+
+def view_note(unit: Unit) -> str:
+    """Return the note of deliveries to tables under the unit's view; empty if it is published to a table."""
+    return BEHIND if is_behind_view(unit) else UNION if has_union_view(unit) else ""
 
 
 def part_name(unit: Unit, *, label: str = "", claim: int = 0) -> str:
@@ -80,18 +92,22 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> s
     )
 
 
-def require_replaceable_object(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
+def require_replaceable_object(
+    unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None, *, has_union: bool = False
+) -> None:
     """Raise E829 if the destination's name is in use by an object that the publish cannot replace.
 
-    This is a table, if it publishes to a view, or a view that it did not create or no longer publishes to.
+    This is a table, if it publishes to a view, or a view that it did not create or no longer publishes to. `has_union`:
+    it publishes to a view over closed and open windows, and has created it before.
     """
-    was_behind = newest is not None and newest.note == BEHIND
-    if not is_behind_view(unit):
-        if was_behind and kind == "view":
-            raise _name_in_use_error(
-                unit, delivery, "it was published behind a view before, and no longer is", "the view"
-            )
+    before = newest.note if newest is not None and newest.note in {BEHIND, UNION} else ""
+    now = view_note(unit)
+    if before and before != now and kind == "view":
+        why = "to another kind of view before" if now else "behind a view before, and no longer is"
+        raise _name_in_use_error(unit, delivery, f"it was published {why}", "the view")
+    if not now:
         return
+    was_behind = bool(before) or has_union
     if kind == "table":
         raise _name_in_use_error(unit, delivery, "a table has the name of the view", "the table")
     if kind == "view" and not was_behind and not unit.options.get("adopt"):

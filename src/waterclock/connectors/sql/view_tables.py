@@ -46,6 +46,10 @@ class SqlViewTables(ABC):
         found = {dialect.table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         self._show(dialect.table_of(unit), query_of(found, dialect) if found else "")
 
+    def show_query(self, unit: Unit, query: str) -> None:
+        """Replace the unit's view by one with a query, or create it."""
+        self._show(self.session.dialect.table_of(unit), query)
+
     def drop(self, part: Unit) -> None:
         """Drop a table, if it exists."""
         self.session.execute(f"DROP TABLE IF EXISTS {self.session.dialect.table_of(part)}")

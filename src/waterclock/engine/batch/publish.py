@@ -13,7 +13,7 @@ from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.sql.replace_where import condition_text
-from waterclock.connectors.sql.versioned_views import BEHIND, is_behind_view
+from waterclock.connectors.sql.versioned_views import view_note
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
 from waterclock.engine.batch.publish_changes import changed_rows, deleted_column_of, published_columns
@@ -127,7 +127,11 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
         work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
     unit = unit_of(work, table)
-    deliveries = [_build_delivery(work, table, claim, manifest) for manifest in manifests]
+    note = view_note(unit) or condition_text(table.where)
+    folder = work.folder(table)
+    deliveries = [
+        build_delivery(work, table, manifest, folder=folder, claim=claim.number, note=note) for manifest in manifests
+    ]
     recorded = work.connections.deliverer(unit.connection).deliver(unit, deliveries)
     if recorded[-1].outcome is DeliveryOutcome.OLDER:
         newest = work.connections.deliverer(unit.connection).last(unit, work.flow.project, table.name)
@@ -161,22 +165,25 @@ def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
     return found is not None and found.outcome is not DeliveryOutcome.KILLED
 
 
-def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) -> Delivery:
-    folder = entry_path(work.folder(table))
+def build_delivery(
+    work: RunContext, table: Table, manifest: Manifest, *, folder: str, claim: int, note: str
+) -> Delivery:
+    """Build the delivery of a slice below `folder` to the destination of a publish."""
     source = work.flow.tables[table.reads[0].table]
     columns = _columns_of(manifest)
+    stage = entry_path(folder)
     deleted = "" if table.is_delivered_by_label or table.mode is not Mode.MERGE else deleted_column_of(columns)
     internal = {TIMELABEL, deleted, ROW_LABEL}
     return Delivery(
         project=work.flow.project,
         publish=table.name,
-        claim=claim.number,
+        claim=claim,
         label=manifest.label,
         label_text=label_of(manifest.label),
         mode=table.mode,
         is_from_partitioned=source.is_partitioned,
         columns=tuple((name, kind) for name, kind in columns.items() if name not in internal),
-        files=tuple(folder / file.path for file in manifest.files),
+        files=tuple(stage / file.path for file in manifest.files),
         keys=table.keys or list_sent_keys(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column=deleted,
@@ -184,7 +191,7 @@ def _build_delivery(work: RunContext, table: Table, claim: Claim, manifest: Mani
         where=table.where,
         order_by=table.order.by if table.order else (),
         per=table.order.per if table.order else (),
-        note=BEHIND if table.destination and is_behind_view(table.destination) else condition_text(table.where),
+        note=note,
         places=partial(_current_paths, work, source) if source.source is not None else None,
     )
 

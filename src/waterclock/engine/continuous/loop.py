@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
+from waterclock.engine.continuous.destinations import OpenWindowDeliveries
 from waterclock.engine.newer_flow import has_newer_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -35,6 +36,7 @@ class OpenWindowTicks:
         self._done = threading.Event()
         self._read_at: dict[str, float] = {}
         self._last_tick = 0
+        self._deliveries = OpenWindowDeliveries(work)
         self._thread = threading.Thread(target=self._run, name="open windows", daemon=True)
 
     def __enter__(self) -> Self:
@@ -46,6 +48,7 @@ class OpenWindowTicks:
     ) -> None:
         self._done.set()
         self._thread.join(_JOIN_SECONDS)
+        self._deliveries.close()
 
     def _run(self) -> None:
         wait = 0.0
@@ -54,6 +57,7 @@ class OpenWindowTicks:
             tables = self._tables()
             if tables:
                 self._try_tick(tables)
+                self._deliveries.start()
             seconds = _least_seconds(tables) if tables else _IDLE_SECONDS
             wait = max(0.0, seconds - (time.monotonic() - began))
 

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import BatchStatus, TableFacts
-from waterclock.flow.declarations import Table
+from waterclock.batches.ledger_snapshot import BatchStatus, LedgerSnapshot, TableFacts
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.open_windows import continuous_tables
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
@@ -72,6 +73,29 @@ def find_windows_to_compute(
 def held_labels(facts: TableFacts) -> frozenset[datetime]:
     """Return the labels of a table that a rule holds. Their rows are shown nowhere."""
     return frozenset(label for label, trouble in facts.troubles.items() if trouble.status is BatchStatus.HELD)
+
+
+def with_continuous_inputs(flow: Flow, tables: Collection[str]) -> set[str]:
+    """Return tables and all tables with CONTINUOUS that they are made from."""
+    found = set(tables)
+    for table in reversed(continuous_tables(flow)):
+        if table.name in found:
+            found |= {read.table for read in table.reads if flow.tables[read.table].continuous is not None}
+    return found
+
+
+def reads_held_label(flow: Flow, snapshot: LedgerSnapshot, name: str, low: datetime, high: datetime) -> bool:
+    """Return whether labels of a table in an interval are held and not done, or are made from such labels."""
+    table, facts = flow.tables[name], snapshot.of(name)
+    low, high = table.cadence.floor(low), table.cadence.ceil(high)
+    if any(low <= label < high and not facts.covered.covers_instant(label) for label in held_labels(facts)):
+        return True
+    for read in table.reads:
+        if flow.tables[read.table].continuous is not None:
+            span = None if read.span is None else read.span.subtract_from(table.cadence.next(low), table.cadence.zone)
+            if reads_held_label(flow, snapshot, read.table, low if span is None else min(low, span), high):
+                return True
+    return False
 
 
 def newest_state(cadence: Cadence, facts: TableFacts, limit: datetime) -> datetime | None:

@@ -6,20 +6,20 @@ windows only after the ledger has it as done. So each label is found in one of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.engine.continuous.open_labels import held_labels
+from waterclock.engine.continuous.open_labels import reads_held_label, with_continuous_inputs
 from waterclock.engine.query.view_rows import union_with_closed
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.flow.declarations import Flow
-from waterclock.flow.open_windows import IS_CLOSED, continuous_tables, open_table_of
+from waterclock.flow.open_windows import IS_CLOSED, open_table_of
 from waterclock.storage.commit.speed_tables import SpeedState, TickHistory, read_history
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -63,7 +63,7 @@ def find_speed_windows(work: RunContext, names: Iterable[str]) -> SpeedWindows:
     if not tables:
         return {}
     tables.sort(key=work.flow.order.index, reverse=True)  # a tick commits inputs first: so each has what a reader has
-    inputs = _with_continuous_inputs(work.flow, tables)
+    inputs = with_continuous_inputs(work.flow, tables)
     folders = {name: work.lake.folder(open_table_of(name)) for name in tables}
     histories = {name: read_history(folder) for name, folder in folders.items()}
     for _ in range(_MOST_ATTEMPTS):
@@ -114,35 +114,12 @@ def choose_open_labels(
             each = _OpenLabel(name, label, cadence.next(label))
             if facts.covered.covers_instant(label):
                 done.add(each)
-            elif not _reads_held_label(flow, snapshot, name, label, each.end):
+            elif not reads_held_label(flow, snapshot, name, label, each.end):
                 opened.add(each)
     while late := {each for each in done if any(each.label < it.end and it.label < each.end for it in opened)}:
         opened |= late
         done -= late
     return {name: sorted(each.label for each in opened if each.table == name) for name in states}
-
-
-def _with_continuous_inputs(flow: Flow, tables: Collection[str]) -> set[str]:
-    """Return tables and all tables with CONTINUOUS that they are made from."""
-    found = set(tables)
-    for table in reversed(continuous_tables(flow)):
-        if table.name in found:
-            found |= {read.table for read in table.reads if flow.tables[read.table].continuous is not None}
-    return found
-
-
-def _reads_held_label(flow: Flow, snapshot: LedgerSnapshot, name: str, low: datetime, high: datetime) -> bool:
-    """Return whether labels of a table in an interval are held and not done, or are made from such labels."""
-    table, facts = flow.tables[name], snapshot.of(name)
-    low, high = table.cadence.floor(low), table.cadence.ceil(high)
-    if any(low <= label < high and not facts.covered.covers_instant(label) for label in held_labels(facts)):
-        return True
-    for read in table.reads:
-        if flow.tables[read.table].continuous is not None:
-            span = None if read.span is None else read.span.subtract_from(table.cadence.next(low), table.cadence.zone)
-            if _reads_held_label(flow, snapshot, read.table, low if span is None else min(low, span), high):
-                return True
-    return False
 
 
 def frame_of_speed_view(
