@@ -67,4 +67,5 @@ def _read_duckdb(path: Path, sql: str) -> list[Any]:
 def _read_postgres(schema: str, sql: str) -> list[Any]:
     with closing(postgres.server().connect()) as connection:
         connection.execute(f"SET search_path = {schema}")
-        return connection.execute(sql).fetchall()
+        found: list[Any] = connection.execute(sql).fetchall()
+        return found

@@ -61,7 +61,8 @@ ORDERS = [(1, "2026-01-01 08:00:00", "Anna", 10), (2, "2026-01-02 08:00:00", "Be
 PUBLIC = [name for name in wc.__all__ if name not in {"DataFrame", "__version__"}]
 DECLARATIONS = [name for name in PUBLIC if getattr(wc, name).__module__ == decorators.__name__]
 COMMANDS = (
-    "check", "plan", "run", "status", "query", "diff", "resolve", "read", "write", "spec", "mask_text", "key_of", "Window",
+    "check", "plan", "run", "status", "query", "diff", "resolve", "read", "write", "spec", "mask_text", "key_of",
+    "Window",
 )  # fmt: skip
 
 

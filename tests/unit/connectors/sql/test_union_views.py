@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -90,7 +90,7 @@ class Destination:
         made = self.slice_of(hour, ids, claim=self.claims, note=UNION)
         return self.deliverer.deliver(self.unit, [made])[-1].outcome
 
-    def show(self, opened: dict[int, Collection[str]], kept: Collection[int] = ()) -> int:
+    def show(self, opened: Mapping[int, Collection[str]], kept: Collection[int] = ()) -> int:
         made = tuple(self.slice_of(hour, ids) for hour, ids in opened.items())
         return self.read_and_show(lambda _: OpenWindowRows(shown=made, kept=frozenset(map(label, kept))))
 
@@ -223,7 +223,7 @@ def test_a_runner_that_stops_does_not_keep_its_lock(tmp_path: Path, kind: str, m
     destination = Destination(tmp_path, DATABASES[kind](tmp_path))
     destination.show({0: ["a"]})
 
-    def stop(_: Collection[str]) -> OpenWindowRows:
+    def stop(_held: Collection[str]) -> OpenWindowRows:
         for _ in range(100):
             with suppress(WaterclockError):
                 destination.close(0, "a", "b")  # a batch waits for the lock until its timeout
