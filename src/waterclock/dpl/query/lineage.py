@@ -114,13 +114,13 @@ class ColumnLineage:
 
     def trace_upstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources or `depth` levels."""
-        return self._trace(of, depth, set(), self._list_inputs)
+        return self._follow(of, depth, set(), self._list_inputs)
 
     def trace_downstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
-        return self._trace(of, depth, set(), lambda of, _: self._find_derived_columns(of))
+        return self._follow(of, depth, set(), lambda of, _: self._find_derived_columns(of))
 
-    def _trace(
+    def _follow(
         self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], nearest: Nearest, *, is_unknown: bool = False
     ) -> Branch:
         """Return the tree of the columns beyond one. `nearest` yields those next to a column, and if it is unknown."""
@@ -130,7 +130,7 @@ class ColumnLineage:
         seen.add(of)
         less = None if depth is None else depth - 1
         beyond = tuple(
-            self._trace(each, less, seen, nearest, is_unknown=unknown) for each, unknown in nearest(of, made)
+            self._follow(each, less, seen, nearest, is_unknown=unknown) for each, unknown in nearest(of, made)
         )
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
