@@ -100,14 +100,19 @@ class _Walk:
         while self.text[at] != "]":
             end, is_removed = self._element(at, depth)
             spans.append((at, end, is_removed))
-            at = _skip_blanks(self.text, end)
-            if self.text[at] == ",":
-                at = _skip_blanks(self.text, at + 1)
-            elif self.text[at] != "]":
-                raise ValueError("there is no comma")
+            at = self._next(end, "]")
         self.edits.extend(_list_edits(spans))
         # a list of which nothing remains is removed with its line
         return at + 1, depth == 0 and bool(spans) and all(is_removed for *_, is_removed in spans)
+
+    def _next(self, end: int, closing: str) -> int:
+        """Return the position after the comma that follows a value, or that of the closing bracket."""
+        at = _skip_blanks(self.text, end)
+        if self.text[at] == ",":
+            return _skip_blanks(self.text, at + 1)
+        if self.text[at] != closing:
+            raise ValueError("there is no comma")
+        return at
 
     def _element(self, at: int, depth: int) -> tuple[int, bool]:
         own = [one for one in self.outer if one.depth == depth]
@@ -150,11 +155,7 @@ class _Walk:
                     self.edits.append((at, end, "null"))
             else:
                 _, end = _DECODER.raw_decode(self.text, at)
-            at = _skip_blanks(self.text, end)
-            if self.text[at] == ",":
-                at = _skip_blanks(self.text, at + 1)
-            elif self.text[at] != "}":
-                raise ValueError("there is no comma")
+            at = self._next(end, "}")
         return at + 1
 
 

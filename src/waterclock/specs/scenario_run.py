@@ -209,10 +209,7 @@ class ScenarioRunner:
         if does is StepAction.WARNS:
             return self._check_warning(action)
         name = action.table.name
-        failed = [
-            error for (of, label), error in self.heard.failures.items() if of == name and _covers_label(action, label)
-        ]
-        if failed:
+        if failed := self._list_failures(action):
             return failed[0]
         low = action.low or self.derived.flow.tables[name].cadence.previous(action.high)
         if not self._is_done(name, Window(low, action.high)):
@@ -226,13 +223,14 @@ class ScenarioRunner:
         return compare(rows.columns, rows.rows, got, keys=keys, may_be_more=does is StepAction.CONTAINS)
 
     def _check_failure(self, action: ExpectedStep) -> WaterclockError | str:
-        name, what = action.table.name, action.meaning.what
-        found = [
-            error for (of, label), error in self.heard.failures.items() if of == name and _covers_label(action, label)
-        ]
+        found = self._list_failures(action)
         if not found:
-            return f"{name} did not fail"
-        return "" if any(is_failure_of(error, what) for error in found) else found[0]
+            return f"{action.table.name} did not fail"
+        return "" if any(is_failure_of(error, action.meaning.what) for error in found) else found[0]
+
+    def _list_failures(self, action: ExpectedStep) -> list[WaterclockError]:
+        failures = self.heard.failures.items()
+        return [error for (of, label), error in failures if of == action.table.name and _covers_label(action, label)]
 
     def _check_warning(self, action: ExpectedStep) -> str:
         name, what = action.table.name, action.meaning.what

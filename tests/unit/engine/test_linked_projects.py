@@ -89,7 +89,7 @@ def test_a_state_that_starts_earlier_in_the_other_project_is_collected_again(
         read = replace(up.read("orders", 5, 6), table="up.orders", kind="state", changes=None)
         here.done("orders_here", 5, reads={5: [read]})
         links = Links(here.flow, connections=None)  # type: ignore[arg-type]  # nothing is resolved here
-        monkeypatch.setattr(links, "_open_source", lambda _table: (None, Upstream(up)))
+        monkeypatch.setattr("waterclock.engine.linked_projects.open_linked_source", lambda *_: (None, Upstream(up)))
 
         def changed() -> set[datetime]:
             past = up.ledger.reads.snapshot(up.flow)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
+from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of, kind_at
 from waterclock.connectors.duckdb.destination import prepare_table, read_stored_columns, wanted_columns
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
-from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import deliverable_batches_of, to_json_text
 from waterclock.connectors.sql.capabilities import GONE
 from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
@@ -29,6 +28,8 @@ from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, requ
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import merge, stage_of
+from waterclock.connectors.sql.versioned_views import Columns
+from waterclock.connectors.sql.view_tables import SqlViewTables, group_columns
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode
@@ -51,6 +52,30 @@ _CREATE = (
 
 
 _TableColumns = Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbViewTables(SqlViewTables):
+    """The tables and views of a DuckDB database."""
+
+    connection: duckdb.DuckDBPyConnection
+
+    def kind_at(self, unit: Unit) -> str:
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
+        return kind_at(self.connection, unit)
+
+    def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
+        """Map the path of each table that exists to its columns. Cost: one statement."""
+        paths = {part.path.rpartition(".")[2].lower(): part.path for part in parts}
+        schema = parts[0].path.rpartition(".")[0] or "main" if parts else "main"
+        rows = self.session.rows_of(
+            "SELECT table_name, column_name, data_type FROM duckdb_columns() SEMI JOIN duckdb_tables()"
+            " USING (database_oid, table_oid) WHERE database_name = current_database()"
+            " AND lower(schema_name) = lower(?) AND list_contains(?, lower(table_name))"
+            " ORDER BY table_name, column_index",
+            (schema, list(paths)),
+        )
+        return group_columns(((str(table).lower(), *column) for table, *column in rows), paths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,12 +120,10 @@ class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"])
 
     def clock(self, unit: Unit) -> datetime:
         """Return the current time of the server."""
+        from waterclock.connectors.postgres.slots import read_clock
+
         with self.database.for_catalog.open_connection(str(unit)) as connection:
-            row = connection.execute("SELECT clock_timestamp()").fetchone()
-            if row is None:
-                raise AssertionError("a server without a clock")
-            at: datetime = row[0]
-            return at
+            return read_clock(connection)
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Return whether the query of AWAIT shows a complete window: its first value is TRUE or a number other than 0.

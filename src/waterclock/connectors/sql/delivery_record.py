@@ -133,19 +133,18 @@ class DeliveryRecord:
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the delivered labels, in order."""
-        at = self.place
-        which = f"project = {at} AND publish = {at} AND outcome = {at}"
-        sql = f"SELECT DISTINCT label FROM {DELIVERIES} WHERE {which} ORDER BY label"
-        rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
-        return [str(label) for (label,) in rows]
+        return [str(label) for (label,) in self._delivered("DISTINCT label", project, publish, "label")]
 
     def versions(self, project: str, publish: str) -> list[tuple[int, Any]]:
         """Return the claims that delivered rows, oldest first, each with its delivery time as the driver returns it."""
+        rows = self._delivered("claim, delivered_at", project, publish, "delivered_at, claim")
+        return [(claim, delivered) for claim, delivered in rows]
+
+    def _delivered(self, columns: str, project: str, publish: str, order: str) -> list[Any]:
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
-        sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"
-        rows = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall()
-        return [(claim, delivered) for claim, delivered in rows]
+        sql = f"SELECT {columns} FROM {DELIVERIES} WHERE {which} ORDER BY {order}"
+        return list(self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchall())
 
     def insert(self, *values: Any) -> None:
         """Insert a row with the values of its columns, in their order."""

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +23,11 @@ from waterclock.connectors.sql.exact_values import StoredColumn, require_exact_v
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.slice_tuples import row_batches_of_slice
-from waterclock.connectors.sqlite.database import SqliteFile
+from waterclock.connectors.sql.versioned_views import Columns
+from waterclock.connectors.sql.view_tables import SqlViewTables, group_columns
+from waterclock.connectors.sqlite.database import SqliteFile, split_table_name
 from waterclock.connectors.sqlite.destination import is_key_coarse, prepare_table, read_stored_columns
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of
-from waterclock.connectors.sqlite.versioned_views import SqliteViewTables
 from waterclock.flow.declarations import Unit
 from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
@@ -40,6 +43,34 @@ _CREATE = (
     " mode TEXT NOT NULL, row_count INTEGER NOT NULL, deleted_count INTEGER NOT NULL, note TEXT NOT NULL,"
     " delivered_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (project, claim, label)) WITHOUT ROWID"
 )
+
+
+class SqliteViewTables(SqlViewTables):
+    """The tables and views of a SQLite database."""
+
+    __slots__ = ()
+
+    def kind_at(self, unit: Unit) -> str:
+        """Return `table` or `view`, the kind of object with the unit's name; empty if the name is free."""
+        prefix, name = split_table_name(unit)
+        sql = f"SELECT type FROM {prefix}sqlite_master WHERE lower(name) = lower(?)"
+        row = self.session.first_of(sql, (name,))
+        return str(row[0]) if row else ""
+
+    def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
+        """Map the path of each table that exists to its columns. Cost: one statement."""
+        paths = {part.path.rpartition(".")[2].lower(): part.path for part in parts}
+        schema = parts[0].path.rpartition(".")[0] or "main" if parts else "main"
+        rows = self.session.rows_of(
+            f"SELECT m.name, x.name, x.type FROM {quote_identifier(schema)}.sqlite_master AS m"
+            " JOIN pragma_table_xinfo(m.name, ?) AS x WHERE m.type = 'table'"
+            " AND lower(m.name) IN (SELECT lower(value) FROM json_each(?)) ORDER BY m.name, x.cid",
+            (schema, json.dumps(list(paths))),
+        )
+        return group_columns(((str(table).lower(), *column) for table, *column in rows), paths)
+
+    def _instant(self, delivered_at: str) -> datetime:
+        return datetime.fromisoformat(delivered_at).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

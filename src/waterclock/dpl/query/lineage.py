@@ -6,7 +6,7 @@ Queries are analyzed as text. For Python transforms, the Spark plans of past run
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from waterclock.dpl.query.column_flow import ALL_CALLS, FollowedCalls
@@ -20,6 +20,7 @@ from waterclock.similar_names import did_you_mean
 from waterclock.timelabel.label import TIMELABEL
 
 Schemas = Mapping[str, Mapping[str, str]]
+Nearest = Callable[[ColumnOf, TracedColumn], Iterable[tuple[ColumnOf, bool]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +114,29 @@ class ColumnLineage:
 
     def trace_upstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all origins of a column, up to the sources or `depth` levels."""
-        return self._trace_up(of, depth, set())
+        return self._follow(of, depth, set(), self._list_inputs)
 
     def trace_downstream(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
         """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
-        return self._trace_down(of, depth, set())
+        return self._follow(of, depth, set(), lambda of, _: self._find_derived_columns(of))
 
-    def _trace_up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
-        made = self._trace_or_unknown(of)
-        if of in seen or depth == 0:
-            return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
-        seen.add(of)
-        less = None if depth is None else depth - 1
-        beyond = tuple(self._trace_up(each, less, seen, is_unknown=each in made.unknown) for each in made.inputs)
-        return Branch(of, made, beyond, is_unknown=is_unknown)
-
-    def _trace_down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
+    def _follow(
+        self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], nearest: Nearest, *, is_unknown: bool = False
+    ) -> Branch:
+        """Return the tree of the columns beyond one. `nearest` yields those next to a column, and if it is unknown."""
         made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
         less = None if depth is None else depth - 1
         beyond = tuple(
-            self._trace_down(each, less, seen, is_unknown=unknown) for each, unknown in self._find_derived_columns(of)
+            self._follow(each, less, seen, nearest, is_unknown=unknown) for each, unknown in nearest(of, made)
         )
         return Branch(of, made, beyond, is_unknown=is_unknown)
+
+    @staticmethod
+    def _list_inputs(_: ColumnOf, made: TracedColumn) -> Iterable[tuple[ColumnOf, bool]]:
+        return ((each, each in made.unknown) for each in made.inputs)
 
     def _find_derived_columns(self, of: ColumnOf) -> Iterator[tuple[ColumnOf, bool]]:
         """Yield the columns of other tables that derive directly from a column, and whether that is uncertain."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from waterclock.dpl.resolve.checked_references import reference_span
-from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable, list_forward_reads
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
@@ -26,12 +26,7 @@ def check_cycles(
     edges = {
         name: [read.table for read in draft.declared.reads if read.table in drafts] for name, draft in drafts.items()
     }
-    forward = {
-        name: [
-            read.table for read in draft.declared.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts
-        ]
-        for name, draft in drafts.items()
-    }
+    forward = list_forward_reads(drafts)
     for group in components_of(forward):
         inside = {name: [other for other in forward[name] if other in group] for name in forward if name in group}
         path = cycle_of(inside)

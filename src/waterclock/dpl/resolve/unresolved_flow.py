@@ -8,12 +8,11 @@ from graphlib import CycleError, TopologicalSorter
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.connections import ValidConnections
-from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_table import UnresolvedTable, list_forward_reads
 from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement
 from waterclock.flow.declarations import Function, Read
-from waterclock.flow.enums import ReadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,7 @@ class UnresolvedFlow:
 
 def upstream_first(drafts: Mapping[str, UnresolvedTable]) -> Iterable[UnresolvedTable]:
     """Return the tables, inputs first; or as declared if there are cycles, which `cycles` reports."""
-    names = {
-        name: [
-            read.table for read in draft.declared.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts
-        ]
-        for name, draft in drafts.items()
-    }
     try:
-        return [drafts[name] for name in TopologicalSorter(names).static_order()]
+        return [drafts[name] for name in TopologicalSorter(list_forward_reads(drafts)).static_order()]
     except CycleError:
         return list(drafts.values())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.flow.declarations import TableDeclaration
-from waterclock.flow.enums import Kind
+from waterclock.flow.enums import Kind, ReadKind
 from waterclock.timelabel.cadence import Cadence
 
 KINDS = {
@@ -51,3 +52,13 @@ class UnresolvedTable:
         """Return the span of a clause, or of the table's name if the clause is missing."""
         clause = self.statement.clause(word)
         return clause.span if clause else self.span
+
+
+def list_forward_reads(drafts: Mapping[str, UnresolvedTable]) -> dict[str, list[str]]:
+    """Map each table to the tables of the flow that it reads, except those that it reads only by PREVIOUS."""
+    return {
+        name: [
+            read.table for read in draft.declared.reads if read.kind is not ReadKind.PREVIOUS and read.table in drafts
+        ]
+        for name, draft in drafts.items()
+    }

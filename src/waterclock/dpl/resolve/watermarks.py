@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from waterclock.dpl.resolve.open_windows import upstream_of
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
@@ -53,7 +54,7 @@ def check_marks(
         used = {mark_read: None for query in _list_queries(draft) for mark_read in marks_in(query)}
         if not used or draft.is_incomplete:
             continue
-        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in used])
+        above = upstream_of(drafts, [read.table for read in draft.declared.reads if read not in used])
         for read in used:
             table = read.table.removesuffix(MARK)
             if table not in above:
@@ -91,16 +92,6 @@ def marks_in(query: Query) -> Iterator[Read]:
             yield reference.read
         if reference.view is not None:
             yield from marks_in(reference.view)
-
-
-def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
-    found: set[str] = set()
-    while names:
-        name = names.pop()
-        if name in drafts and name not in found:
-            found.add(name)
-            names += [read.table for read in drafts[name].declared.reads]
-    return found
 
 
 def _build_mark_table(statement: Statement, watermark: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
