@@ -17,11 +17,10 @@ from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.branch import print_branch_work, print_branches
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.dpl.config.branches import recorded_base, recorded_branches
+from waterclock.dpl.config.branches import recorded_base
 from waterclock.dpl.project import Project
-from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.base_checks import require_lease
-from waterclock.engine.branching.branch_state import BranchState, no_branch_error, read_branch_state, require_branch
+from waterclock.engine.branching.branch_state import BranchState, read_branch_state, require_branch
 from waterclock.engine.branching.creation import (
     create_branch,
     delete_branch,
@@ -33,9 +32,9 @@ from waterclock.engine.branching.table_changes import TableChanges, find_table_c
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.operations.branch_list import declared_environments, find_branches, read_branch_plan
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
-from waterclock.operations.code_differences import describe_change
-from waterclock.operations.project_opening import now_of, open_project, open_read_only, select_tables
+from waterclock.operations.project_opening import now_of, open_project, select_tables
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
@@ -92,7 +91,7 @@ def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
     have, E243 for an unknown base.
     """
     root = folder.resolve()
-    declared = _declared_environments(root)
+    declared = declared_environments(root)
     if name in declared:
         known = declared[name]
         if base is not None and known not in {None, base}:
@@ -113,29 +112,6 @@ def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
         if is_new:
             forget_new_branch(root, name)
         raise
-
-
-def _declared_environments(root: Path) -> Mapping[str, str | None]:
-    """Map each environment of the project file to the one that it borrows from, or None."""
-    import tomllib
-
-    from waterclock.dpl.project_files import read_project_file
-
-    try:
-        sections = tomllib.loads(read_project_file(root)).get("env", {})
-    except (FileNotFoundError, ValueError):
-        return {}  # loading the project reports it
-    sections = sections if isinstance(sections, dict) else {}
-    return {name: section.get("from") for name, section in sections.items() if isinstance(section, dict)}
-
-
-def find_branches(folder: Path) -> Sequence[Project]:
-    """Return the branches that the project file declares, and those that `branch create` made."""
-    root = folder.resolve()
-    environments = _declared_environments(root)
-    declared = [name for name, base in environments.items() if base is not None]
-    made = [name for name in recorded_branches(root) if name not in environments]
-    return [open_project(root, name) for name in (*declared, *made)]
 
 
 def _fields_of(project: Project, state: BranchState) -> Mapping[str, object]:
@@ -194,20 +170,8 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
 
     Nothing is written. Raises E470 if the branch was not created.
     """
-    state = require_branch(open_project(folder, env))
-    with open_read_only(folder, env, state.tick.isoformat()) as at:
-        if at.ledger is None:
-            raise no_branch_error(env)
-        changes = find_table_changes(at.flow, state, at.ledger.declared.former())
-        selected, by_table = select_tables(at.flow, selection, labels)
-        wanted = {name: of for name, of in by_table.items() if name in changes.own}
-        found = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
-        texts = statement_texts(at.flow, at.project.sources)
-        variables = at.project.variables
-        parts = {
-            name: describe_change(state.statements.get(at.flow.tables[name].was or name, ""), texts[name], variables)
-            for name in changes.changed
-        }
+    plan = read_branch_plan(folder, env, selection, labels)
+    state, changes, found, parts = plan.state, plan.changes, plan.work, plan.parts
     if not is_json:
         print_branch_work(console(), state, changes, found, parts)
         return
