@@ -36,11 +36,28 @@ def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
         flow.write_text(after, encoding="utf-8")
         wrong = failures(commands_of(PAGE), shell)
         # the change is in production now, so a branch of it makes nothing
-        steps = re.findall(r"run: (waterclock .*)", PAGE)
-        printed = [shell.run(step.replace("$BRANCH", "pr-1")) for step in steps]
+        for name, steps in (("pr-1", steps_at_github()), ("mr-1", steps_at_gitlab())):
+            assert len(steps) == 5
+            printed = [shell.run(step.replace("$BRANCH", name)) for step in steps]
+            assert printed[1][-1] == "no table differs from prod: there is nothing to make"
+            assert printed[-1] == (f"deleted: {name}",)
+            rows = folder / "rows.md"
+            assert "marts.net" in rows.read_text(encoding="utf-8")
+            rows.unlink()
+            assert not (folder / ".branches").exists()
     assert not wrong, "\n\n".join(wrong)
-    assert len(steps) == 5
-    assert printed[1][-1] == "no table differs from prod: there is nothing to make"
-    assert printed[-1] == ("deleted: pr-1",)
-    assert "marts.net" in (folder / "rows.md").read_text(encoding="utf-8")
-    assert not (folder / ".branches").exists()
+
+
+def steps_at_github() -> list[str]:
+    """Return the commands of Waterclock in the workflow, in their order."""
+    return re.findall(r"^ +(?:- )?run: (waterclock .*)$", _read_file(0), re.MULTILINE)
+
+
+def steps_at_gitlab() -> list[str]:
+    """Return the commands of Waterclock in the job, in their order."""
+    return re.findall(r"^    - (waterclock .*)$", _read_file(1), re.MULTILINE)
+
+
+def _read_file(number: int) -> str:
+    found: str = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[number]
+    return found

@@ -1,8 +1,9 @@
-"""The answers of `branch`, of `plan` in a branch, and of `promote`."""
+"""The answers of `branch`, of `plan` in a branch, of `promote`, and of the page of branches."""
 
 from __future__ import annotations
 
-from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label
+from waterclock.json_models.page_parts import PageAnswer, PagePart
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, OneError
 
 
 class BranchPart(AnswerPart):
@@ -99,3 +100,56 @@ class PromoteAnswer(Answer):
     """Why the first of these labels is computed, by table."""
     equal: int
     """The number of labels that are equal already."""
+
+
+class ListedBranchPart(PagePart):
+    """A branch in the list of the page."""
+
+    name: str
+    base: str
+    """The environment that it borrows from."""
+    tick: Instant | None
+    """The instant as of which it borrows; null before it is created."""
+    expires_at: Instant | None
+    """The end of its lease."""
+    error: OneError | None
+    """The error because of which it could not be read."""
+
+
+class BranchTablePart(PagePart):
+    """A table that a branch makes itself."""
+
+    table: str
+    change: str
+    """How it differs: the changed parts of its code, `new`, or the table that it reads."""
+    labels: list[Label]
+    """The labels that a run of the branch makes."""
+    made: int
+    """The number of labels that the branch has made with this code."""
+    adopted: int
+    """The number of labels that a promotion adopts."""
+    computed: int
+    """The number of labels that a promotion computes."""
+    reason: str
+    """Why the first of these is computed."""
+
+
+class BranchesPage(PageAnswer):
+    """The branches of the project, and one of them with its tables."""
+
+    branches: list[ListedBranchPart]
+    """The branches, those of the project file first."""
+    branch: str
+    """The shown branch, or an empty text."""
+    tables: list[BranchTablePart]
+    """The tables that the shown branch makes itself, upstream first."""
+    borrowed: list[str]
+    """The tables that it borrows."""
+    collects: list[str]
+    """New and changed collects. A branch collects nothing."""
+    publishes: list[str]
+    """Publishes of its own tables. A branch does not deliver them."""
+    equal: int
+    """The number of its labels that its base has already."""
+    error: OneError | None
+    """The error because of which the shown branch, or its promotion, could not be read."""

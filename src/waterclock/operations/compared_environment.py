@@ -66,7 +66,7 @@ def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherPro
 
 
 def query_other_ledger(other: Project, ask: Callable[[Ledger], R]) -> R:
-    """Return the answer of an environment's ledger, which is opened read-only.
+    """Return the answer of an environment's ledger, which is opened read-only. The answer is not None.
 
     Raises E402 if other code wrote it last, E412 if there is none, E421 if it is lost, E422 if it is damaged, E425 if
     it was moved. The fixes name the environment.

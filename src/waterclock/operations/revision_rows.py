@@ -11,14 +11,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.audit_records import Attempt, Audit, Revision
+from waterclock.engine.branching.branch_state import no_branch_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.project_opening import OpenedProject
+from waterclock.flow.table_visibility import TableVisibility, form_of
+from waterclock.operations.branch_plans import related_environments
+from waterclock.operations.compared_environment import query_other_ledger, require_declared
+from waterclock.operations.project_opening import OpenedProject, open_project
+from waterclock.permissions.users_and_roles import Right, SignIn
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
+    from waterclock.dpl.project import Project
+    from waterclock.ledger.ledger import Ledger
+    from waterclock.permissions.users_and_roles import Person
     from waterclock.storage.slices.manifest import Manifest
 
 MOST_COMPARED = 200_000  # rows of a revision that are loaded for a comparison
@@ -50,6 +60,14 @@ class RevisionRows:
     compared: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRevision:
+    """A revision and the folder of its table, of this environment or of another one."""
+
+    folder: str
+    revision: Revision
+
+
 def revisions_of(audit: Audit) -> tuple[Attempt, ...]:
     """Return the attempts that committed the label, newest first."""
     return tuple(attempt for attempt in reversed(audit.attempts) if attempt.revision is not None)
@@ -60,29 +78,91 @@ def revision_rows(
     table: Table,
     audit: Audit,
     claim: int,
-    against: tuple[Audit, int] | None = None,
+    against: StoredRevision | None = None,
     *,
     only_differing: bool = False,
 ) -> RevisionRows:
-    """Return rows of a label's revision by claim, compared with another revision of it or of another label.
+    """Return rows of a label's revision by claim, compared with another revision, label or environment.
 
     Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
     Raises E516 if the claim committed no revision of the label, E605 if its files are gone or damaged.
     """
-    folder = _table_folder(at, table)
-    one = _read_manifest_of(folder, _find_revision(table, audit, claim))
-    other = None if against is None else _read_manifest_of(folder, _find_revision(table, *against))
-    if other is None or max(one.rows, other.rows) > MOST_COMPARED:
+    found = find_stored_revision(at, table, audit, claim)
+    folder, one = found.folder, _read_manifest_of(found)
+    other = None if against is None else _read_manifest_of(against)
+    if against is None or other is None or max(one.rows, other.rows) > MOST_COMPARED:
         columns, rows = _read_rows(folder, one, MOST_SHOWN)
         return RevisionRows(columns, one.rows, tuple(RowDifference("same", row) for row in rows))
     columns, rows = _read_rows(folder, one, MOST_COMPARED)
-    before, old = _read_rows(folder, other, MOST_COMPARED)
+    before, old = _read_rows(against.folder, other, MOST_COMPARED)
     columns = columns or before  # a revision without rows may have no file
     old = _reorder_columns(old, before, columns)
     compared = list(compare_rows(rows, old, [columns.index(key) for key in table.keys if key in columns]))
     differing = sum(1 for row in compared if row.kind != "same")
     shown = [row for row in compared if row.kind != "same"] if only_differing else compared
     return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
+
+
+def find_stored_revision(at: OpenedProject, table: Table, audit: Audit, claim: int) -> StoredRevision:
+    """Return the revision that a claim committed. Raises E516 if it committed none of the label."""
+    return StoredRevision(_table_folder(at, table), _find_revision(table, audit, claim))
+
+
+def find_revision_elsewhere(
+    at: OpenedProject, table: Table, label: datetime, env: str, person: Person | None
+) -> StoredRevision:
+    """Return the current revision of a label in the environment that a branch borrows from, or in a branch of this one.
+
+    The person must see the whole table there, too. Its ledger is opened read-only.
+
+    Raises E470 for an environment that is neither, E511 if it does not declare the table, E516 if it has not made the
+    label, E946 without the right, and as `query_other_ledger`.
+    """
+    from waterclock.engine.ledger_opening import lake_of
+
+    if env not in related_environments(at.project):
+        raise no_branch_error(env, borrows=False)
+    other = open_project(at.project.root, env)
+    _require_whole_table(at.project, other, person, table.name)
+    require_declared(other, table.name)
+
+    def read(ledger: Ledger) -> list[StoredRevision]:
+        if ledger.reads.find_table(table.name) is None or not ledger.past.made_labels(
+            table.name, label, table.cadence.next(label)
+        ):
+            return []
+        current = ledger.past.audit(table.name, label).current
+        if current is None or current.revision is None:
+            return []
+        return [StoredRevision(lake_of(other, ledger).folder(table.name), current.revision)]
+
+    found = query_other_ledger(other, read)
+    if not found:
+        where = f"{table.name}@{label_of(label)}"
+        raise WaterclockError(
+            "E516",
+            f"{where} was not made in {env}",
+            where=where,
+            why="there are no rows to compare with",
+            fix=f"`waterclock plan {table.name} --env {env}` shows the due batches",
+        )
+    return found[0]
+
+
+def _require_whole_table(own: Project, other: Project, person: Person | None, name: str) -> None:
+    """Raise E946 unless a person sees the whole table in another environment. Its users may be other ones."""
+    if person is not None and person.sign_in is SignIn.OWNER:
+        return
+    is_alike = own.access == other.access
+    there = person if person is None or is_alike else other.access.person(person.name, person.sign_in)
+    if there is None or not there.may(Right.LOOK) or form_of(other.flow, there, name) is not TableVisibility.WHOLE:
+        raise WaterclockError(
+            "E946",
+            f"the rows of {name} in {other.env} are only for users who may read the whole table there",
+            where=f"[env.{other.env}]",
+            why="it is not known who asks" if person is None else f"{person.name} may not",
+            fix="ask an administrator for a role in that environment",
+        )
 
 
 def _table_folder(at: OpenedProject, table: Table) -> str:
@@ -105,10 +185,10 @@ def _find_revision(table: Table, audit: Audit, claim: int) -> Revision:
     return found
 
 
-def _read_manifest_of(folder: str, revision: Revision) -> Manifest:
+def _read_manifest_of(stored: StoredRevision) -> Manifest:
     from waterclock.storage.slices.manifest import read_manifest
 
-    return read_manifest(folder, revision.slice_path)
+    return read_manifest(stored.folder, stored.revision.slice_path)
 
 
 def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:

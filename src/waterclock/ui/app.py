@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so that excess queries are rejected at once
-_NOT_FOUND_CODES = {"E511", "E513", "E516", "E517", "E524"}
+_NOT_FOUND_CODES = {"E470", "E511", "E513", "E516", "E517", "E524"}
 
 
 def create_app(
@@ -124,6 +124,12 @@ class _Queries:
         return await working
 
 
+def _read_as_person(params: PageQuery, request: Request) -> PageQuery:
+    """Return the parameters with the person who sends the request, if they have no client yet."""
+    person = person_of(request)
+    return params if params.reader else params.read_by(QueryClient(_name_of_reader(person), person))
+
+
 async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -155,6 +161,7 @@ async def _json(people: People, at: PageRoute, queries: _Queries, request: Reque
             lambda by: _respond_json(live, request, lambda: _content_of(live, at, live.load(), params.read_by(by))),
         )
     await _record_rows(people, at, params, request)
+    params = _read_as_person(params, request)
     return await run_in_threadpool(_respond_json, live, request, lambda: _content_of(live, at, live.load(), params))
 
 
@@ -222,6 +229,7 @@ async def _respond_svg(live: LiveProject, request: Request) -> Response:
 
 
 def _render_page(live: LiveProject, at: PageRoute, params: PageQuery, request: Request) -> Response:
+    params = _read_as_person(params, request)
     try:
         reading = live.load()
         content = _content_of(live, at, reading, params)
@@ -237,7 +245,7 @@ def _render_page(live: LiveProject, at: PageRoute, params: PageQuery, request: R
 
 
 def _content_of(live: LiveProject, at: PageRoute, reading: OpenedProject, params: PageQuery) -> Content:
-    if not at.is_of_ledger:
+    if not at.is_of_ledger or any(params.values.get(name) for name in at.reads_more):
         return at.page(reading, params)
     key = at.page, tuple(sorted(params.values.items()))
     return live.memory.get_or_compute(reading, key, partial(at.page, reading, params))

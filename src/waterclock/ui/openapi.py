@@ -32,6 +32,8 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "against": ("what it is compared with: another claim of the label, or another run", _TEXT),
     "of": ("the label to which `known` and `against` belong; they are ignored if `at` is another label", _TEXT),
     "beside": ("another label to compare the rows with", _TEXT),
+    "in": ("the base or a branch of the environment, whose rows of the label are compared", _TEXT),
+    "branch": ("the name of a branch", _TEXT),
     "differing": ("shows only differing rows", {"enum": ["1"]}),
     "layer": ("only tables of this schema", _TEXT),
     "owner": ("only tables of this owner", _TEXT),

@@ -10,6 +10,7 @@ from typing import Any
 from waterclock.json_models import pages as answers
 from waterclock.json_models import quality_pages, table_pages
 from waterclock.json_models.access import AccessPage
+from waterclock.json_models.branches import BranchesPage
 from waterclock.json_models.personal_data import PersonalDataPage
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.permissions.users_and_roles import Right
@@ -17,6 +18,7 @@ from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.pages.access import access
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
+from waterclock.ui.pages.branches import branches
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
 from waterclock.ui.pages.lag import lag
@@ -47,6 +49,7 @@ class PageRoute:
     takes: tuple[str, ...] = ("t", "l")
     is_of_ledger: bool = True  # the content depends only on flow, ledger and time, so that it can be cached
     starts_spark: bool = False
+    reads_more: tuple[str, ...] = ()  # parameters with which the content depends on more, and on the person
 
 
 _FACETS = ("layer", "owner", "tag", "kind", "state")
@@ -61,7 +64,7 @@ def pages(asker: QueryQueue, sessions: Callable[[], list[Content]] = list) -> tu
         PageRoute("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, Right.LOOK, ("t", *_FACETS)),
         PageRoute(
             "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage, Right.LOOK,
-            ("at", "known", "against", "beside", "differing"),
+            ("at", "known", "against", "beside", "differing", "in"), reads_more=("in",),
         ),
         PageRoute(
             "batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, (),
@@ -69,6 +72,10 @@ def pages(asker: QueryQueue, sessions: Callable[[], list[Content]] = list) -> tu
         PageRoute("batch", ("/batches",), batches, "Grid", answers.Batches, Right.LOOK),
         PageRoute(
             "lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE,
+        ),
+        PageRoute(
+            "branches", ("/branches", "/branches/{branch}"), branches, "Branches", BranchesPage, Right.LOOK, (),
+            is_of_ledger=False,
         ),
         PageRoute("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
         PageRoute("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),

@@ -36,7 +36,7 @@ KNOWN = [  # what is there to be asked for, by the parameters' names
     {"table": "raw.weather", "labels": "2026-09-23", "tab": "quality", "t": "raw.weather", "l": "2026-09-23"},
 ]
 for each, verb in zip(KNOWN, ("recompute", "retry", "recollect", "recompute"), strict=True):
-    each |= {"verb": verb, "q": "SELECT 1"}
+    each |= {"verb": verb, "q": "SELECT 1", "branch": "try"}
 HOSTS = ServedHosts(frozenset({"localhost", "testserver"}))
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 CHECKS = [
@@ -58,6 +58,8 @@ class _NoSpark(QueryQueue):
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> stocks.Stocks:
     made = stocks.make(tmp_path_factory.mktemp("described") / "shop")
+    with (made.folder / "waterclock.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[env.try]\nfrom = "dev"\n')
     made.fails = {("raw.inventory", FAILED): stocks.SHORT}
     project = made.project
     with made.ledger() as ledger:

@@ -19,9 +19,8 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.dpl.branch_settings import read_environment_bases
 from waterclock.dpl.project import Project
-from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.base_checks import require_lease
-from waterclock.engine.branching.branch_state import BranchState, no_branch_error, read_branch_state, require_branch
+from waterclock.engine.branching.branch_state import BranchState, read_branch_state, require_branch
 from waterclock.engine.branching.creation import (
     create_branch,
     forget_new_branch,
@@ -34,9 +33,9 @@ from waterclock.engine.branching.table_changes import TableChanges, find_table_c
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.operations.branch_plans import read_branch_plan
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
-from waterclock.operations.code_differences import describe_change
-from waterclock.operations.project_opening import now_of, open_project, open_read_only, select_tables
+from waterclock.operations.project_opening import now_of, open_project, select_tables
 from waterclock.similar_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -209,20 +208,8 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
 
     Nothing is written. Raises E470 if the branch was not created.
     """
-    state = require_branch(open_project(folder, env))
-    with open_read_only(folder, env, state.tick.isoformat()) as at:
-        if at.ledger is None:
-            raise no_branch_error(env)
-        changes = find_table_changes(at.flow, state, at.ledger.declared.former())
-        selected, by_table = select_tables(at.flow, selection, labels)
-        wanted = {name: of for name, of in by_table.items() if name in changes.own}
-        found = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
-        texts = statement_texts(at.flow, at.project.sources)
-        variables = at.project.variables
-        parts = {
-            name: describe_change(state.statements.get(at.flow.tables[name].was or name, ""), texts[name], variables)
-            for name in changes.changed
-        }
+    plan = read_branch_plan(folder, env, selection, labels)
+    state, changes, found, parts = plan.state, plan.changes, plan.work, plan.parts
     if not is_json:
         print_branch_work(console(), state, changes, found, parts)
         return

@@ -13,11 +13,11 @@ from waterclock.cli.views.branch import print_promotion
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.branching.branch_state import no_branch_error
-from waterclock.engine.branching.promotion import read_offered_revisions
 from waterclock.engine.run_settings import RunSettings
+from waterclock.operations.branch_plans import read_promotion
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import no_ledger_error, open_project, open_read_only
-from waterclock.operations.promotion import Promotion, plan_promotion
+from waterclock.operations.promotion import Promotion
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ def promote_branch(folder: Path, name: str, now: str | None, *, is_dry: bool, ye
     if not branch.bases:
         raise no_branch_error(name, borrows=False)
     with open_read_only(folder, branch.bases[0].env, now) as at:
+        plan, offered = read_promotion(branch, at)
         if at.ledger is None:
             raise no_ledger_error()
-        offered = read_offered_revisions(branch, at.flow)
-        plan = plan_promotion(at.flow, at.ledger, offered)
         print_promotion(to, plan, at.project.env)
         if is_dry or not plan.tables:
             if is_json:

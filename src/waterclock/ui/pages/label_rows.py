@@ -11,9 +11,19 @@ from waterclock.batches.audit_records import Attempt, Audit
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.branch_plans import related_environments
 from waterclock.operations.formatting import count_words, local_label
 from waterclock.operations.project_opening import OpenedProject, known_label_bounds
-from waterclock.operations.revision_rows import MOST_COMPARED, RevisionRows, RowDifference, revision_rows, revisions_of
+from waterclock.operations.revision_rows import (
+    MOST_COMPARED,
+    RevisionRows,
+    RowDifference,
+    StoredRevision,
+    find_revision_elsewhere,
+    find_stored_revision,
+    revision_rows,
+    revisions_of,
+)
 from waterclock.planner.label_states import LabelState
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -27,8 +37,9 @@ def describe_label_rows(
 ) -> Content | None:
     """Return the rows of the label `at` in the address, or else of the newest label that was made.
 
-    In the address, `known` is the claim whose rows are shown. They are compared with the claim `against`, or with the
-    current rows of the label `beside`. `differing` shows only the differences. Return None before the first batch, and
+    In the address, `known` is the claim whose rows are shown. They are compared with the claim `against`, with the
+    current rows of the label `beside`, or with those in the environment `in`. `differing` shows only the differences.
+    Return None before the first batch, and
     for a publish, whose rows are at its destination.
     Raises E513 and E514 for labels that the table does not have.
     """
@@ -43,12 +54,11 @@ def describe_label_rows(
     content = _describe_revisions(table, audit, revisions, known) | {
         "against": _parse_claim(parameters, "against", label),
         "beside": "",
+        "environments": list(related_environments(at.project)),
+        "elsewhere": parameters.values.get("in", "").strip()[:100],
     }
     try:
-        against = _find_compared_revision(at, at.ledger, table, parameters, audit)
-        content["beside"] = (
-            local_label(against[0].cell.label, table.cadence) if against and against[0] is not audit else ""
-        )
+        against, content["beside"] = _find_compared_revision(at, at.ledger, table, parameters, audit)
         found = revision_rows(at, table, audit, known, against, only_differing="differing" in parameters.values)
     except WaterclockError as error:
         return content | {"error": error.to_dict()}
@@ -57,16 +67,22 @@ def describe_label_rows(
 
 def _find_compared_revision(
     at: OpenedProject, ledger: Ledger, table: Table, parameters: PageQuery, audit: Audit
-) -> tuple[Audit, int] | None:
-    """Return the batch and claim to compare with: another label's current claim, or another claim of this label.
+) -> tuple[StoredRevision | None, str]:
+    """Return the revision to compare with, and its label in words if it is another one.
 
-    Raises E513 and E514 for a label that the table does not have, E412 and E516 for one without rows.
+    It is the current revision in another environment, that of another label, or another claim of this label. Raises
+    E513 and E514 for a label that the table does not have, E412 and E516 for one without rows, and as
+    `find_revision_elsewhere`.
     """
+    if elsewhere := parameters.values.get("in", "").strip()[:100]:
+        person = None if parameters.reader is None else parameters.reader.person
+        return find_revision_elsewhere(at, table, audit.cell.label, elsewhere, person), ""
     if other_label := parameters.values.get("beside", "").strip():
         other = ledger.past.audit(table.name, known_label_bounds(at, table, parse_labels(other_label))[0])
-        return other, other.cell.current_claim or 0
+        found = find_stored_revision(at, table, other, other.cell.current_claim or 0)
+        return found, local_label(other.cell.label, table.cadence)
     claim = _parse_claim(parameters, "against", audit.cell.label)
-    return None if claim is None else (audit, claim)
+    return (None if claim is None else find_stored_revision(at, table, audit, claim)), ""
 
 
 def _selected_label(

@@ -1,0 +1,93 @@
+"""Reads which labels a branch makes, which its promotion would adopt, and which environments are related to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.branch_settings import read_environment_bases
+from waterclock.dpl.statement_texts import statement_texts
+from waterclock.engine.branching.branch_state import BranchState, no_branch_error, require_branch
+from waterclock.engine.branching.promotion import read_offered_revisions
+from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
+from waterclock.operations.branches import BranchWork, find_branch_work
+from waterclock.operations.code_differences import describe_change
+from waterclock.operations.project_opening import (
+    OpenedProject,
+    no_ledger_error,
+    open_project,
+    open_read_only,
+    select_tables,
+)
+from waterclock.operations.promotion import Promotion, plan_promotion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from waterclock.batches.earlier_revisions import OfferedRevisions
+    from waterclock.dpl.project import Project
+
+
+def related_environments(project: Project) -> tuple[str, ...]:
+    """Return the environment that a branch borrows from, or the branches that borrow from an environment."""
+    bases = read_environment_bases(project.root)
+    own = [project.bases[0].env] if project.bases else []
+    return tuple(dict.fromkeys((*own, *(name for name, base in bases.items() if base == project.env))))
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPlan:
+    """What a branch changes, and makes: `parts` are the changed parts of each table's code."""
+
+    state: BranchState
+    changes: TableChanges
+    work: BranchWork
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def read_branch_plan(
+    folder: Path, env: str, selection: list[str] | None = None, labels: str | None = None
+) -> BranchPlan:
+    """Return which tables of a branch differ from its base and how, and which labels a run would make.
+
+    Nothing is written. Raises E470 if the branch was not created.
+    """
+    state = require_branch(open_project(folder, env))
+    with open_read_only(folder, env, state.tick.isoformat()) as at:
+        if at.ledger is None:
+            raise no_branch_error(env)
+        changes = find_table_changes(at.flow, state, at.ledger.declared.former())
+        selected, by_table = select_tables(at.flow, selection, labels)
+        wanted = {name: of for name, of in by_table.items() if name in changes.own}
+        work = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
+        texts = statement_texts(at.flow, at.project.sources)
+        variables = at.project.variables
+        parts = {
+            name: describe_change(state.statements.get(at.flow.tables[name].was or name, ""), texts[name], variables)
+            for name in changes.changed
+        }
+    return BranchPlan(state, changes, work, parts)
+
+
+def read_promotion(branch: Project, at: OpenedProject) -> tuple[Promotion, OfferedRevisions]:
+    """Return what a promotion to an opened environment would adopt and compute, and what the branch offers.
+
+    Raises E412 if the environment has made nothing, E470 if the branch was not created.
+    """
+    if at.ledger is None:
+        raise no_ledger_error()
+    offered = read_offered_revisions(branch, at.flow)
+    return plan_promotion(at.flow, at.ledger, offered), offered
+
+
+@contextmanager
+def open_base(at: OpenedProject, base: str) -> Iterator[OpenedProject]:
+    """Open the environment that a branch borrows from, or keep the opened project if it is this environment."""
+    if at.project.env == base:
+        yield at
+        return
+    with open_read_only(at.project.root, base, None) as opened:
+        yield opened
