@@ -85,7 +85,7 @@ class StatusAnswer(Answer):
     open: dict[str, OpenBooksOfTable]
     """The oldest due window that is open, of each table that closes books."""
     open_windows: dict[str, OpenWindowsOfTable]
-    """The open windows of each table that keeps them."""
+    """The open windows of each table that shows them, at boundaries or at ticks."""
     deadlines: list[WindowDeadline]
     """The windows that missed their deadline or are near it, and batches that take long."""
     silent: list[CollectSilence]

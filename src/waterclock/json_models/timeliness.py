@@ -227,10 +227,18 @@ class OpenBooksOfTable(AnswerPart):
 
 
 class OpenWindowsOfTable(AnswerPart):
-    """The open windows of a table that keeps them."""
+    """The open windows of a table that shows them."""
 
     windows: int
     """The number of open windows."""
     first: Label
     shown: Instant | None
-    """The boundary as of which the view shows them; null if it shows none yet."""
+    """The boundary, or the time of the tick, as of which the view shows them; null if it shows none yet."""
+    tick: int | None
+    """For a table with CONTINUOUS: the number of the newest tick."""
+    rows: int | None
+    """For a table with CONTINUOUS: the number of rows in its open windows."""
+    age: Seconds | None
+    """For a table with CONTINUOUS: the time since a run last read its sources."""
+    waits: TextOrNull
+    """For a table with CONTINUOUS: what the oldest open window waits for."""

@@ -16,14 +16,18 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.continuous.tick import run_tick
+from waterclock.engine.maintenance.unused_open_windows import find_unused_open_windows, remove_unused_open_windows
 from waterclock.engine.query.query import query
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 from waterclock.faults import inject_faults
+from waterclock.files.filesystem import entry_path, is_folder
+from waterclock.operations.open_windows import windows_of_ticks
 from waterclock.storage.commit.speed_tables import (
     iterate_states,
     new_slice_number,
+    read_check_time,
     read_slices,
     read_state,
     remove_old_slices,
@@ -96,6 +100,11 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.rows(IDS) == [(1, False), (2, False)]
     assert stream.rows(USERS) == [("a", 2, False)]
     assert stream.tick(minute(8)) is None  # nothing has come
+    with stream.opened() as work:
+        facts = work.ledger.reads.snapshot(work.flow).of("web.clicks")
+        seen = windows_of_ticks(work.lake, work.flow.tables["web.clicks"], facts, minute(8))
+    assert (seen.windows, seen.first, seen.tick, seen.rows) == (1, day(1), 1, 2)
+    assert seen.waits == "ends at 2020-01-01 01:00Z"
     stream.click(minute(50), (3, "b"))
     assert stream.tick(minute(51)) == 2
     assert stream.rows(USERS) == [("a", 2, False), ("b", 1, False)]
@@ -225,6 +234,32 @@ def test_slices_of_older_ticks_are_removed_after_some_minutes(tmp_path: Path, sp
     assert len(stream.rows(IDS)) == 4
 
 
+def test_open_windows_of_renamed_tables_and_of_those_without_ticks_are_removed(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+    stream.click(minute(6), (1, "a"))
+    stream.tick(minute(7))
+    renamed = FLOW.replace("web.per_user PARTITIONED CONTINUOUS", "web.users PARTITIONED WAS web.per_user CONTINUOUS")
+    stream.tiny.declare(renamed)
+    with stream.tiny.opened() as work:
+        assert find_unused_open_windows(work) == []  # the flow is not applied yet
+    stream.tick(minute(8))
+    assert stream.rows(USERS.replace("per_user", "users")) == [("a", 1, False)]
+    with stream.opened() as work:
+        found = find_unused_open_windows(work)
+        assert [each.table for each in found] == ["web.spd_per_user"]
+        assert found[0].freed_bytes > 0
+        remove_unused_open_windows(work, found[0])
+        assert find_unused_open_windows(work) == []
+        assert not is_folder(entry_path(work.lake.root, "tables", "web", "spd_per_user"))
+    assert stream.rows(IDS) == [(1, False)]
+    stream.tiny.declare(renamed.replace("CONTINUOUS 10 SECONDS", "").replace("CONTINUOUS", ""))
+    with stream.opened() as work:
+        assert [each.table for each in find_unused_open_windows(work)] == ["web.spd_clicks", "web.spd_users"]
+
+
 def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(Tiny(tmp_path, spark))
     stream.tiny.declare(FLOW.replace("CONTINUOUS 10 SECONDS", "CONTINUOUS 1 SECOND"))
@@ -242,4 +277,5 @@ def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSessio
         assert not ticked.is_set()
         with OpenWindowTicks(work):
             assert ticked.wait(120)
+        assert read_check_time(work.lake.folder("web.spd_clicks")) == stream.now
     assert stream.rows(IDS) == [(1, False)]

@@ -10,9 +10,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
+from waterclock.flow.open_windows import continuous_tables
 from waterclock.http.access_tokens import METRICS_TOKEN, WrongTokens, bearer_of, is_same, token_of_environment
 from waterclock.http.listening import bind_port
 from waterclock.http.served_hosts import hosts_of
+from waterclock.operations.open_windows import open_window_metrics, windows_of_ticks
 from waterclock.planner.linked_projects import add_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
@@ -154,9 +156,11 @@ def _answer_metrics(work: RunContext) -> _Answer:
     snapshot = add_links(work.ledger.reads.snapshot(flow), work.links.read_progress(work.ledger))
     plan = Planner(flow).plan(snapshot, now, PlanRequest(cap=work.settings.catch_up))
 
+    opened = [windows_of_ticks(work.lake, each, snapshot.of(each.name), now) for each in continuous_tables(flow)]
+
     class ProjectMetrics:
         def collect(self) -> Iterator[Metric]:
-            for metric in metrics_of(flow, snapshot, plan, now):
+            for metric in (*metrics_of(flow, snapshot, plan, now), *open_window_metrics(opened)):
                 family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
                 for labels, value in metric.values.items():
                     family.add_metric(labels, value)

@@ -13,6 +13,7 @@ from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.maintenance.maintain import CountAndBytes, TableMaintenance, find_maintenance, maintain_table
 from waterclock.engine.maintenance.replication_slots import UnusedSlot, find_unused_slots, release_slot
+from waterclock.engine.maintenance.unused_open_windows import find_unused_open_windows, remove_unused_open_windows
 from waterclock.engine.run_opening import open_workplace
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words, local_label
@@ -33,14 +34,19 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
         exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
         seen = {record.name for record in work.ledger.reads.tables()}
         found = find_maintenance(work, [name for name in chosen.tables if name in seen], now)
+        unused = find_unused_open_windows(work) if selection is None else []
         at_sources = find_unused_slots(work)
         if not is_dry:
             for each in found:
                 maintain_table(work, each, now)
+            for each in unused:
+                remove_unused_open_windows(work, each)
             for kept in at_sources:
                 release_slot(work, kept)
             work.ledger.access.forget(work.ledger.now() - project.access.keep)
-    return _report_maintenance(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
+    return _report_maintenance(
+        [*found, *unused], at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json
+    )
 
 
 def _report_maintenance(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from waterclock.dpl.resolve.open_window_publishes import check_open_window_publishes
 from waterclock.dpl.resolve.open_windows import upstream_of
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
@@ -32,7 +33,10 @@ _OPEN_READS = frozenset({ReadKind.PLAIN, ReadKind.PAST})
 
 
 def resolve_continuous(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Resolve the time of each table with CONTINUOUS, and yield errors for tables that cannot have open windows."""
+    """Resolve the time of each table with CONTINUOUS, and yield errors for tables that cannot have open windows.
+
+    Publishes that cannot show them are reported, too.
+    """
     drafts = flow.drafts
     relations = {
         each.name.lower(): each
@@ -56,6 +60,7 @@ def resolve_continuous(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
                 )
         yield from errors
         draft.declared = replace(draft.declared, continuous=_time_of(draft, drafts))
+    yield from check_open_window_publishes(flow)
 
 
 def _time_of(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Duration | None:

@@ -28,12 +28,21 @@ def check_destination_names(
                 "E211", f"{draft.name} is a reserved name", why=why, fix="publish to another name"
             )
         server = names.server(options) if names.server else None
-        place = ("", unit.connection, path) if server is None else (capabilities.type, server, path)
-        first = firsts.setdefault(place, draft)
-        if first is not draft:
+        for written in (unit.path, *(_names_under_view(unit.path) if unit.options.get("speed") else ())):
+            each = names.spelling(written, options) if names.spelling else written
+            place = ("", unit.connection, each) if server is None else (capabilities.type, server, each)
+            first = firsts.setdefault(place, draft)
+            if first is draft:
+                continue
             yield draft.at("TO").refuse(
                 "E212",
                 f"{draft.name} and {first.name} are the same table",
                 why=f"the other PUBLISH is at {first.span.place}; the names can mean one table in {capabilities.type}",
                 fix="publish to another name",
             )
+
+
+def _names_under_view(path: str) -> tuple[str, str]:
+    """Return the names of the tables of closed and open windows under a view."""
+    schema, dot, name = path.rpartition(".")
+    return f"{schema}{dot}btc_{name}", f"{schema}{dot}spd_{name}"

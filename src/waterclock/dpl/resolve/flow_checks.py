@@ -21,7 +21,6 @@ from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keyed_calls import check_keyed_calls, check_token_calls
 from waterclock.dpl.resolve.offline import check_offline
-from waterclock.dpl.resolve.open_window_publishes import check_open_window_publishes
 from waterclock.dpl.resolve.open_windows import check_open_windows
 from waterclock.dpl.resolve.partial_after import check_partial
 from waterclock.dpl.resolve.past_reach import check_reach
@@ -69,7 +68,6 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from resolve_closings(drafts, flow.config.variables, flow.functions)
     yield from check_open_windows(drafts, flow.statements)
     yield from resolve_continuous(flow)
-    yield from check_open_window_publishes(flow)
     yield from check_rule_actions(drafts.values())
     yield from check_input_rules(drafts, flow.queries.views)
     exclude_hidden_from_input_rules(drafts)

@@ -116,17 +116,20 @@ class OpenWindowDeliveries:
     """Delivers open windows in the background, each publish in a thread of its own.
 
     While a destination is slow, its ticks are skipped: the next delivery has the newest one. An error is reported once,
-    and the next call tries again.
+    and the next call tries again. `only`: the tables of the run, None for all.
     """
 
-    def __init__(self, work: RunContext) -> None:
+    def __init__(self, work: RunContext, only: Collection[str] | None = None) -> None:
         self._work = work
+        self._only = only
         self._threads: dict[str, threading.Thread] = {}
         self._delivered: dict[str, tuple[int, float]] = {}
 
     def start(self) -> None:
         """Start a delivery of each publish whose table has a new tick and whose last delivery has ended."""
         for table in publishes_of_open_windows(self._work.flow):
+            if self._only is not None and table.name not in self._only:
+                continue
             known = self._threads.get(table.name)
             if known is None or not known.is_alive():
                 thread = threading.Thread(target=self._try, args=(table,), name=f"open {table.name}", daemon=True)

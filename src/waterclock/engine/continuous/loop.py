@@ -19,6 +19,7 @@ from waterclock.flow.open_windows import continuous_tables, open_table_of
 
 _IDLE_SECONDS = 1.0  # between two checks whether a changed flow has tables with CONTINUOUS
 _JOIN_SECONDS = 60.0
+_RECORD_SECONDS = 10.0
 _TURN = 0.5  # of the time between two ticks: if another runner committed one more recently, this runner waits
 
 
@@ -36,7 +37,7 @@ class OpenWindowTicks:
         self._done = threading.Event()
         self._read_at: dict[str, float] = {}
         self._last_tick = 0
-        self._deliveries = OpenWindowDeliveries(work)
+        self._deliveries = OpenWindowDeliveries(work, self._only)
         self._thread = threading.Thread(target=self._run, name="open windows", daemon=True)
 
     def __enter__(self) -> Self:
@@ -77,9 +78,19 @@ class OpenWindowTicks:
             tick = run_tick(work, {table.name for table in due})
             self._last_tick = self._last_tick if tick is None else tick
             self._read_at |= {table.name: now for table in due}
+            self._record_check(tables)
         except Exception as raised:  # noqa: BLE001 - the batches of the run do not depend on a tick
             error = to_error(raised, where="open windows")
             work.report_once(f"open windows are not up to date: {error.what}")
+
+    def _record_check(self, tables: Collection[Table]) -> None:
+        """Record from time to time that ticks are made, as a tick without new rows commits nothing."""
+        from waterclock.storage.commit.speed_tables import record_check
+
+        work = self._work
+        if work.is_time_for("record of ticks", _RECORD_SECONDS):
+            for table in tables:
+                record_check(work.lake.folder(open_table_of(table.name)), work.real_now())
 
     def _is_blocked(self) -> bool:
         rebuilding = self._work.ledger.maintenance.current_rebuilding()

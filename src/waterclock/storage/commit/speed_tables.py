@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, file_exists, read_bytes, remove_folder
+from waterclock.files.filesystem import entry_path, file_exists, read_bytes, read_text, remove_folder, replace_text
 from waterclock.storage.commit.change import build_slice_change
 from waterclock.storage.commit.creation import build_columns_change, create_table
 from waterclock.storage.commit.pointers import commit_race_error
@@ -40,6 +40,7 @@ KEPT_FOR = timedelta(minutes=10)
 """How long the rows of an older tick stay on disk, for queries that read them."""
 
 _KIND, _END = "open windows", "end of ticks"
+_CHECKED = "_waterclock_checked"  # Delta ignores names that begin with an underscore
 _MAX_ATTEMPTS = 200
 _MICROS = 1_000_000
 # A tick adds a file to the log and removes files from the table. Delta would keep both for 30 days.
@@ -184,6 +185,33 @@ def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: st
             if try_commit(opened, Change(), identity) is not None:
                 return
     raise commit_race_error(folder)
+
+
+def record_check(folder: str, now: datetime) -> None:
+    """Record that the sources were read, also if a tick found nothing new. Not before the first tick."""
+    if table_exists(folder):
+        replace_text(entry_path(folder, _CHECKED), now.isoformat())
+
+
+def read_check_time(folder: str) -> datetime | None:
+    """Return when the sources were last read for a tick; None if it is not recorded."""
+    try:
+        return datetime.fromisoformat(read_text(entry_path(folder, _CHECKED)))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def is_open_windows_table(folder: str, project: str) -> bool:
+    """Return whether the newest commit of a folder's table is of a project's ticks, or ends them."""
+    if not table_exists(folder):
+        return False
+    try:
+        content = read_bytes(commit_file(folder, head(folder)))
+        actions = [json.loads(line) for line in content.splitlines() if line]
+    except (FileNotFoundError, ValueError):
+        return False
+    identity = identity_in(info_of(actions))
+    return identity is not None and identity.project == project and identity.kind in {_KIND, _END}
 
 
 def remove_open_windows(folder: str) -> None:

@@ -18,6 +18,7 @@ from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, number_words, page_time, short_label, span_words
 from waterclock.operations.json import instant_text
 from waterclock.operations.lag import Lag, lags
+from waterclock.operations.open_windows import open_windows
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.silent_sources import Silence, find_silent_collects, silence_words
 from waterclock.timelabel.label import label_of
@@ -60,6 +61,10 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
         "with_deadline": len(tables_with_deadlines(at.flow, names)),
         "silent": [_describe_silence(at, each) for each in find_silent_collects(at, names).found],
         "lags": [_describe_lag(at, each) for each in lags(at, names)],
+        "open": [
+            {"table": name, "address": table_address(name), "words": each.words()}
+            for name, each in open_windows(at, names).items()
+        ],
     }
 
 
