@@ -87,7 +87,6 @@ class ParquetSearch:
 
     def _search_values(self, values: pa.Array, name: str, place: str, found: Found) -> None:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         kind = values.type
         if isinstance(values, pa.ExtensionArray):
@@ -103,18 +102,20 @@ class ParquetSearch:
             self._search_values(values.items, name, place, found)
         elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
             self._search_values(values.flatten(), name, place, found)
-        elif pa.types.is_integer(kind):
-            if self._numbers and self._is_subject(name):
-                count = _count_equal(pc.cast(values, pa.int64(), safe=False), pa.array(self._numbers, pa.int64()))
-                if count:
-                    found(place, count, is_certain=True)
-        elif pa.types.is_decimal(kind) and kind.scale == 0:
-            if self._numbers and self._is_subject(name):
-                count = _count_equal(pc.cast(values, pa.string()), pa.array(sorted(self._values)))
-                if count:
-                    found(place, count, is_certain=True)
+        elif pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+            # numbers elsewhere mean something else
+            if self._numbers and self._is_subject(name) and (count := self._count_numbers(values)):
+                found(place, count, is_certain=True)
         elif _is_text(kind):
             self._search_texts(values.cast(pa.large_binary()), name, place, found)
+
+    def _count_numbers(self, values: pa.Array) -> int:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if pa.types.is_integer(values.type):
+            return _count_equal(pc.cast(values, pa.int64(), safe=False), pa.array(self._numbers, pa.int64()))
+        return _count_equal(pc.cast(values, pa.string()), pa.array(sorted(self._values)))
 
     def _search_texts(self, values: pa.Array, name: str, place: str, found: Found) -> None:
         import pyarrow as pa
