@@ -1,8 +1,8 @@
 """Writes and reads claim records: files next to slices from which a lost ledger can be rebuilt.
 
 A commit proves that a claim's data was committed. The record `_claim.json` adds who claimed the batch, its inputs and
-the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and never
-changes.
+the audit's measures. It is next to the manifest of the claim's first slice, and is written after the audit. It changes
+only if rows of persons are erased from a held slice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.files.filesystem import entry_path, put_if_absent, read_bytes
+from waterclock.files.filesystem import entry_path, put_if_absent, read_bytes, replace_text
 
 CLAIM = "_claim.json"
 _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
@@ -22,16 +22,25 @@ _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})
 
 def write_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Write the record of a claim whose slices are sealed and audited. An existing record is kept."""
-    request = asdict(
-        replace(claim.request, inputs={}, seen={}, closed={}, held={}, owned={})
-    )  # `seen` mattered only when claiming; `owned` is part of the results
-    request["labels"] = [label.isoformat() for label in claim.request.labels]
-    request["inputs"] = [
-        [label.isoformat(), [asdict(read) for read in reads]] for label, reads in claim.request.inputs.items()
-    ]
-    record = {"claim": claim.number, "request": request, "results": [asdict(result) for result in results]}
-    text = json.dumps(record, separators=(",", ":"), default=_to_json_text)
+    text = _record_text(claim.number, claim.request, results)
     put_if_absent(entry_path(folder, results[0].slice_path, CLAIM), text)
+
+
+def replace_claim_record(
+    folder: str, slice_path: str, number: int, request: ClaimRequest, results: Sequence[BatchResult]
+) -> None:
+    """Replace the record of a held claim whose slices were written again."""
+    replace_text(entry_path(folder, slice_path, CLAIM), _record_text(number, request, results))
+
+
+def _record_text(number: int, of: ClaimRequest, results: Sequence[BatchResult]) -> str:
+    request = asdict(
+        replace(of, inputs={}, seen={}, closed={}, held={}, owned={})
+    )  # `seen` mattered only when claiming; `owned` is part of the results
+    request["labels"] = [label.isoformat() for label in of.labels]
+    request["inputs"] = [[label.isoformat(), [asdict(read) for read in reads]] for label, reads in of.inputs.items()]
+    record = {"claim": number, "request": request, "results": [asdict(result) for result in results]}
+    return json.dumps(record, separators=(",", ":"), default=_to_json_text)
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:

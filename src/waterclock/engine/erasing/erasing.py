@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.erasures import Erasure
+from waterclock.engine.erasing.held_slices import rewrite_held_slices
 from waterclock.engine.erasing.left_places import LeftPlace, find_left_places, list_left_originals
 from waterclock.engine.erasing.originals import ErasedOriginals, erase_originals
 from waterclock.engine.erasing.proof import places_of_hits, search_project
@@ -75,7 +76,7 @@ def plan_erasure(work: RunContext, request: ErasureRequest, *, continues: bool) 
     )
     found = tuple(search_table(work, request, table) for table in tables)
     originals = tuple(erase_originals(work, request, is_dry_run=True))
-    left = (*find_left_places(work, request, found), *list_left_originals(originals))
+    left = (*find_left_places(work, request, found, is_plan=True), *list_left_originals(originals))
     return ErasurePlan(request, found, originals, left, unfinished)
 
 
@@ -98,6 +99,10 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
         found = rewrite_table(work, request, number, table)
         if not found.is_empty:
             erasures.record_step(number, _found_step(table), _counts(found))
+        if work.ledger.reads.held_labels(table.name):  # also without rows: a killed erasure may have left files there
+            counts = rewrite_held_slices(work, request, table)
+            if counts["labels"]:
+                _add_to_step(work, number, f"held batches of {table.name}", counts)
         fault("erase.rewritten")
     wait_for_claims(work)  # batches that read the former slices
     for table in searched_tables(work, request):

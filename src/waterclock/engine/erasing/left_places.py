@@ -29,10 +29,15 @@ class LeftPlace:
     fix: str
 
 
-def find_left_places(work: RunContext, request: ErasureRequest, tables: Sequence[TableSearch]) -> tuple[LeftPlace, ...]:
-    """Return the places that stay, apart from originals. `tables` are the searched tables of the subject."""
+def find_left_places(
+    work: RunContext, request: ErasureRequest, tables: Sequence[TableSearch], *, is_plan: bool = False
+) -> tuple[LeftPlace, ...]:
+    """Return the places that stay, apart from originals. `tables` are the searched tables of the subject.
+
+    `is_plan`: they were searched before the erasure, which rewrites held batches of tables, and no held deliveries.
+    """
     return (
-        *_list_held(tables),
+        *_list_held([found for found in tables if found.kind is Kind.PUBLISH or not is_plan]),
         *_list_deliveries(work, tables),
         *_list_unsearchable(work, request),
         *_list_undeclared(work),
@@ -43,9 +48,10 @@ def find_left_places(work: RunContext, request: ErasureRequest, tables: Sequence
 
 def _list_held(tables: Sequence[TableSearch]) -> Iterator[LeftPlace]:
     for found in tables:
+        what = "delivery" if found.kind is Kind.PUBLISH else "batch"
         for label in found.held:
             which = f"{found.table}@{label_of(label)}"
-            yield LeftPlace(which, "a held batch contains rows", f"`waterclock retry {which}` or `skip`")
+            yield LeftPlace(which, f"a held {what} contains rows", f"`waterclock retry {which}` or `skip`")
 
 
 def _list_deliveries(work: RunContext, tables: Sequence[TableSearch]) -> Iterator[LeftPlace]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim
 from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
+from waterclock.engine.erasing.measures import without_persons
 from waterclock.engine.erasing.request import ErasureRequest
 from waterclock.engine.erasing.search import TableSearch, TouchedSlice, search_table
 from waterclock.engine.maintenance.rebuild import build_rebuilt_claim, current_slices, identity_of_rebuild
@@ -29,10 +28,10 @@ from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.folds.older_states import state_from
-from waterclock.storage.folds.slices_without_rows import Persons, seal_without_rows
+from waterclock.storage.folds.slices_without_rows import FoundRows, seal_without_rows
 from waterclock.storage.folds.table_columns import written_schema
+from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.schema_types import schema_text, widen_schema
-from waterclock.storage.search.row_counts import is_row_count
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 
 _POLL_SECONDS = 0.5
@@ -80,13 +79,16 @@ def rewrite_table(work: RunContext, request: ErasureRequest, erasure: int, table
 
 
 @contextmanager
-def hold_table(work: RunContext, table: Table) -> Iterator[None]:
-    """Pause a table while its files are removed. After a kill, `erase --continue` or `rebuild` ends the pause."""
+def hold_table(work: RunContext, table: Table) -> Iterator[int]:
+    """Pause a table while its files are removed or replaced, and yield the number of the claim that pauses it.
+
+    After a kill, `erase --continue` or `rebuild` ends the pause.
+    """
     claim, before = _hold(work, table)
     try:
         if table.kind is not Kind.PUBLISH:
             kill_earlier_claim(work, table, before)
-        yield
+        yield claim
     finally:
         _release(work, table, claim)
 
@@ -139,24 +141,36 @@ def _hold(work: RunContext, table: Table) -> tuple[int, int | None]:
     return work.ledger.maintenance.begin_rebuild(table.name, who=work.settings.who)
 
 
+def seal_slices(
+    work: RunContext,
+    request: ErasureRequest,
+    table: Table,
+    slices: Sequence[tuple[Manifest, FoundRows]],
+    claim: int,
+) -> list[Manifest]:
+    """Seal slices of a table again under a claim, without the rows that were found in them."""
+    folder, spark = work.folder(table), work.sessions.own()
+    register_functions(spark, work.root, work.flow, table.expressions, work.keys)
+    otherwise = schema_text(written_schema(folder, table)) if table_exists(folder) else ""
+    return seal_without_rows(
+        spark,
+        folder,
+        slices,
+        claim,
+        table.fold,
+        request.persons(table.name),
+        complete=lambda schema: add_ordering_columns(widen_schema(schema, otherwise or schema) or schema, table),
+        sort_by=table.file_order,
+    )
+
+
 def _commit(
     work: RunContext, request: ErasureRequest, table: Table, group: Sequence[TouchedSlice], claim: int
 ) -> CommittedClaim:
     """Seal the slices again without the rows, and make them the table's content. Return the claim to record."""
     folder = work.folder(table)
     spark = work.sessions.own()
-    register_functions(spark, work.root, work.flow, table.expressions, work.keys)
-    otherwise = schema_text(written_schema(folder, table))
-    sealed = seal_without_rows(
-        spark,
-        folder,
-        [(each.manifest, each.found) for each in group],
-        claim,
-        table.fold,
-        request.persons(table.name),
-        complete=lambda schema: add_ordering_columns(widen_schema(schema, otherwise) or schema, table),
-        sort_by=table.file_order,
-    )
+    sealed = seal_slices(work, request, table, [(each.manifest, each.found) for each in group], claim)
     fault("erase.sealed")
     built = build_rebuilt_claim(work, table, [each.piece for each in group], sealed, claim)
     results = [_build_result(work, request, each, made) for each, made in zip(group, sealed, strict=True)]
@@ -181,7 +195,7 @@ def _build_result(work: RunContext, request: ErasureRequest, touched: TouchedSli
     piece, table = touched.piece, work.flow.tables[touched.piece.table]
     attempt = work.ledger.past.audit(piece.table, piece.label).current
     revision = None if attempt is None else attempt.revision
-    measures = {} if revision is None else _without_persons(revision.measures, request.persons(table.name))
+    measures = {} if revision is None else without_persons(revision.measures, request.persons(table.name))
     kept = int(measures.pop(QUARANTINED, 0) or 0) - touched.found.aside_rows
     if made.aside and kept > 0:
         measures[QUARANTINED] = kept
@@ -197,38 +211,6 @@ def _build_result(work: RunContext, request: ErasureRequest, touched: TouchedSli
         measures=measures,
         source=made.source if revision is None else revision.source,
     )
-
-
-def _without_persons(measures: Mapping[str, Any], persons: Persons) -> dict[str, Any]:
-    """Return measures without values of persons.
-
-    A number is taken for a person's value only in a measure that names a column of the subject, such as
-    `max(customer_id)` or `customer_id.min`. Others are counts.
-    """
-    texts = frozenset(value for value in persons.values if not value.removeprefix("-").isdecimal())
-    names = re.compile("|".join(rf"\b{re.escape(column)}\b" for column in persons.columns) or "(?!)", re.IGNORECASE)
-
-    def without(of: Any, parents: str, values: frozenset[str]) -> Any:
-        if isinstance(of, Mapping):
-            found = {}
-            for name, value in of.items():
-                is_count = is_row_count(parents, name, value)
-                wanted = persons.values if names.search(name) and not is_count else values
-                if is_count or not _is_value(value, wanted):
-                    found[name] = value if is_count else without(value, f"{parents}.{name}", wanted)
-            return found
-        if isinstance(of, list | tuple):
-            return [without(each, parents, values) for each in of if not _is_value(each, values)]
-        return of
-
-    found: dict[str, Any] = without(measures, "measures", texts)
-    return found
-
-
-def _is_value(of: Any, values: frozenset[str]) -> bool:
-    if isinstance(of, Mapping) and of.keys() == {"value", "type"}:
-        of = of["value"]
-    return isinstance(of, (str, int)) and not isinstance(of, bool) and str(of) in values
 
 
 def _result(work: RunContext, erasure: int, table: Table, group: Sequence[TouchedSlice]) -> dict[str, int]:

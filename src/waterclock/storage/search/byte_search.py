@@ -147,7 +147,8 @@ class ByteSearch:
     def _paths_below(self, root: str | Path) -> Iterator[str]:
         if is_remote(root):
             folder = cast("Path", root)
-            yield from (f"{str(root).rstrip('/')}/{file.path}" for file in files_below(folder))
+            # objects without content are markers of folders, which cannot be read under their listed name
+            yield from (f"{str(root).rstrip('/')}/{file.path}" for file in files_below(folder) if file.size)
             return
         if not Path(root).is_dir():
             yield str(root)

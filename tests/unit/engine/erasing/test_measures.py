@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.engine.erasing.slices import _without_persons
+from waterclock.engine.erasing.measures import without_persons
 from waterclock.storage.folds.slices_without_rows import Persons
 
 
@@ -24,7 +24,7 @@ def test_a_count_that_is_equal_to_a_number_of_a_person_stays() -> None:
             "newest": {"value": "ada@example.com", "type": "string"},
         },
     }
-    assert _without_persons(measures, persons) == {
+    assert without_persons(measures, persons) == {
         "rows": 42,
         "customer_ids": 42,
         "min(customer_id)": 7,
