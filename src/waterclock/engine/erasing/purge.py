@@ -30,8 +30,8 @@ def purge_table(work: RunContext, table: Table, found: TableSearch) -> dict[str,
     with hold_table(work, table):
         # a batch may have ended, or its rows may have been held, between the search and the pause
         needed = {piece.slice_path for piece in stored_slices(work, table)}
-        held = {claim for _, claim in work.ledger.reads.held_labels(table.name).items()}
-        older = [leaf for leaf in found.older if leaf.path not in needed and leaf.claim not in held]
+        held = set(work.ledger.reads.held_labels(table.name).items())
+        older = [leaf for leaf in found.older if leaf.path not in needed and (leaf.label, leaf.claim) not in held]
         for leaf in older:
             remove(folder, leaf)
         fault("erase.slices_purged")

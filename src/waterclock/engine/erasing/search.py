@@ -77,7 +77,7 @@ def search_table(work: RunContext, request: ErasureRequest, table: Table) -> Tab
     if not is_folder(entry_path(folder)):
         return empty
     pieces = {(piece.label, piece.claim): piece for piece in stored_slices(work, table)}
-    held = {claim: label for label, claim in work.ledger.reads.held_labels(table.name).items()}
+    held = set(work.ledger.reads.held_labels(table.name).items())
     touched = [
         TouchedSlice(piece, manifest, found)
         for piece in pieces.values()
@@ -88,8 +88,9 @@ def search_table(work: RunContext, request: ErasureRequest, table: Table) -> Tab
     rows = 0
     paths = {piece.slice_path for piece in pieces.values()}
     for leaf, count in _search_others(folder, paths, persons):
-        if leaf.claim in held:
-            held_labels.append(held[leaf.claim])
+        # other slices of a held claim are those of its LOOKBACK, which a release does not need
+        if leaf.label is not None and (leaf.label, leaf.claim) in held:
+            held_labels.append(leaf.label)
         else:
             older.append(leaf)
             rows += count

@@ -22,7 +22,7 @@ FLOW = (
     DECLARED
     + """
 COLLECT raw.orders PARTITIONED (id BIGINT, buyer BIGINT SUBJECT customer, at TIMESTAMP, amount BIGINT)
-  FROM shop.orders EVERY DAY BY DATA TIME at
+  FROM shop.orders EVERY DAY BY DATA TIME at LOOKBACK 2 DAYS
   EXPECT amount >= 0 AS positive ELSE QUARANTINE, max(buyer) > 0 AND count(*) < 4 AS few ELSE HOLD;
 TRANSFORM marts.sold PARTITIONED EXPECT count(*) < 2 AS few ELSE HOLD AS SELECT buyer AS client, id FROM raw.orders;
 """
