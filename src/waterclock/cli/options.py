@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share."""
+"""The arguments and options that several commands share. `waterclock.selection` parses those for tables and labels."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def find_held_restatements(
     selected: Collection[str],
     at_most: int | None,
 ) -> dict[str, HeldRestatement]:
-    """Map each table with held labels to them.
+    """Find the tables whose restatement exceeds a limit. Return each with its held labels.
 
     Labels that a user decided about do not count: those that are requested, and those that a runner is making. With
     `at_most`, the labels of all `selected` tables count together, without those that wait for labels that a table's own

@@ -42,7 +42,7 @@ class SqlColumn:
 
     @property
     def suggested_type(self) -> str:
-        """The type that an error message suggests to declare."""
+        """The type that an error message suggests for the declaration."""
         return "STRING"
 
 

@@ -304,7 +304,7 @@ def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who
 
 
 def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
-    """Replace release requests by the requests that the batches had before. Return the batches that had one."""
+    """Replace requests for a release by the earlier requests of the batches. Return the changed batches."""
     to_release = [row for row in rows if is_release(row.requested)]
     values = {"of": table, "sequence": write.sequence}
     write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in to_release])
