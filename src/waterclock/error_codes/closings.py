@@ -54,7 +54,7 @@ CLOSINGS: Mapping[str, Code] = {
     ),
     "E389": Code(
         "CONTINUOUS not possible",
-        "The table cannot have its open windows computed every some seconds. The time is at least a second and shorter "
+        "The table cannot have its open windows computed every few seconds. The time is at least a second and shorter "
         "than the window. A transform with CONTINUOUS reads a table that has it, by its name or by PAST. A table with "
         "CLOSE WHEN has OPTIONS (open_windows 'kept') instead. The column name is_closed is reserved.",
     ),

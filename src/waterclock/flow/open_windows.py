@@ -1,7 +1,7 @@
 """Names of the companion table `spd_<table>` of open windows, and of the view `<table>_view` over both tables.
 
 The view contains each window once: from the table if it is done there, else from the newest state of `spd_<table>`.
-Batches make these states at the boundaries of the inputs (OPTIONS open_windows 'kept'), or ticks every some seconds
+Batches make these states at the boundaries of the inputs (OPTIONS open_windows 'kept'), or ticks every few seconds
 (CONTINUOUS).
 """
 

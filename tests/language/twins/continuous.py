@@ -1,4 +1,4 @@
-"""Open windows that are computed every some seconds."""
+"""Open windows that are computed every few seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resolves CONTINUOUS: the tables whose open windows are read, and computed, every some seconds.
+"""Resolves CONTINUOUS: the tables whose open windows are read, and computed, every few seconds.
 
 A collect declares the time between two reads. A transform is computed whenever the collects that it reads are, directly
 or through other transforms, so it has their shortest time.

@@ -1,1 +1,1 @@
-"""Computes the rows of open windows every some seconds, next to the batches of a watching run (CONTINUOUS)."""
+"""Computes the rows of open windows every few seconds, next to the batches of a watching run (CONTINUOUS)."""
