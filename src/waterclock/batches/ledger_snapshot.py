@@ -239,11 +239,11 @@ class TableFacts:
     make again, by `recompute` or `recollect`, or to give up, by `skip`. `following`: done batches that a user asked to
     follow their inputs: they are made again if their inputs have changed, even if no other batch needs them. `wanted`:
     labels that are not done and that a user asked for. `latest`: the tick that LATEST picked at a label's first run, by
-    read table. `codes`: the number of done labels by fingerprint of their code. `stands`: for a requested or claimed
-    snapshot label, the start of the period that it covers. `dropped_before`: the instant before which RETAIN has
-    dropped data on disk; no window before it can be read. `partial`: the missing inputs of done batches. `paused`: the
-    table's own pause. `closings`: the closing of each window that is not done, of done ones that may be made again, and
-    of the last one before each gap (CLOSE WHEN). `closings_from`: from this tick on, `closings` has every closed
+    read table. `codes`: the number of done labels by fingerprint of their code. `period_starts`: for a requested or
+    claimed snapshot label, the start of the period that it covers. `dropped_before`: the instant before which RETAIN
+    has dropped data on disk; no window before it can be read. `partial`: the missing inputs of done batches. `paused`:
+    the table's own pause. `closings`: the closing of each window that is not done, of done ones that may be made again,
+    and of the last one before each gap (CLOSE WHEN). `closings_from`: from this tick on, `closings` has every closed
     window, for tables of open windows. `refused`: the error E405 if the current declaration would change the meaning of
     the table's batches, so that none is made.
     """
@@ -259,7 +259,7 @@ class TableFacts:
     latest: Mapping[datetime, Mapping[str, datetime]] = field(default_factory=dict)
     codes: Mapping[str, int] = field(default_factory=dict)
     seconds_per_batch: float | None = None
-    stands: Mapping[datetime, datetime] = field(default_factory=dict)
+    period_starts: Mapping[datetime, datetime] = field(default_factory=dict)
     dropped_before: datetime | None = None
     partial: Mapping[datetime, tuple[Missing, ...]] = field(default_factory=dict)
     paused: Pause | None = None

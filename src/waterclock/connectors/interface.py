@@ -201,8 +201,8 @@ class Collected:
     - `source` describes the source in the manifest.
     - `is_empty`: there are certainly no rows, so no action evaluates the frame.
     - `close` releases the resources that the read keeps open at the source. It is always called, even twice.
-    - `seen` are all columns of the source, collected or not, with their Spark types (STRING if the source declares
-      none). `seen_by_label` has those of each label, if labels can have different columns.
+    - `source_columns` are all columns of the source, collected or not, with their Spark types (STRING if the source
+      declares none). `source_columns_by_label` has those of each label, if labels can have different columns.
     - `may_lack`: rows are objects in which any field may be missing, so a missing column is NULL and no error.
     - `notes` are messages to the user about the read. Each is shown once in a run.
     - `before_commit` is called after the frame is evaluated and before the commit. It raises an error if the data that
@@ -217,8 +217,8 @@ class Collected:
     source: Mapping[str, Any] = field(default_factory=dict)
     is_empty: bool = False
     close: Callable[[], None] = do_nothing
-    seen: Mapping[str, str] = field(default_factory=dict)
-    seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
+    source_columns: Mapping[str, str] = field(default_factory=dict)
+    source_columns_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
     may_lack: bool = False
     notes: tuple[str, ...] = ()
     before_commit: Callable[[], None] = do_nothing

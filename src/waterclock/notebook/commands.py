@@ -84,22 +84,22 @@ class PlanResult(CommandResult):
 class StatusResult(CommandResult):
     """The grid of tables and timelabels, or the lag of each table."""
 
-    seen: StatusInput
+    data: StatusInput
     zone: str
 
     @property
     def lags(self) -> Sequence[Lag]:
         """The lag of each table, if it was requested."""
-        return self.seen.lags or ()
+        return self.data.lags or ()
 
     def draw(self, to: Console) -> None:
         """Print the grid or the lag, the batches that need action, and the next ones."""
-        show = print_status if self.seen.lags is None else print_lag
-        show(to, self.seen, self.zone)
+        show = print_status if self.data.lags is None else print_lag
+        show(to, self.data, self.zone)
 
     def to_json(self) -> dict[str, Any]:
         """Return the grid with the counts of the plan."""
-        return status_answer(self.seen).to_json()
+        return status_answer(self.data).to_json()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

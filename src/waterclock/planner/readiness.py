@@ -352,7 +352,7 @@ class BatchEvaluator:
         is_revision = past.covered.covers_instant(window.start)
         stands_from = None
         if node.table.is_snapshot:
-            stands_from = past.stands.get(window.start) if is_revision else find_snapshot_start(past)
+            stands_from = past.period_starts.get(window.start) if is_revision else find_snapshot_start(past)
         verb, choice = past.requested.get(window.start), node.table.choice_of(window)
         chosen = None if choice is None else str(choice)
         closing = past.closings.get(window.start)

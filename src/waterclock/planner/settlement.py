@@ -103,10 +103,10 @@ def find_dependent_windows(
         for member in members:
             of, cadence = member.table.name, member.table.cadence
             facts, labels = snapshot.of(of), frozenset(requested.get(of, ()))
-            spans = ((facts.stands.get(label, label), cadence.next(label)) for label in labels)
+            spans = ((facts.period_starts.get(label, label), cadence.next(label)) for label in labels)
             unsettled[of] = IntervalSet.from_intervals(spans)
             standing += [
-                _Suspect(of, member.rank, facts.stands.get(label, label), cadence.next(label), inputs)
+                _Suspect(of, member.rank, facts.period_starts.get(label, label), cadence.next(label), inputs)
                 for label, inputs in facts.suspects.items()
                 if label not in labels
             ]
@@ -247,10 +247,10 @@ def _find_own_state(
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)
         elif label not in restated and not reports:
-            low = facts.stands.get(label, label)
+            low = facts.period_starts.get(label, label)
             standing.append(_Suspect(name, node.rank, low, cadence.next(label), inputs))
     stale = frozenset() if reports else frozenset(changed)
-    spans = ((facts.stands.get(label, label), cadence.next(label)) for label in stale | restated)
+    spans = ((facts.period_starts.get(label, label), cadence.next(label)) for label in stale | restated)
     reported = frozenset(changed - restated) if reports else frozenset()
     return _OwnState(stale, IntervalSet.from_intervals(spans), standing, reported)
 

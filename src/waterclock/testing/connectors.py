@@ -193,7 +193,7 @@ class ArrivalConformance(KeepsSecrets):
         assert read.frame.columns == ["id", TIMELABEL]
         assert rows_of(read) == [{"id": 1, TIMELABEL: label_of(_DAY)}]
         assert read.left_out == ("note",)
-        assert "note" in read.seen, "what is left out is seen all the same"
+        assert "note" in read.source_columns, "what is left out is seen all the same"
 
     def test_what_is_archived_stays_readable_under_its_name(self, spark: SparkSession, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
@@ -311,7 +311,7 @@ class WindowConformance(KeepsSecrets):
         read = _windows(system).read_windows(spark, system.unit, request, closed, self._zone(system))
         assert rows_of(read) == [{"id": "a", TIMELABEL: hours(0, 1)[0].label}]
         assert read.left_out == ("at",)
-        assert "at" in read.seen
+        assert "at" in read.source_columns
 
     def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: TimedSystem) -> None:
         if system.zone_of_times is None:

@@ -432,7 +432,7 @@ class TestSnapshots:
         facts = TableFacts(
             covered=IntervalSet.from_intervals([(BEGINNING, at("2013-01-05"))]),
             requested={label: "recompute"},
-            stands={label: at("2013-01-02")},
+            period_starts={label: at("2013-01-02")},
         )
         found = planned(flow(A, self.SNAP, child), past(a=done(("2013-01-01", "2013-01-05")), s=facts))
         (again,) = [batch for batch in found.batches if batch.table == "s"]

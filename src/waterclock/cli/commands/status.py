@@ -45,11 +45,11 @@ def status(  # noqa: PLR0913 - a command has as many options
 
     to = console()
     with open_read_only(project, env, now) as at:
-        asked = (selection, labels, by)
-        seen = collect_lag(at, *asked) if lag else collect_status_input(at, *asked, to.width, is_drawn=not json)
+        selected = (selection, labels, by)
+        data = collect_lag(at, *selected) if lag else collect_status_input(at, *selected, to.width, is_drawn=not json)
         if json:
-            print_answer(status_answer(seen))
+            print_answer(status_answer(data))
         elif lag:
-            print_lag(to, seen, at.zone)
+            print_lag(to, data, at.zone)
         else:
-            print_status(to, seen, at.zone)
+            print_status(to, data, at.zone)

@@ -33,7 +33,7 @@ class RunnerList:
     flow: Flow
     now: datetime
     applied: str | None
-    seen: tuple[RunnerSeen, ...]
+    runners: tuple[RunnerSeen, ...]
 
 
 def read_runner_list(project: Project) -> RunnerList | None:
@@ -45,16 +45,16 @@ def read_runner_list(project: Project) -> RunnerList | None:
         applied = ledger.declared.applied_flow()
         now = ledger.now()
         # a runner that ended unexpectedly and holds no claims is irrelevant
-        seen = tuple(each for each in ledger.runners.all() if each.held or is_alive(each, now))
-        return RunnerList(project.flow, now, applied.fingerprint if applied else None, seen)
+        runners = tuple(each for each in ledger.runners.all() if each.held or is_alive(each, now))
+        return RunnerList(project.flow, now, applied.fingerprint if applied else None, runners)
 
 
 def print_runners(to: Console, found: RunnerList | None) -> None:
     """Print a line for each runner, and below it the batches that it has claimed."""
-    if found is None or not found.seen:
+    if found is None or not found.runners:
         to.print("no runner is running")
         return
-    for runner in found.seen:
+    for runner in found.runners:
         since = seconds_words((found.now - runner.started_at).total_seconds())
         is_gone = not is_alive(runner, found.now)
         line = Text.assemble((runner.runner, "name"), f"  {runner.who}  ", (runner.command or "a run", "quiet"))
@@ -90,7 +90,7 @@ def runners_answer(found: RunnerList | None) -> RunnersAnswer:
             has_applied_flow=not runner.flow or runner.flow == found.applied,
             holds=runner.held,
         )
-        for runner in found.seen
+        for runner in found.runners
     ]
     return RunnersAnswer.build(now=found.now, runners=runners)
 

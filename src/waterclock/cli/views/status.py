@@ -51,56 +51,56 @@ _MOST_LABELS = 3
 _MOST_PROBLEMS = 5
 
 
-def print_status(to: Console, seen: StatusInput, zone: str) -> None:
+def print_status(to: Console, data: StatusInput, zone: str) -> None:
     """Print the grid, the problems that need a user, and the next due window."""
-    shown = fit_grid(seen.grid, to.width)
-    to.print(now_line(seen.now, column_words(shown)), soft_wrap=True)
+    shown = fit_grid(data.grid, to.width)
+    to.print(now_line(data.now, column_words(shown)), soft_wrap=True)
     to.print()
     print_grid(to, shown)
-    if seen.is_asked and (hidden := len(seen.grid.columns) - len(shown.columns)):
+    if data.is_asked and (hidden := len(data.grid.columns) - len(shown.columns)):
         to.print(Text(f"{count_words(hidden, 'older column')} that do not fit the line", style="quiet"))
     to.print()
-    _print_problems(to, seen.plan)
-    if seen.held_restatements:
-        print_held_restatements(to, seen.held_restatements.values())
+    _print_problems(to, data.plan)
+    if data.held_restatements:
+        print_held_restatements(to, data.held_restatements.values())
         to.print()
-    print_deadlines(to, seen.deadlines)
-    print_silences(to, seen.silent)
-    if seen.plan.behind:
-        print_behind_tables(to, seen.plan.behind)
+    print_deadlines(to, data.deadlines)
+    print_silences(to, data.silent)
+    if data.plan.behind:
+        print_behind_tables(to, data.plan.behind)
         to.print()
-    print_partial(to, seen.plan)
-    print_open(to, seen.open)
-    print_refused(to, seen.plan)
-    print_pauses(to, seen.plan, zone)
-    print_lookbacks(to, seen.looks)
-    print_received(to, seen.received)
-    print_retained_logs(to, seen.held)
-    _print_open_windows(to, seen.open_windows)
-    print_offline(to, seen.offline)
-    _print_summary(to, seen, zone)
+    print_partial(to, data.plan)
+    print_open(to, data.open)
+    print_refused(to, data.plan)
+    print_pauses(to, data.plan, zone)
+    print_lookbacks(to, data.looks)
+    print_received(to, data.received)
+    print_retained_logs(to, data.held)
+    _print_open_windows(to, data.open_windows)
+    print_offline(to, data.offline)
+    _print_summary(to, data, zone)
 
 
-def print_lag(to: Console, seen: StatusInput, zone: str) -> None:
+def print_lag(to: Console, data: StatusInput, zone: str) -> None:
     """Print the lag of tables, the problems that need a user, and the next due window."""
-    print_lags(to, seen.lags or (), seen.now)
-    _print_problems(to, seen.plan)
-    print_deadlines(to, seen.deadlines)
-    print_silences(to, seen.silent)
-    print_refused(to, seen.plan)
-    print_pauses(to, seen.plan, zone)
-    _print_summary(to, seen, zone)
+    print_lags(to, data.lags or (), data.now)
+    _print_problems(to, data.plan)
+    print_deadlines(to, data.deadlines)
+    print_silences(to, data.silent)
+    print_refused(to, data.plan)
+    print_pauses(to, data.plan, zone)
+    _print_summary(to, data, zone)
 
 
-def _print_summary(to: Console, seen: StatusInput, zone: str) -> None:
-    if seen.clock is not None:
+def _print_summary(to: Console, data: StatusInput, zone: str) -> None:
+    if data.clock is not None:
         look = LOOKS[State.WARNED]
         to.print(
-            Text.assemble((f"{state_character(State.WARNED, to)} ", look.style), seen.clock.words()), soft_wrap=True
+            Text.assemble((f"{state_character(State.WARNED, to)} ", look.style), data.clock.words()), soft_wrap=True
         )
-    print_waits(to, seen.waits)
-    summary = summary_words(seen.plan, at_source=count_waiting(seen.plan, seen.waits))
-    to.print(Text(f"{summary}; {next_due_words(seen.plan, zone)}"), soft_wrap=True)
+    print_waits(to, data.waits)
+    summary = summary_words(data.plan, at_source=count_waiting(data.plan, data.waits))
+    to.print(Text(f"{summary}; {next_due_words(data.plan, zone)}"), soft_wrap=True)
 
 
 def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
@@ -110,33 +110,33 @@ def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
         to.print()
 
 
-def status_answer(seen: StatusInput) -> StatusAnswer:
+def status_answer(data: StatusInput) -> StatusAnswer:
     """Build the JSON answer of `status`: the grid, the counts of the plan, and problems."""
     from waterclock.json_models.status import StatusAnswer
 
     counts: dict[str, int] = {}
-    for batch in seen.plan.batches:
+    for batch in data.plan.batches:
         counts[batch.status.value] = counts.get(batch.status.value, 0) + 1
-    fields = seen.plan.to_dict()
+    fields = data.plan.to_dict()
     return StatusAnswer.build(
-        env=seen.env,
-        now=seen.now,
-        next_due=seen.plan.next_due,
+        env=data.env,
+        now=data.now,
+        next_due=data.plan.next_due,
         due=counts,
         **{key: fields[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
-        held_restatements={name: held.to_dict() for name, held in seen.held_restatements.items()},
-        looked=lookbacks_json(seen.looks),
-        received=seen.received,
-        kept_at_sources=seen.held,
-        waits_for_source=seen.waits,
-        open=seen.open,
-        open_windows=seen.open_windows,
-        deadlines=seen.deadlines.found,
-        silent=seen.silent.found,
-        offline=[status.to_answer() for status in seen.offline],
-        clock_back=seen.clock,
-        lag=seen.lags,
-        **grid_parts(seen.grid),
+        held_restatements={name: held.to_dict() for name, held in data.held_restatements.items()},
+        looked=lookbacks_json(data.looks),
+        received=data.received,
+        kept_at_sources=data.held,
+        waits_for_source=data.waits,
+        open=data.open,
+        open_windows=data.open_windows,
+        deadlines=data.deadlines.found,
+        silent=data.silent.found,
+        offline=[each.to_answer() for each in data.offline],
+        clock_back=data.clock,
+        lag=data.lags,
+        **grid_parts(data.grid),
     )
 
 

@@ -93,7 +93,7 @@ def collect_status_input(
 
 def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
     """Collect the data of `status --lag`. Raises E919 for selected labels or columns, which it does not support."""
-    seen = collect_status_input(at, selection, None, None, _DEFAULT_COLUMNS, is_drawn=False)
+    data = collect_status_input(at, selection, None, None, _DEFAULT_COLUMNS, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:
         raise WaterclockError(
@@ -102,7 +102,7 @@ def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | No
             why="it uses the newest labels and the due ones",
             fix="remove --by, --labels and @",
         )
-    return replace(seen, lags=lags(at, found.tables))
+    return replace(data, lags=lags(at, found.tables))
 
 
 def _collect_span(
@@ -127,9 +127,9 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     looks, quiet = read_last_lookbacks(at, names), find_silent_collects(at, names)
     offline, received = list_offline_states(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
-    seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
+    data = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
     return replace(
-        seen,
+        data,
         offline=offline,
         received=received,
         held=list_held_logs(at, names),

@@ -285,8 +285,8 @@ class FilesCollector:
             left_out=scanned.left_out,
             source={"items": source},
             close=scanned.close,
-            seen=scanned.merge_column_types(),
-            seen_by_label=by_label,
+            source_columns=scanned.merge_column_types(),
+            source_columns_by_label=by_label,
         )
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
@@ -343,7 +343,7 @@ class FilesCollector:
             scanned.left_out,
             source,
             close=scanned.close,
-            seen=scanned.merge_column_types(),
+            source_columns=scanned.merge_column_types(),
             notes=_notes(unit, chosen),
             before_commit=self._change_check(unit, chosen, accepts_growth=True),
         )
@@ -386,7 +386,7 @@ class FilesCollector:
             left_out=scanned.left_out,
             source={"items": [_item_to_dict(item) for item in chosen]},
             close=scanned.close,
-            seen=scanned.merge_column_types(),
+            source_columns=scanned.merge_column_types(),
             notes=_notes(unit, chosen),
             before_commit=check,
         )

@@ -66,7 +66,7 @@ def rows_of_files(
     sql_of = {"file": "name", "row": f"CAST(NULL AS {ORIGIN_TYPES['row']})"}
     names += [f"{sql_of[each]} AS {IN_ROWS[each]}" for each in sorted(origins)]
     names += [] if None in items else [TIMELABEL]
-    return Collected(frame.selectExpr(*names), left_out=left_out, is_empty=not rows, seen=dict(TYPES))
+    return Collected(frame.selectExpr(*names), left_out=left_out, is_empty=not rows, source_columns=dict(TYPES))
 
 
 def digest_of(path: str | Path) -> str:

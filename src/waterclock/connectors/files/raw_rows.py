@@ -37,17 +37,17 @@ _NO_CHARACTER = "\uffff"  # no text contains it
 class RawRows:
     """The rows of files as a reader returns them.
 
-    `names` and `types` map each file column to its name and type in the frame. `seen` has the types that the files
-    declare. `variants` are the columns that were read with VARIANT in place of STRING, which keeps a number's digits.
-    `path`, `row` and `unread` are SQL: the file of a row, its number in that file, and its line if that is not valid in
-    the file's format. `within` is the struct that contains the columns, if any. `metadata` is the name of Spark's
-    metadata column.
+    `names` and `types` map each file column to its name and type in the frame. `file_types` has the types that the
+    files declare. `variants` are the columns that were read with VARIANT in place of STRING, which keeps a number's
+    digits. `path`, `row` and `unread` are SQL: the file of a row, its number in that file, and its line if that is not
+    valid in the file's format. `within` is the struct that contains the columns, if any. `metadata` is the name of
+    Spark's metadata column.
     """
 
     frame: DataFrame
     names: Mapping[str, str]
     types: Mapping[str, str]
-    seen: Mapping[str, str]
+    file_types: Mapping[str, str]
     metadata: str = METADATA
     path: str = f"{METADATA}.file_path"
     row: str = f"CAST(NULL AS {TYPES['row']})"

@@ -56,19 +56,19 @@ class ScannedFiles:
 
     The frame has the column `FILE_KEY`, which identifies each row's file, and, if requested, `TIME`, the data time.
     Both cost nothing if they are not used. `UNREAD` has lines that cannot be parsed, if they are kept. `left_out` are
-    columns of the files that the column list does not name. `seen` are groups of files with their columns and types.
-    `close` removes the files that were unpacked for the scan.
+    columns of the files that the column list does not name. `file_groups` are groups of files with their columns and
+    types. `close` removes the files that were unpacked for the scan.
     """
 
     frame: DataFrame
     left_out: tuple[str, ...]
-    seen: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
+    file_groups: tuple[tuple[Mapping[str, str], Sequence[str]], ...] = ()
     close: Callable[[], None] = do_nothing
 
     def merge_column_types(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
         """Return the columns of the files `paths`, or of all files, each with a type that fits its values in all."""
         together: dict[str, str] = {}
-        for columns, members in self.seen:
+        for columns, members in self.file_groups:
             if paths is None or not paths.isdisjoint(members):
                 together |= {name: wider_type(together.get(name, kind), kind) for name, kind in columns.items()}
         return together
@@ -109,8 +109,10 @@ def scan(  # noqa: PLR0913 - each is an independent input
         else:
             note_inputs(error, (Path(path).name for path in paths))
         raise
-    seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
-    return ScannedFiles(frame, scanned.left_out, seen, found.close)
+    file_groups = tuple(
+        (kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.file_groups
+    )
+    return ScannedFiles(frame, scanned.left_out, file_groups, found.close)
 
 
 def _scan_files(
@@ -131,7 +133,7 @@ def _scan_files(
         by_record=partial(read_by_record, spark, reading),
     )
     frames: list[DataFrame] = []
-    seen: list[tuple[Mapping[str, str], Sequence[str]]] = []
+    file_groups: list[tuple[Mapping[str, str], Sequence[str]]] = []
     left_out: dict[str, None] = {}
     order: dict[str, None] = {}
     for shape, members in shapes.items():
@@ -140,13 +142,13 @@ def _scan_files(
         order.update(dict.fromkeys(taken.name for taken in matched.taken))
         read, types = _scan_shape(spark, shape, members, reading, matched, zone, time, has_rows=has_rows)
         frames.append(read)
-        seen.append((types if shape.is_whole else {}, members))
+        file_groups.append((types if shape.is_whole else {}, members))
     frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     if len(frames) > 1:
         unread = [UNREAD] if reading.keeps_unread else []
         extra = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
         frame = frame.select(*(quote_name(name) for name in (*order, *extra)))
-    return ScannedFiles(frame, tuple(name for name in left_out if name not in order), tuple(seen))
+    return ScannedFiles(frame, tuple(name for name in left_out if name not in order), tuple(file_groups))
 
 
 def _set_stamp_times(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
@@ -196,7 +198,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     if time:
         source = _find_time_column(time, matched.taken, raw.names, paths[0])
         values.append(f"{_data_time_sql(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
-    return raw.frame.selectExpr(*values), raw.seen
+    return raw.frame.selectExpr(*values), raw.file_types
 
 
 def _find_time_column(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:

@@ -85,7 +85,7 @@ class FormsCollector:
             read,
             frame=read.frame.selectExpr(*casts, TIMELABEL),
             left_out=(),
-            seen={column.name: column.type or "STRING" for column in named},
+            source_columns={column.name: column.type or "STRING" for column in named},
             source={"database": self.database.name, "waiting": waiting, "batch": ceilings[windows[-1]]},
             notes=notes,
         )

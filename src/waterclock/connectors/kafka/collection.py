@@ -40,7 +40,7 @@ def collect_records(
         shape.select_columns(frame, matched, zone),
         left_out=matched.left_out,
         is_empty=not extract.parts,
-        seen=map_column_types(found) if extract.parts else {},
+        source_columns=map_column_types(found) if extract.parts else {},
         may_lack=shape.kind == "json",
     )
 

@@ -145,7 +145,9 @@ class TableFollower:
         noted |= self._build_position(start.position, start.at, place)
         frame = _add_change_columns(read.frame, start.position, start.at)
         # the lock on the slot's name is kept until the batch ends, even if the rows were read earlier
-        whole = replace(read, frame=frame, seen=map_column_types(it.source_column for it in there), close=held.close)
+        whole = replace(
+            read, frame=frame, source_columns=map_column_types(it.source_column for it in there), close=held.close
+        )
         return ChangesRead(whole, noted, name, (start.position, start.at), messages=self._warn_unbounded_log(state))
 
     def _output_plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
@@ -224,7 +226,7 @@ class TableFollower:
             source={"database": self.database.name},
             is_empty=not seen.rows,
             close=partial(_unpersist, frame) if seen.rows > DIRECT_ROWS else _do_nothing,
-            seen=map_column_types(it.source_column for it in there),
+            source_columns=map_column_types(it.source_column for it in there),
         )
         return ChangesRead(
             read,

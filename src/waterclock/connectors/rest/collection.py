@@ -117,7 +117,9 @@ class _CollectedPages:
     def build_result(self, frame: DataFrame, **facts: Any) -> Collected:
         """Build the result of the collect. It closes the series before the commit, so that no later batch reuses it."""
         seen = map_column_types(self.known)
-        return Collected(frame, source=self.source, close=self.close, before_commit=self.close, seen=seen, **facts)
+        return Collected(
+            frame, source=self.source, close=self.close, before_commit=self.close, source_columns=seen, **facts
+        )
 
 
 _SeriesList = Sequence[tuple[Series, Window | None]]

@@ -428,7 +428,7 @@ def _collect_records(
         chosen=partial(_filter_requested_lines, reduce(lambda one, other: one.unionByName(other), keys)),
     )
     labelled = frame.withColumnRenamed(frames.ASKED_BY, TIMELABEL)
-    return Collected(labelled, left_out=matched.left_out, source=source, seen=map_column_types(known))
+    return Collected(labelled, left_out=matched.left_out, source=source, source_columns=map_column_types(known))
 
 
 def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
@@ -465,7 +465,7 @@ def _build_empty_result(
         declared_names = {name.lower() for name in types}
         types |= {one.name: one.type or "STRING" for one in known if one.name.lower() not in declared_names}
     frame = frames.empty_frame(spark, types, has_label=True)
-    return Collected(frame, left_out=left_out, source=source, is_empty=True, seen=map_column_types(known))
+    return Collected(frame, left_out=left_out, source=source, is_empty=True, source_columns=map_column_types(known))
 
 
 def _read_lines(spark: SparkSession, files: Sequence[str], *names: str) -> DataFrame:

@@ -153,7 +153,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
                 by_window = self._window_filter(request.time_column, request.windows, there, unit)
             read_request = SqlReadRequest(unit, wanted, times_of(unit, zone), by_window, matched.left_out)
             read = self._collect(spark, connection, transaction.close, read_request)
-            return replace(read, seen=map_column_types(column.source_column for column in there))
+            return replace(read, source_columns=map_column_types(column.source_column for column in there))
         except BaseException:
             transaction.__exit__(*sys.exc_info())
             raise

@@ -48,12 +48,12 @@ _SECOND = timedelta(seconds=1)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
     """A query for rows of a SQLite table or query.
 
-    `rowids` selects a part, `low <= rowid < high`, by the name of the rowid and these bounds. `seen` is the state of
+    `rowids` selects a part, `low <= rowid < high`, by the name of the rowid and these bounds. `state` is the state of
     the database in which all parts must be read.
     """
 
     rowids: tuple[str, int, int] | None = None
-    seen: str | None = None
+    state: str | None = None
 
 
 def collect_rows(
@@ -94,8 +94,8 @@ def _has_many_rows(connection: sqlite3.Connection, extract: SqliteExtract) -> bo
 def _read_by_workers(
     spark: SparkSession, connection: sqlite3.Connection, extract: SqliteExtract, partitions: int
 ) -> DataFrame:
-    seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
-    parts = [replace(extract, rowids=part, seen=seen) for part in _rowid_ranges(connection, extract, partitions)]
+    state = state_seen_from_outside(extract.database.path) if partitions > 1 else None
+    parts = [replace(extract, rowids=part, state=state) for part in _rowid_ranges(connection, extract, partitions)]
     return read_by_workers(spark, parts, _read_part, extract.fields)
 
 
@@ -108,7 +108,7 @@ def _read_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
 
 
 def _require_same_state(extract: SqliteExtract) -> None:
-    if extract.seen is not None and state_of(extract.database.path) != extract.seen:
+    if extract.state is not None and state_of(extract.database.path) != extract.state:
         raise changed_database_error(extract.where, "the parts would have different states")
 
 

@@ -77,7 +77,7 @@ def collect_pinned_rows(
         raise unreadable_project_error(read.folder, ValueError(f"{error.what}: {error.why}")) from error
     is_empty = by_label and not any(piece.rows for _, pin in pins for piece in pin.slices)
     seen = {each.name: each.dataType.simpleString() for each in frame.schema if each.name != TIMELABEL}
-    return Collected(frame, is_empty=is_empty, seen=seen)
+    return Collected(frame, is_empty=is_empty, source_columns=seen)
 
 
 def _read_slices(read: Read, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:

@@ -152,8 +152,10 @@ def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet
 
 def _initial_columns(collected: Collected) -> frozenset[str]:
     """Return the columns of the oldest label in a table's first batches: they become the table's columns."""
-    by_label = collected.seen_by_label
-    return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else collected.seen))
+    by_label = collected.source_columns_by_label
+    return frozenset(
+        column_name(name).lower() for name in (by_label[min(by_label)] if by_label else collected.source_columns)
+    )
 
 
 def _require_columns(table: Table, gone: AbstractSet[str]) -> None:
@@ -175,9 +177,9 @@ def _require_columns(table: Table, gone: AbstractSet[str]) -> None:
 
 
 def _list_seen_columns(collected: Collected, labels: Sequence[datetime]) -> Mapping[datetime, Mapping[str, str]]:
-    if collected.seen_by_label:
-        return collected.seen_by_label
-    return {min(labels): collected.seen} if collected.seen and not collected.is_empty else {}
+    if collected.source_columns_by_label:
+        return collected.source_columns_by_label
+    return {min(labels): collected.source_columns} if collected.source_columns and not collected.is_empty else {}
 
 
 def _report_change(

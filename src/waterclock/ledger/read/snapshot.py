@@ -217,7 +217,7 @@ def snapshot(
                 latest=latest.get(name, {}),
                 codes={it.code: it.labels for it in read["codes"].get(name, ())},
                 seconds_per_batch=row.seconds,
-                stands=_map_period_starts((*requested.get(name, ()), *claimed.get(name, ()))),
+                period_starts=_map_period_starts((*requested.get(name, ()), *claimed.get(name, ()))),
                 dropped_before=row.dropped_before,
                 partial={it.label: parse_missing_inputs(json.loads(it.missing)) for it in partial.get(name, ())},
                 paused=pause_of(row),

@@ -518,7 +518,10 @@ class TestZip:
             "2": ("20261101010000", "shop_orders_2026_11_01_01_00_00.json.zip"),
             "3": ("20261101010000", "shop_orders_2026_11_01_01_00_00.json.zip"),
         }
-        assert {label.hour: set(seen) for label, seen in collected.seen_by_label.items()} == {0: {"id"}, 1: {"id"}}
+        assert {label.hour: set(seen) for label, seen in collected.source_columns_by_label.items()} == {
+            0: {"id"},
+            1: {"id"},
+        }
         assert len(list(folder.folder.rglob("_unpacked/*"))) == 1
         collected.close()
         collected.close()

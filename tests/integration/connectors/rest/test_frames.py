@@ -82,7 +82,7 @@ def test_values_are_of_the_types_that_are_declared_and_text_where_none_is(
         "Größe_1": "é\nline",
         "free_text": '{"any":[1,"two"]}',
     }
-    assert set(read.seen) == set(record)
+    assert set(read.source_columns) == set(record)
 
 
 def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> None:

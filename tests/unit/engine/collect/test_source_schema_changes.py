@@ -74,7 +74,7 @@ def test_a_change_that_a_batch_recorded_since_is_refused_no_more(
     make_work: Callable[[str], RunContext], recorded: list[SchemaVersion]
 ) -> None:
     work = make_work("FAIL")
-    table, read = work.flow.tables["web.clicks"], Collected(_FRAME, seen=NEW)
+    table, read = work.flow.tables["web.clicks"], Collected(_FRAME, source_columns=NEW)
     with pytest.raises(WaterclockError, match="source changed"):
         find_source_changes(work, table, read, [day(2)])
     recorded.append(SchemaVersion(Side.SOURCE, 2, day(2), 2, NEW, day(3)))
@@ -85,7 +85,7 @@ def test_a_change_that_a_user_released_holds_no_later_batch(
     make_work: Callable[[str], RunContext], recorded: list[SchemaVersion]
 ) -> None:
     work = make_work("HOLD")
-    table, read = work.flow.tables["web.clicks"], Collected(_FRAME, seen=NEW)
+    table, read = work.flow.tables["web.clicks"], Collected(_FRAME, source_columns=NEW)
     made = StructType([StructField("id", LongType())])
     assert list(find_source_changes(work, table, read, [day(2)]).holds) == [day(2)]
     assert find_new_schema(work, table, None, made, day(2)) == {}
@@ -139,8 +139,8 @@ def test_the_columns_of_the_first_batch_are_not_new_beside_declared_ones(
     table = make_work("IGNORE").flow.tables["web.clicks"]
     table = replace(table, columns=replace(table.columns, named=(Column("id", SOMEWHERE),)))
     frame: Any = SimpleNamespace(columns=["id", "city"])
-    found = fit_columns(table, Collected(frame, seen=seen), None)
+    found = fit_columns(table, Collected(frame, source_columns=seen), None)
     assert (found.frame is frame, found.left_out) == (True, ())
     stored = StructType([StructField("id", LongType())])
     smaller: Any = SimpleNamespace(columns=["id", "city"], drop=lambda *names: names)
-    assert fit_columns(table, Collected(smaller, seen=seen), stored).left_out == ("city",)
+    assert fit_columns(table, Collected(smaller, source_columns=seen), stored).left_out == ("city",)

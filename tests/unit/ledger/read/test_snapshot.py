@@ -60,11 +60,11 @@ def test_open_claims_are_told_with_all_their_labels(at_desk: Desk) -> None:
 def test_requested_and_running_snapshots_tell_from_when_on_they_stand(at_desk: Desk) -> None:
     at_desk.apply(table("dim.x", mode=Mode.REPLACE))
     at_desk.done("dim.x", 3, stands_from=1)
-    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").stands == {}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").period_starts == {}
     at_desk.ledger.decisions.request_restate("dim.x", [day(3)], "recollect", who="ann")
-    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").stands == {day(3): day(1)}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").period_starts == {day(3): day(1)}
     at_desk.claim("dim.x", 3)
-    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").stands == {day(3): day(1)}
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").period_starts == {day(3): day(1)}
 
 
 def test_latest_keeps_the_tick_it_picked(at_desk: Desk) -> None:
