@@ -196,7 +196,7 @@ class PlanAnswer(Answer):
     """The first window of each table without a due window."""
     shared: dict[str, list[str]]
     """The tables with a due label for which each SHARED view is read once."""
-    looked: dict[str, LookBack]
+    lookbacks: dict[str, LookBack]
     """The newest look-back of each table with LOOKBACK ... CHANGED."""
     received: dict[str, ReceivedFiles]
     """The received files of each table that are not collected yet."""

@@ -74,7 +74,7 @@ class StatusAnswer(Answer):
     """The error E405 of each table whose declaration no longer fits its batches."""
     held_restatements: dict[str, HeldRestatement]
     """The labels of each table that are not made again because they exceed a limit (ON RESTATE)."""
-    looked: dict[str, LookBack]
+    lookbacks: dict[str, LookBack]
     """The newest look-back of each table with LOOKBACK ... CHANGED."""
     received: dict[str, ReceivedFiles]
     """The received files of each table that are not collected yet."""

@@ -184,11 +184,11 @@ class ClosingFacts:
             boundary = self.cadence.next(boundary)
 
     def collect_closings(
-        self, pairs: Sequence[ClosingCandidate], holds: Mapping[ClosingCandidate, bool]
+        self, pairs: Sequence[ClosingCandidate], results: Mapping[ClosingCandidate, bool]
     ) -> list[tuple[Window, Closing]]:
         """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked.
 
-        `holds` maps each pair to whether the condition is TRUE.
+        `results` maps each pair to whether the condition is TRUE.
         """
         closings: list[tuple[Window, Closing]] = []
         before: datetime | None = None
@@ -196,7 +196,7 @@ class ClosingFacts:
             own = self.previous_closing(window)
             before = own if before is None else before if own is None else max(before, own)
             checked = [pair for pair in run if before is None or pair.boundary >= before]
-            closing = self._find_closing(window, checked, holds, before)
+            closing = self._find_closing(window, checked, results, before)
             if closing is None:
                 if checked:
                     closings.append((window, Closing(looked=checked[-1].boundary, asked=self.condition_hash)))
@@ -209,14 +209,14 @@ class ClosingFacts:
         self,
         window: Window,
         checked: Iterable[ClosingCandidate],
-        holds: Mapping[ClosingCandidate, bool],
+        results: Mapping[ClosingCandidate, bool],
         before: datetime | None,
     ) -> Closing | None:
         last = self.last(window)
         if last is not None and before is not None:
             last = max(last, before)
         for pair in checked:
-            if holds.get(pair):
+            if results.get(pair):
                 return Closing(pair.boundary, reason=CONDITION)
             if last is not None and pair.boundary >= last:
                 return Closing(pair.boundary, reason=AT_LAST)

@@ -24,11 +24,12 @@ from waterclock.timelabel.window import Window
 
 
 def find_closed_windows(
-    table: Table, late_rows: LateRows, since: ClosedSince, at: datetime, begins: datetime
+    table: Table, late_rows: LateRows, since: ClosedSince, at: datetime, table_start: datetime
 ) -> IntervalSet:
     """Return the windows of `table` for which rows of the slice with label `at` are late.
 
-    `begins` is the table's START. Skipped windows are left out: their rows do not count as late while they are skipped.
+    `table_start` is the table's START. Skipped windows are left out: their rows do not count as late while they are
+    skipped.
     """
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read past their end by the span of UNTIL
@@ -37,7 +38,7 @@ def find_closed_windows(
     while until_end(table, late_rows.reach, cadence.next(high)) <= at:
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
-    before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
+    before = IntervalSet.from_intervals([(table_start, high)] if table_start < high else []) & since.covered
     return (before | _find_checked_closed_windows(table, since, at)) - _build_interval_set(table, since.skipped)
 
 
@@ -57,10 +58,10 @@ def _build_interval_set(table: Table, labels: Iterable[datetime]) -> IntervalSet
     return IntervalSet.from_intervals((label, table.cadence.next(label)) for label in labels)
 
 
-def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: datetime) -> datetime:
+def first_window_after(table: Table, late_rows: LateRows, at: datetime, table_start: datetime) -> datetime:
     """Return the start of the first window that does not read the slice with label `at`.
 
-    `begins` is the table's START: the result is not before it.
+    `table_start` is the table's START: the result is not before it.
     """
     cadence = table.cadence
     start = cadence.floor(late_rows.reach.add_to(at, cadence.zone))
@@ -68,7 +69,7 @@ def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: 
         start = cadence.previous(start)
     while until_start(table, late_rows.reach, start) <= at:
         start = cadence.next(start)
-    return max(start, begins)
+    return max(start, table_start)
 
 
 def find_reopenable_windows(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
@@ -97,11 +98,11 @@ def find_remakeable_windows(
     """
     if not dropped:
         return tuple(windows)
-    begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
+    starts = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
 
     def is_whole(window: Window) -> bool:
         reads = [read for read in table.reads if read.kind is not ReadKind.LATEST]
-        bound = bind(table, window, flow, begins, reads=reads)
+        bound = bind(table, window, flow, starts, reads=reads)
         lows = [(read.read.table, read.low) for read in bound if read.low < read.high]
         return all(name not in dropped or low >= dropped[name][1] for name, low in [*lows, (table.name, window.start)])
 

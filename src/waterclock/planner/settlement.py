@@ -157,32 +157,34 @@ def find_awaited_inputs(
     some of their inputs.
     """
     facts = snapshot.of(node.table.name)
-    awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
-    return {label: lacks for label, lacks in awaited.items() if lacks and not _has_lost_inputs(facts, label, snapshot)}
+    awaited = {label: select_awaited(missing, node, graph, starts) for label, missing in facts.partial.items()}
+    return {
+        label: inputs for label, inputs in awaited.items() if inputs and not _has_lost_inputs(facts, label, snapshot)
+    }
 
 
 def select_awaited(
-    lacks: Collection[Missing], node: Node, graph: FlowGraph, starts: Mapping[str, datetime]
+    missing: Collection[Missing], node: Node, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> tuple[Missing, ...]:
-    """Return the missing inputs of a batch, among `lacks`, that its table still reads and that will be made."""
+    """Return the missing inputs of a batch, among `missing`, that its table still reads and that will be made."""
     read = {read.table for read in node.table.reads}
     begins = {
         name: BEGINNING if graph.nodes[name].table.is_snapshot else starts.get(name, BEGINNING)
-        for name in read.intersection(it.table for it in lacks)
+        for name in read.intersection(it.table for it in missing)
     }
     return tuple(
         replace(it, low=max(it.low, begins[it.table]))
-        for it in lacks
+        for it in missing
         if it.table in begins and it.high > begins[it.table]
     )
 
 
 def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
     """Return whether RETAIN has dropped a partial batch, an input that it read, or one of its missing inputs."""
-    lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
+    missing = ((it.table, it.low, it.high) for it in facts.partial[label])
     return (
         _has_dropped_data(facts, facts.suspects.get(label, ()), label, snapshot)
-        or is_dropped(lacks, snapshot) is not None
+        or is_dropped(missing, snapshot) is not None
     )
 
 
@@ -195,7 +197,7 @@ def _find_completable_labels(
         settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())
         return settled.covers(missing.low, missing.high)
 
-    return frozenset(label for label, lacks in partial.items() if all(map(is_there, lacks)))
+    return frozenset(label for label, missing in partial.items() if all(map(is_there, missing)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,17 +63,17 @@ def add_slice_columns(rows: DataFrame, cuts: TimeCuts, moment: str) -> DataFrame
     return second.withColumn("part", _piece_number(moment)).drop(*_CUT)
 
 
-def over_periods(rows: DataFrame, cuts: TimeCuts, start: str, end: str, begins: str | None = None) -> DataFrame:
+def over_periods(rows: DataFrame, cuts: TimeCuts, start: str, end: str, first_mark: str | None = None) -> DataFrame:
     """Repeat each row once for each time slice, and each part of it, that the row's period overlaps.
 
-    Their numbers are added as the columns `slice` and `part`. `begins` names a column to add that is true for the first
-    copy of a row.
+    Their numbers are added as the columns `slice` and `part`. `first_mark` names a column to add that is true for the
+    first copy of a row.
     """
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
-    first = _explode_spans(first, start, end, "slice", begins=begins)
+    first = _explode_spans(first, start, end, "slice", first_mark=first_mark)
     first = first.withColumn("slice", _spread(cuts.keys, start).otherwise(sql.col("slice")))
     second = first.join(_broadcast_if_small(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
-    return _explode_spans(second, start, end, "part", begins=begins)
+    return _explode_spans(second, start, end, "part", first_mark=first_mark)
 
 
 def has_null_key(keys: Sequence[str]) -> Column:
@@ -119,9 +119,11 @@ def _divide_time(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
     )
 
 
-def _explode_spans(rows: DataFrame, start: str, end: str, name: str, *, begins: str | None = None) -> DataFrame:
+def _explode_spans(rows: DataFrame, start: str, end: str, name: str, *, first_mark: str | None = None) -> DataFrame:
     spanned = rows.withColumn(name, sql.explode(sql.sequence(_piece_number(start), _piece_number(end, 1))))
-    if begins is not None:
+    if first_mark is not None:
         is_begin = sql.col(name) == _piece_number(start)
-        spanned = spanned.withColumn(begins, (sql.col(begins) & is_begin) if begins in rows.columns else is_begin)
+        spanned = spanned.withColumn(
+            first_mark, (sql.col(first_mark) & is_begin) if first_mark in rows.columns else is_begin
+        )
     return spanned.drop(*_CUT)

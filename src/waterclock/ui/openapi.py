@@ -102,7 +102,7 @@ def _schemas(json_types: Sequence[Any]) -> tuple[list[Described], Described]:
     return [made[index, "serialization"] for index in range(len(json_types))], parts["$defs"]
 
 
-def _describe_other_routes(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
+def _describe_other_routes(of_lineage: Iterable[str], parameters: Iterable[str]) -> Described:
     """Describe the responses that are not JSON: drawings, CSV rows, liveness, and the forms."""
     wrong = _describe_responses(_WRONG, _HTML)
     form = wrong | _describe_responses(_NO_FORM, _HTML)
@@ -115,7 +115,7 @@ def _describe_other_routes(of_lineage: Iterable[str], takes: Iterable[str]) -> D
         | wrong
         | _describe_responses(_FOREIGN, _HTML)
     )
-    return {f"{path}.svg": {"get": _describe_request(path, takes, drawing)} for path in of_lineage} | {
+    return {f"{path}.svg": {"get": _describe_request(path, parameters, drawing)} for path in of_lineage} | {
         "/query.csv": {"get": _describe_request("/query", ("q", "as-of", "formulas"), rows)},
         "/livez": {
             "get": _describe_request(
@@ -148,10 +148,10 @@ def _describe_form(needed: Sequence[str], others: Sequence[str], answers: Descri
     }
 
 
-def _describe_request(path: str, takes: Iterable[str], answers: Described) -> Described:
+def _describe_request(path: str, names: Iterable[str], answers: Described) -> Described:
     """Describe the request for an address."""
     within = re.findall(r"{(\w+)}", path)
-    places = [(name, "path") for name in within] + [(name, "query") for name in takes]
+    places = [(name, "path") for name in within] + [(name, "query") for name in names]
     parameters = [
         {"name": name, "in": place, "required": place == "path", "description": words, "schema": schema}
         for name, place in places

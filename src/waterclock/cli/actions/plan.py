@@ -49,7 +49,7 @@ class PlanDetails:
     zone: str
     quiet: Mapping[str, IdleCounts]
     waiting: Mapping[str, FirstWindow]
-    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lookbacks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
     offline: tuple[OfflineTableStatus, ...] = ()
     received: Mapping[str, PendingData] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class PlanDetails:
             print_held_restatements(to, self.held_restatements.values())
         print_refused(to, self.plan)
         print_renames(to, self.renames)
-        print_lookbacks(to, self.looks)
+        print_lookbacks(to, self.lookbacks)
         print_received(to, self.received)
         print_retained_logs(to, self.held)
         if self.deadlines.found:
@@ -95,7 +95,7 @@ class PlanDetails:
             stood_for={name: it.stood_for for name, it in self.quiet.items() if it.stood_for},
             not_begun=self.waiting,
             shared=shared_in_plan(plan, self.flow),
-            looked=lookbacks_json(self.looks),
+            lookbacks=lookbacks_json(self.lookbacks),
             received=self.received,
             kept_at_sources=self.held,
             deadlines=self.deadlines.found,

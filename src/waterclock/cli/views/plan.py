@@ -172,9 +172,9 @@ def print_renames(to: Console, renames: Mapping[str, str]) -> None:
         to.print(Text(f"{name} was {was}: renamed at the next run", style="quiet"), soft_wrap=True)
 
 
-def print_lookbacks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
+def print_lookbacks(to: Console, lookbacks: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the result of the last check of each source whose past windows are checked for changes."""
-    for line in format_lookbacks(looks):
+    for line in format_lookbacks(lookbacks):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
 

@@ -73,7 +73,7 @@ def print_status(to: Console, data: StatusInput, zone: str) -> None:
     print_open(to, data.open)
     print_refused(to, data.plan)
     print_pauses(to, data.plan, zone)
-    print_lookbacks(to, data.looks)
+    print_lookbacks(to, data.lookbacks)
     print_received(to, data.received)
     print_retained_logs(to, data.held)
     _print_open_windows(to, data.open_windows)
@@ -125,7 +125,7 @@ def status_answer(data: StatusInput) -> StatusAnswer:
         due=counts,
         **{key: fields[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
         held_restatements={name: held.to_dict() for name, held in data.held_restatements.items()},
-        looked=lookbacks_json(data.looks),
+        lookbacks=lookbacks_json(data.lookbacks),
         received=data.received,
         kept_at_sources=data.held,
         waits_for_source=data.waits,

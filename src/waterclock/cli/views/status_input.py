@@ -55,7 +55,7 @@ class StatusInput:
     now: datetime
     env: str
     is_asked: bool = False
-    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lookbacks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     open: Mapping[str, OpenBooks] = field(default_factory=dict)
     open_windows: Mapping[str, OpenWindows] = field(default_factory=dict)
     deadlines: Deadlines = NO_DEADLINES
@@ -124,10 +124,10 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     waits = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
-    looks, quiet = read_last_lookbacks(at, names), find_silent_collects(at, names)
+    lookbacks, quiet = read_last_lookbacks(at, names), find_silent_collects(at, names)
     offline, received = list_offline_states(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
-    data = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
+    data = StatusInput(grid, plan, at.now, at.project.env, is_asked, lookbacks, *waits, silent=quiet, clock=clock)
     return replace(
         data,
         offline=offline,
