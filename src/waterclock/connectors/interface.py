@@ -203,7 +203,7 @@ class Collected:
     - `close` releases the resources that the read keeps open at the source. It is always called, even twice.
     - `source_columns` are all columns of the source, collected or not, with their Spark types (STRING if the source
       declares none). `source_columns_by_label` has those of each label, if labels can have different columns.
-    - `may_lack`: rows are objects in which any field may be missing, so a missing column is NULL and no error.
+    - `may_miss_columns`: rows are objects in which any field may be missing, so a missing column is NULL and no error.
     - `notes` are messages to the user about the read. Each is shown once in a run.
     - `before_commit` is called after the frame is evaluated and before the commit. It raises an error if the data that
       was read differs from the listing, and discards data that was stored for a retry.
@@ -219,7 +219,7 @@ class Collected:
     close: Callable[[], None] = do_nothing
     source_columns: Mapping[str, str] = field(default_factory=dict)
     source_columns_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
-    may_lack: bool = False
+    may_miss_columns: bool = False
     notes: tuple[str, ...] = ()
     before_commit: Callable[[], None] = do_nothing
     values: Mapping[str, str] = field(default_factory=dict)

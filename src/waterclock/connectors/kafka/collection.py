@@ -41,7 +41,7 @@ def collect_records(
         left_out=matched.left_out,
         is_empty=not extract.parts,
         source_columns=map_column_types(found) if extract.parts else {},
-        may_lack=shape.kind == "json",
+        may_miss_columns=shape.kind == "json",
     )
 
 

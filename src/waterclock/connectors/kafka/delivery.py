@@ -339,7 +339,7 @@ class KafkaDeliverer:
         if wanted - there:
             raise WaterclockError(
                 "E856",
-                f"{unit.path} lacks partitions of the delivered records",
+                f"{unit.path} has fewer partitions than the delivered records need",
                 where=str(unit),
                 why=f"keep 'all' sends each record to its own partition; missing: {sorted(wanted - there)}",
                 fix=f"give the topic {max(wanted) + 1} partitions, or leave keep out",

@@ -166,7 +166,7 @@ class ReceiverCollector:
         make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
         left_out = tuple(name for name in collected.left_out if name not in OWN)
-        return replace(collected, left_out=left_out, may_lack=True)
+        return replace(collected, left_out=left_out, may_miss_columns=True)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files of collected events to the archive. Return a report for each file that stays."""

@@ -73,7 +73,7 @@ class TransientFailure(Exception):
 class ApiRequest:
     """A request for a path with parameters, or for `link`, the address of a next page.
 
-    `may_lack`: 404 and 410 are valid responses, and not errors. `kind` is the media type of the content.
+    `accepts_not_found`: 404 and 410 are valid responses, and not errors. `kind` is the media type of the content.
     """
 
     method: str
@@ -82,7 +82,7 @@ class ApiRequest:
     content: bytes | None = None
     kind: str = "application/json"
     headers: Mapping[str, str] | None = None
-    may_lack: bool = False
+    accepts_not_found: bool = False
     link: str = ""
 
     @property
@@ -215,7 +215,7 @@ class Api:
         if answer.status == 401 and self._tokens is not None:
             self._tokens.drop(authorization["Authorization"].removeprefix("Bearer "))
             answer = self._send(request, self._authorization(where))
-        if answer.is_good or (request.may_lack and answer.is_not_found):
+        if answer.is_good or (request.accepts_not_found and answer.is_not_found):
             return answer
         if answer.is_retryable:
             after = answer.seconds_to_wait(datetime.now(UTC))

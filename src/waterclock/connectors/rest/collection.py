@@ -236,7 +236,7 @@ def _request_and_store_page(
 
 
 class ResourceNotFound(Exception):
-    """Raised for a response 404 or 410 to a request that accepts it (`ApiRequest.may_lack`)."""
+    """Raised for a response 404 or 410 to a request that accepts it (`ApiRequest.accepts_not_found`)."""
 
 
 def request_page(

@@ -295,7 +295,7 @@ def _request_pages(context: _EachContext, window: Window, keys: Sequence[str]) -
             raise endless_pages_error(reading, "it names as the next page one that was read before", where)
         places.add(place_key)
         # a 404 for a later page does not mean that the keys do not exist, as their first page was found
-        adapt = partial(_adapt_request, context, values, may_lack=number == 1)
+        adapt = partial(_adapt_request, context, values, accepts_not_found=number == 1)
         body, place = request_page(reading, place, window, number, before, adapt)
         yield body
         number, before = number + 1, before + len(body.lines)
@@ -314,7 +314,7 @@ def _resource_for(context: _EachContext, values: Sequence[Sequence[str]]) -> Res
 
 
 def _adapt_request(
-    context: _EachContext, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool
+    context: _EachContext, values: Sequence[Sequence[str]], request: ApiRequest, *, accepts_not_found: bool
 ) -> ApiRequest:
     """Set whether a 404 is a valid response. In a JSON body, replace the placeholder of a batch by a list of values."""
     if context.details.batch > 1 and context.reading.resource.is_in_body and request.content is not None:
@@ -324,7 +324,7 @@ def _adapt_request(
             if text == place:
                 body[name] = [each[0] for each in values]
         request = replace(request, content=json.dumps(body).encode())
-    return replace(request, may_lack=may_lack)
+    return replace(request, accepts_not_found=accepts_not_found)
 
 
 def _value_of(context: _EachContext, window: Window, line: str) -> str:

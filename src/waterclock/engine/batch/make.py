@@ -70,7 +70,7 @@ def _make_slices(
     labels = tuple(batch.label for batch in group.batches)
     if group.verb == GIVE_UP:
         frame, notes = build_stand_in_rows(work, spark, table, group, known)
-        shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
+        shaped = conform(frame, table.columns, known, table=table.name, may_miss_columns=True)
         return MadeSlices([GroupPart(labels, shaped.frame)], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         result = _collect_rows(work, spark, table, group, bound, now)
@@ -83,7 +83,8 @@ def _make_slices(
             all_labels = tuple(sorted({*labels, *(piece.label for piece in again)}))
             frame, columns = add_retiring_columns(work, table, (frame, fits.columns), all_labels, known, now)
             shaped = conform(
-                frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table),
+                frame, columns, known, table=table.name, may_miss_columns=table.is_fold,
+                loose=mismatch_columns_of(table),
                 values=result.collected.values,
             )  # fmt: skip
         except BaseException:
@@ -114,7 +115,7 @@ def _make_slices(
     staged = publish_frame(work, spark, table, group, bound.pins)
     source = {label: {"is_whole": True} for label in staged.whole}
     shaped = conform(
-        staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table)
+        staged.frame, columns, known, table=table.name, may_miss_columns=table.is_fold, loose=mismatch_columns_of(table)
     )
     notes = Notes(source, left_out=shaped.left_out)
     part = GroupPart(labels, shaped.frame, through=written_filter_of(table, shaped, {}))
@@ -137,7 +138,8 @@ def _add_quarantined(table: Table, part: GroupPart, kept: ConformedRows, result:
     if result.quarantined is None:
         return part
     conformed = conform(
-        add_origins(table, result.quarantined), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
+        add_origins(table, result.quarantined), declared, kept.schema, table=table.name,
+        may_miss_columns=True, loose=loose,
         values=result.collected.values,
     )  # fmt: skip
     frame, through = union_shapes(part.through, [kept, conformed])

@@ -46,7 +46,7 @@ def tree(parts: Parts) -> PlanNode:
     for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]
         if count > len(ready):
-            raise ValueError(f"{kind_of(part)} lacks children")
+            raise ValueError(f"{kind_of(part)} has no children")
         children = tuple(ready.pop() for _ in range(count))
         ready.append(PlanNode(kind_of(part), part, children))
     if len(ready) != 1:

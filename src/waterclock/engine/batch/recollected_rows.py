@@ -71,7 +71,7 @@ def add_stored_rows(
     stored = [it for label, it in found.items() if label not in other or label in asked]
     kept = [
         conform(
-            add_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_lack=True,
+            add_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_miss_columns=True,
             loose=mismatch_columns_of(table), values=values,
         )
         for frame in _read_stored_rows(spark, folder, stored)

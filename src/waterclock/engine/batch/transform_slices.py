@@ -108,6 +108,7 @@ def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> C
     if MISSING in frame.columns and not columns.is_open:
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
     return conform(
-        frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False, zone=table.cadence.zone,
+        frame, columns, known, table=table.name, may_miss_columns=table.is_fold,
+        may_rename=False, zone=table.cadence.zone,
         loose=mismatch_columns_of(table),
     )  # fmt: skip

@@ -106,7 +106,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     columns, frame = table.columns, collected.frame
     if columns.is_open and columns.on_change is not OnSchemaChange.IGNORE:
         _require_column_limit(table, frame, known)
-    if columns.on_change not in _FILLS and not collected.may_lack:
+    if columns.on_change not in _FILLS and not collected.may_miss_columns:
         return FittedRows(frame, columns)
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     there, declared = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}

@@ -108,7 +108,7 @@ def _find_unmovable_window(
 
 
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
-    """Return why old slices cannot share a new one, as one lacks a column that another has; None if all can.
+    """Return why old slices cannot share a new one, as one does not have a column of another; None if all can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
     manifest.

@@ -80,7 +80,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     known: StructType | None = None,
     *,
     table: str,
-    may_lack: bool = False,
+    may_miss_columns: bool = False,
     may_rename: bool = True,
     zone: str = "UTC",
     loose: Mapping[str, str] | None = None,
@@ -92,7 +92,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted
     in `zone`. Columns that a closed column list does not declare are left out and reported; new ones of an open list
     are added last. A `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With
-    `may_lack`, columns of the table may be missing (a MERGE keeps their values).
+    `may_miss_columns`, columns of the table may be missing (a MERGE keeps their values).
 
     `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
     cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their
@@ -108,7 +108,7 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     if zone != "UTC":
         frame = _parse_local_times(frame, declared, zone, loose)
     plan = replace(_ColumnPlan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
-    if not may_lack:
+    if not may_miss_columns:
         plan.refuse_lost()
     label = [TIMELABEL] if TIMELABEL in frame.columns else []
     raw, hidden = (None, []) if loose is None else _input_columns(frame, plan, loose)

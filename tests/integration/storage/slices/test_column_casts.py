@@ -143,7 +143,10 @@ def test_a_misspelt_column_is_told_the_nearest_name(spark: SparkSession) -> None
 
 
 def test_a_merge_may_lack_columns_of_its_table(spark: SparkSession) -> None:
-    assert ddl(shaped(spark, "SELECT 1 AS a", opened(), "a INT, b DATE", may_lack=True)) == "timelabel string, a int"
+    assert (
+        ddl(shaped(spark, "SELECT 1 AS a", opened(), "a INT, b DATE", may_miss_columns=True))
+        == "timelabel string, a int"
+    )
 
 
 def test_a_value_that_cannot_be_cast_fails_the_write_naming_its_column(spark: SparkSession, tmp_path: Path) -> None:

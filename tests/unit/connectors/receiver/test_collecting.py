@@ -20,5 +20,5 @@ def test_a_key_that_no_event_of_a_window_has_is_null(tmp_path: Path, monkeypatch
     spark: Any = None
     collector = collector_of(project_with_door(tmp_path / "shop"))
     found = collector.read_items(spark, unit_of("door", "events"), {}, Columns(), "UTC")
-    assert found.may_lack
+    assert found.may_miss_columns
     assert found.left_out == ("price",)

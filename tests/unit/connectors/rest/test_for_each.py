@@ -184,7 +184,7 @@ def test_a_later_page_that_is_not_there_loses_no_page_before_it(
     lacking: list[bool] = []
 
     def request_page(_: Any, place: Any, *others: Any) -> Any:
-        lacking.append(others[-1](ApiRequest("GET", "detail/1", {})).may_lack)
+        lacking.append(others[-1](ApiRequest("GET", "detail/1", {})).accepts_not_found)
         if len(lacking) == 1:
             return Body(('{"id": 1}',), ("id",), None), {**place, "page": 2}
         raise (
