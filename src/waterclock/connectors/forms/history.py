@@ -38,7 +38,7 @@ class RowQuery:
     - `after`: the key of the last row of the page before.
     - `text`: a text that any column contains, in any case.
     - `equal`: values that columns have exactly.
-    - `is_waiting`: only rows without a required value.
+    - `is_waiting`: only rows that lack a required value.
     - `sort`: a column; the default is the key. `offset` is only for pages with `sort`.
     """
 

@@ -67,7 +67,7 @@ def rewrite_table(work: RunContext, request: ErasureRequest, erasure: int, table
     """Remove rows of persons from the current slices of a table, and from its rows in the Delta table.
 
     Return the search before. The table is paused meanwhile; if the process is killed, until `erase --continue` or
-    `rebuild`. Each commit and its record contain all that is needed to repeat the remaining ones.
+    `rebuild`. Each commit and its record contain all that is needed to repeat the rest.
     """
     first = found = search_table(work, request, table)
     while found.touched:
