@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.lease_times import has_lease_expired
+from waterclock.batches.skew import skew_words
 
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its quarantined rows."""
@@ -22,6 +23,12 @@ WARNINGS = "warnings"
 def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the warnings about a batch's rows from the measures of its revision."""
     return tuple(map(str, measures.get(WARNINGS, ())))
+
+
+def describe_warnings_and_skew(measures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the warnings about a batch's rows and its skew in words, each with its kind."""
+    skew = skew_words(measures)
+    return [*(("Warning", text) for text in warnings_of(measures)), *([("Skew", skew)] if skew else ())]
 
 
 def count_quarantined(measures: Mapping[str, Any]) -> int:

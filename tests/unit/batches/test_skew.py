@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from waterclock.batches.records import WARNINGS, describe_warnings_and_skew
 from waterclock.batches.skew import LARGE, LONG, MOST_RATIO, SKEW, UNKNOWN, TaskSkew, skew_warnings, skew_words
 
 BY_K = "OVER (PARTITION BY k) (Exchange by k)"
@@ -51,3 +52,10 @@ def test_a_batch_without_a_record_has_no_skew_and_an_unknown_one_is_named() -> N
     unknown = {SKEW: {UNKNOWN: "Spark has forgotten the write of the rows"}}
     assert skew_words(unknown) == "unknown: Spark has forgotten the write of the rows"
     assert skew_warnings(unknown) == ()
+
+
+def test_warnings_and_skew_are_described_with_their_kinds() -> None:
+    skew = TaskSkew(BY_K, 8, 138_240, 1_574_400, 12.34)
+    stored = {WARNINGS: ["late: 3 rows"], SKEW: skew.as_json()}
+    assert describe_warnings_and_skew(stored) == [("Warning", "late: 3 rows"), ("Skew", str(skew))]
+    assert describe_warnings_and_skew({}) == []

@@ -8,8 +8,7 @@ from datetime import datetime
 from waterclock.batches.audit_records import CLOSED, Audit
 from waterclock.batches.earlier_revisions import REVERTED
 from waterclock.batches.ledger_snapshot import RELEASE, describe_missing_inputs, parse_missing_inputs
-from waterclock.batches.records import count_quarantined
-from waterclock.batches.skew import skew_words
+from waterclock.batches.records import count_quarantined, describe_warnings_and_skew
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import batch_record
@@ -186,10 +185,7 @@ def _list_facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Co
             facts.append(
                 {"name": "Partial", "text": describe_missing_inputs(parse_missing_inputs(made.source["missing"]))}
             )
-        for warning in made.measures.get("warnings", ()):
-            facts.append({"name": "Warning", "text": str(warning)})
-        if skew := skew_words(made.measures):
-            facts.append({"name": "Skew", "text": skew})
+        facts += [{"name": name, "text": text} for name, text in describe_warnings_and_skew(made.measures)]
     else:
         if held is None:
             facts.append({"name": "Holds", "text": "nothing"})
