@@ -57,14 +57,18 @@ VALUES = (
     "lag(id) OVER (PARTITION BY land ORDER BY at)",
     "sum(id) OVER (ORDER BY at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
     "mask_text(email)",
-    "generalize(at, to => 'month')",
-    "key_of(id, land)",
 )
 PLAIN = (
     "SELECT id, {it} AS x FROM shop.people ORDER BY id LIMIT 10",
     "WITH p AS (SELECT id, {it} AS x FROM shop.people) SELECT x, count(*) AS n FROM p GROUP BY x",
     "SELECT o.name, p.x FROM shop.open o LEFT JOIN (SELECT id, {it} AS x FROM shop.people) p ON p.id = o.id",
 )
+FAILING = (
+    "SELECT generalize(at, to => 'month') AS month, count(*) AS n FROM shop.people GROUP BY month",
+    "SELECT key_of(id, land) AS k, id FROM shop.people",
+)
+"""Calls of functions that can fail at a row. They are refused to a restricted person, as documented."""
+
 WHOLE = (
     "SELECT DISTINCT land FROM shop.people",
     "SELECT * FROM shop.people WHERE at >= '2020-01-01' AND at < '2020-02-01'",
@@ -96,6 +100,7 @@ WHOLE = (
     "FROM shop.people |> EXTEND id * 2 AS twice |> WHERE twice > 2 |> SELECT id, twice |> ORDER BY id |> LIMIT 3",
     "SELECT aggregate(sequence(1, id), 0L, (s, x) -> s + x) AS s FROM shop.people",
     "SELECT transform(array(id, boss), x -> x + 1) AS l FROM shop.people",
+    *FAILING,
 )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.security.grants.attacks import HONEST, attacks
-from tests.security.grants.honest import honest_queries
+from tests.security.grants.honest import FAILING, honest_queries
 from tests.security.queries.corpus import hostile_queries
 from tests.tiny import TOML, Tiny, day
 from waterclock.dpl.query.granted_select import granted_select
@@ -176,6 +176,7 @@ def test_three_of_a_hundred_honest_queries_at_most_are_refused(pair: tuple[Tiny,
         anna = anna_of(work)
         failed = [(text, found) for text in texts if (found := outcome(work, text, anna))[0] != "answered"]
     assert len(failed) <= 0.03 * len(texts), failed
+    assert {text for text, _ in failed} >= set(FAILING)
 
 
 def test_rows_columns_and_masks_are_those_of_the_grant(pair: tuple[Tiny, Tiny]) -> None:
