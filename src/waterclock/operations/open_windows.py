@@ -113,7 +113,9 @@ def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
     )
     for name, about, value_of in values:
         known = {(each.table,): value_of(each) for each in found}
-        there = {table: float(value) for table, value in known.items() if value is not None}
+        there: dict[tuple[str, ...], float] = {
+            table: float(value) for table, value in known.items() if value is not None
+        }
         yield Metric(f"waterclock_open_{name}", about, ("table",), there)
 
 

@@ -77,7 +77,9 @@ def test_held_rows_of_a_person_are_gone_and_the_others_can_be_released(
     release(tiny, "raw.orders", 2)
     assert tiny.rows("SELECT id FROM raw.orders WHERE timelabel = '20200102000000' ORDER BY id") == [(3,), (4,), (5,)]
     with tiny.ledger() as ledger:
-        revision = ledger.past.audit("raw.orders", day(2)).current.revision
+        current = ledger.past.audit("raw.orders", day(2)).current
+    assert current is not None
+    revision = current.revision
     assert revision is not None
     assert revision.rows == 3
     assert "quarantined" not in revision.measures
