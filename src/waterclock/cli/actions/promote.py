@@ -15,12 +15,14 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.branching.branch_state import no_branch_error
 from waterclock.engine.branching.promotion import read_offered_revisions
 from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import no_ledger_error, open_project, open_read_only
 from waterclock.operations.promotion import Promotion, plan_promotion
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
     from waterclock.ledger.ledger import Ledger
 
 
@@ -30,6 +32,7 @@ def promote_branch(folder: Path, name: str, now: str | None, *, is_dry: bool, ye
     branch = open_project(folder, name)
     if not branch.bases:
         raise no_branch_error(name, borrows=False)
+    _require_no_branch_below(branch)
     with open_read_only(folder, branch.bases[0].env, now) as at:
         if at.ledger is None:
             raise no_ledger_error()
@@ -56,6 +59,19 @@ def promote_branch(folder: Path, name: str, now: str | None, *, is_dry: bool, ye
         offered=offered,
     )
     return run_and_report(project, options)
+
+
+def _require_no_branch_below(branch: Project) -> None:
+    """Raise E472 for a branch of a branch: nothing is promoted to a branch, which makes its own tables alone."""
+    if len(branch.bases) > 1:
+        base, other = branch.bases[0].env, branch.bases[1].env
+        raise WaterclockError(
+            "E472",
+            f"{base} is a branch of {other}, where this command is not available",
+            where=f"[env.{base}]",
+            why=f"{branch.env} borrows from it, and a branch makes the tables of its own code alone",
+            fix=f"promote {base}, then create {branch.env} from {other}",
+        )
 
 
 def request_promotion(ledger: Ledger, plan: Promotion) -> None:
