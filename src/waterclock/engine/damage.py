@@ -266,9 +266,7 @@ def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | froze
         return _older_log_error(work, record.name, record.head_version, head(folder))
     if is_unfinished(folder, record.head_version):
         return _unfinished_log_error(work, record.name, record.head_version)
-    if is_borrowed(
-        work.lake.location(record.name)
-    ):  # newer commits are those of the other environment, which a branch does not read
+    if is_borrowed(work.lake.location(record.name)):  # a branch does not read the newer commits of its base
         return frozenset()
     return read_claims(folder, record.head_version, project=work.flow.project)
 
