@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from waterclock.batches.former_names import is_borrowed
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.files.filesystem import entry_path, file_exists, is_folder, map_each
-from waterclock.files.object_stores import store_error_from_spark
+from waterclock.files.object_stores import is_remote, store_error_from_spark
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.plan import RECOLLECT
@@ -69,8 +72,14 @@ def damage_error(work: RunContext, error: BaseException) -> WaterclockError | No
     """Convert an error to that of a damaged batch (E752), table (E753) or log (E643). None if no file is damaged.
 
     Only files of current slices and of the table's newest version count. Other states may be removed: reading one that
-    is no longer kept is E640.
+    is no longer kept is E640. In a branch, a missing file that it borrows is E475.
     """
+    has_borrowed = any(map(is_borrowed, work.lake.folders.values()))
+    borrowed = _borrowed_file_error(work, error) if has_borrowed else None
+    return borrowed or _own_file_error(work, error)
+
+
+def _own_file_error(work: RunContext, error: BaseException) -> WaterclockError | None:
     of_log = error if isinstance(error, WaterclockError) and error.code == "E643" else None
     place = damaged_file(work.lake, error) if of_log is None else _find_place(work.lake, of_log.where or "")
     table = None if place is None else work.flow.tables.get(place.table.removeprefix("publish/"))
@@ -92,6 +101,39 @@ def damage_error(work: RunContext, error: BaseException) -> WaterclockError | No
         return _damaged_table_error(table, where, why) if is_live(work.lake.folder(place.table), place.path) else None
     is_manifest = place.path.endswith(".json") or place.path == place.slice_path
     return slice_error(work, table, piece, where=where, why=why, is_manifest=is_manifest)
+
+
+def _borrowed_file_error(work: RunContext, error: BaseException) -> WaterclockError | None:
+    """Return the error for a file that a branch borrows and cannot read; None if the error reports no such file."""
+    for seen in causes_of(error):
+        is_slice = isinstance(seen, WaterclockError) and seen.code == "E605"
+        text = f"{seen.where}" if isinstance(seen, WaterclockError) else str(seen)
+        if not is_slice and not any(word in text.lower() for word in _WORDS):
+            continue
+        found = _find_borrowed_file(work.lake, text)
+        if found is not None:
+            table, path = found
+            base = work.project.bases[0].env
+            return WaterclockError(
+                "E475",
+                f"{base} has removed rows of {table} that the branch {work.project.env} borrows",
+                where=path,
+                why="a branch reads the versions that existed when it was created, and holds none of their files",
+                fix=f"`waterclock branch delete {work.project.env}`, then create it again",
+            )
+    return None
+
+
+def _find_borrowed_file(lake: Lake, text: str) -> tuple[str, str] | None:
+    """Return the table and the path of a borrowed file that a text names: in a borrowed table, or behind a link."""
+    for name, folder in lake.folders.items():
+        if is_borrowed(folder) and (named := re.search(rf"{re.escape(folder)}/[^\s'\",;)]+", text)) is not None:
+            return name, named[0]
+    place = _find_place(lake, text)
+    if place is None or is_remote(lake.root):
+        return None
+    path = Path(lake.folder(place.table), place.path)
+    return (place.table, str(path)) if path.is_symlink() and not path.exists() else None
 
 
 def _earlier_revision_error(work: RunContext, error: BaseException) -> WaterclockError | None:
@@ -215,12 +257,17 @@ def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, W
 
 
 def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
-    """Return an error if a log is older than the ledger or unfinished. Otherwise return the claims of newer commits."""
+    """Return an error if a log is older than the ledger or unfinished. Otherwise return the claims of newer commits.
+
+    A borrowed table has no claims: its environment goes on making batches.
+    """
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log_error(work, record.name, record.head_version, head(folder))
     if is_unfinished(folder, record.head_version):
         return _unfinished_log_error(work, record.name, record.head_version)
+    if is_borrowed(work.lake.location(record.name)):  # a branch does not read the newer commits of its base
+        return frozenset()
     return read_claims(folder, record.head_version, project=work.flow.project)
 
 

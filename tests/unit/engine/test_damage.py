@@ -150,3 +150,41 @@ def test_a_damaged_file_of_an_earlier_revision_names_it_and_a_fix(tmp_path: Path
 def test_a_state_that_is_no_longer_kept_keeps_its_error(tmp_path: Path) -> None:
     error = WaterclockError("E640", "gone", where=f"{new_table(tmp_path)}/{SLICE_OF_CLAIM_7}")
     assert _raised_by_a_query(tmp_path, error) is error
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (
+            "java.io.FileNotFoundException: File file:/prod/tables/raw/a/_stage/c=7/x.parquet does not exist",
+            "x.parquet",
+        ),
+        ("file not found: /prod/tables/raw/a/_stage/c=7/_manifest.json", "_manifest.json"),
+        ("file not found: /prod/tables/raw/ab/_stage/c=7/x.parquet", None),
+        ("the job was cancelled: /prod/tables/raw/a/_stage/c=7/x.parquet", None),
+    ],
+)
+def test_a_missing_file_that_a_branch_borrows_names_the_branch(text: str, path: str | None) -> None:
+    lake = Lake("/branch", folders={"raw.a": "/prod/tables/raw/a"})
+    project = SimpleNamespace(env="try", bases=(SimpleNamespace(env="prod"),))
+    work: Any = SimpleNamespace(lake=lake, flow=flow(table("raw.a")), project=project)
+    found = damage_error(work, RuntimeError(text))
+    if path is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (found.code, found.where) == ("E475", f"/prod/tables/raw/a/_stage/c=7/{path}")
+    assert found.what == "prod has removed rows of raw.a that the branch try borrows"
+    assert "`waterclock branch delete try`" in str(found.fix)
+
+
+def test_a_missing_file_behind_a_link_of_a_branch_is_that_of_its_base(tmp_path: Path) -> None:
+    place = tmp_path / "tables" / "raw" / "b" / "_stage" / "y=2018" / "m=03" / "d=05" / "h=08" / "n=00" / "c=7"
+    place.mkdir(parents=True)
+    (place / "x.parquet").symlink_to(tmp_path / "gone.parquet")
+    lake = Lake(str(tmp_path), folders={"raw.a": "/prod/tables/raw/a", "raw.b": "tables/raw/b"})
+    project = SimpleNamespace(env="try", bases=(SimpleNamespace(env="prod"),))
+    work: Any = SimpleNamespace(lake=lake, flow=flow(table("raw.a"), table("raw.b")), project=project)
+    found = damage_error(work, FileNotFoundError(f"file not found: {place / 'x.parquet'}"))
+    assert found is not None
+    assert (found.code, found.where) == ("E475", str(place / "x.parquet"))

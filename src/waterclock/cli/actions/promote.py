@@ -14,6 +14,7 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.branching.branch_state import no_branch_error
 from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import WaterclockError
 from waterclock.operations.branch_plans import read_promotion
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import no_ledger_error, open_project, open_read_only
@@ -21,6 +22,7 @@ from waterclock.operations.promotion import Promotion
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
     from waterclock.ledger.ledger import Ledger
 
 
@@ -30,6 +32,7 @@ def promote_branch(folder: Path, name: str, now: str | None, *, is_dry: bool, ye
     branch = open_project(folder, name)
     if not branch.bases:
         raise no_branch_error(name, borrows=False)
+    _require_no_branch_below(branch)
     with open_read_only(folder, branch.bases[0].env, now) as at:
         plan, offered = read_promotion(branch, at)
         if at.ledger is None:
@@ -55,6 +58,19 @@ def promote_branch(folder: Path, name: str, now: str | None, *, is_dry: bool, ye
         offered=offered,
     )
     return run_and_report(project, options)
+
+
+def _require_no_branch_below(branch: Project) -> None:
+    """Raise E472 for a branch of a branch: nothing is promoted to a branch, which makes its own tables alone."""
+    if len(branch.bases) > 1:
+        base, other = branch.bases[0].env, branch.bases[1].env
+        raise WaterclockError(
+            "E472",
+            f"{base} is a branch of {other}, where this command is not available",
+            where=f"[env.{base}]",
+            why=f"{branch.env} borrows from it, and a branch makes the tables of its own code alone",
+            fix=f"promote {base}, then create {branch.env} from {other}",
+        )
 
 
 def request_promotion(ledger: Ledger, plan: Promotion) -> None:

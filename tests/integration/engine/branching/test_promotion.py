@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.branches import Branched, contents
 from tests.tiny import day, described
 from waterclock.batches.earlier_revisions import PROMOTED
+from waterclock.engine.branching.creation import record_new_branch
 from waterclock.faults import inject_faults
 
 if TYPE_CHECKING:
@@ -132,3 +134,41 @@ def test_a_promotion_that_is_killed_is_finished_by_the_next(production: Branched
     assert production.open_claims() == 0
     own = {it: digest for it, digest in branch.digests().items() if it[0] in OWN}
     assert {it: digest for it, digest in production.digests().items() if it[0] in OWN} == own
+
+
+def test_two_branches_run_at_once_and_are_promoted_one_after_the_other(branched: Branched, tmp_path: Path) -> None:
+    production = branched.copied(tmp_path / "copied")
+    production.declare(AFTER)
+    record_new_branch(production.root, "second", "prod")
+    branches = [production.of("try"), production.of("second")]
+    for branch in branches:
+        branch.create(NOW)
+    before = contents(production.root / ".prod")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda branch: branch.make(labels="2020-01-02..2020-01-03"), branches))
+    assert contents(production.root / ".prod") == before
+    first, second = branches
+    assert dict(first.digests()) == dict(second.digests())
+    plan, _ = production.promote(first, NOW)
+    assert plan.adopted == dict.fromkeys(OWN, (day(2), day(3)))
+    plan, _ = production.promote(second, NOW)
+    assert (plan.tables, plan.equal) == ((), 6)
+    assert {it: digest for it, digest in production.digests().items() if it[0] in OWN} == {
+        it: digest for it, digest in second.digests().items() if it[0] in OWN
+    }
+
+
+def test_a_branch_of_a_branch_makes_what_the_first_would_make_with_its_code(production: Branched) -> None:
+    changed = FLOW.format(net="amount * 100 AS net, amount > 3 AS is_large")
+    record_new_branch(production.root, "deep", "try")
+    production.declare(changed.replace("sum(net) AS net FROM PAST", "sum(net) + 1 AS net FROM PAST"))
+    before = contents(production.root / ".prod"), contents(production.root / ".branches" / "try")
+    deep = production.of("deep")
+    deep.create(NOW)
+    deep.make(labels="2020-01-02..2020-01-03")
+    assert (contents(production.root / ".prod"), contents(production.root / ".branches" / "try")) == before
+    assert sorted(deep.rows("SELECT id, net FROM marts.net")) == [
+        (0, 1), (1, 2), (2, 300), (3, 400), (4, 500), (5, 600)
+    ]  # fmt: skip
+    assert sorted(deep.rows("SELECT net FROM marts.recent"))[1:] == [(3 + 700 + 1,), (700 + 1100 + 1,)]
+    assert deep.rows("SELECT net FROM marts.running") == [(3 + 700 + 1100,)]

@@ -353,3 +353,22 @@ def test_the_undeclared_environment_can_be_a_base(tmp_path: Path) -> None:
     assert ask(tmp_path, "branch", "create", "pr-1")["base"] == "dev"
     assert listed(tmp_path)["pr-1"]["problem"] is None
     assert ask(tmp_path, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"
+
+
+def test_a_branch_of_a_branch_is_planned_and_reported_once_its_base_is_deleted(root: Path) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod")
+    (root / "flows" / "a.dpl").write_text(
+        FLOW.format(what="id") + "TRANSFORM core.c PARTITIONED AS SELECT id FROM core.b;"
+    )
+    before = contents(root / ".prod"), contents(root / ".branches" / "pr-1")
+    assert ask(root, "branch", "create", "pr-2", "--from", "pr-1")["base"] == "pr-1"
+    plan = ask(root, "plan", "--env", "pr-2")
+    assert (plan["base"], plan["changed"], plan["new"]) == ("pr-1", {}, ["core.c"])
+    error = ask(root, "promote", "pr-2")["error"]
+    assert isinstance(error, dict)
+    assert (error["code"], error["fix"]) == ("E472", "promote pr-1, then create pr-2 from prod")
+    assert (contents(root / ".prod"), contents(root / ".branches" / "pr-1")) == before
+    ask(root, "branch", "delete", "pr-1", "--yes")
+    assert listed(root)["pr-2"]["problem"] == "unknown environment pr-1"
+    assert ask(root, "branch", "delete", "pr-2", "--yes")["deleted"] == "pr-2"
+    assert contents(root / ".prod") == before[0]
