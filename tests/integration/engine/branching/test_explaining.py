@@ -54,8 +54,9 @@ def test_code_and_sources_are_told_apart_to_the_table_that_differs_first(copied:
 
     copied.shop("UPDATE sales SET amount = 50 WHERE id = 2")
     with copied.ledger() as ledger:
-        reason = {"who": "bea", "why": "a correction", "command": "recollect"}
-        ledger.decisions.request_restate("shop.sales", [day(2)], "recollect", **reason)
+        ledger.decisions.request_restate(
+            "shop.sales", [day(2)], "recollect", who="bea", why="a correction", command="recollect"
+        )
     copied.declare(BEFORE)
     outcome = copied.run(NOW)
     assert not outcome.failed, described(outcome)

@@ -32,8 +32,9 @@ def restated(shop: Shop) -> Shop:
     shop.done("shop.orders", 17, 18)
     shop.done(TABLE, 17, 18)
     copy_to_prod(shop)
-    reason = {"who": "bea", "why": "`a` <b>\x1b[31m", "command": "recollect"}
-    shop.ledger.decisions.request_restate("shop.orders", [day(18)], "recollect", **reason)
+    shop.ledger.decisions.request_restate(
+        "shop.orders", [day(18)], "recollect", who="bea", why="`a` <b>\x1b[31m", command="recollect"
+    )
     shop.done("shop.orders", 18, rows=12, version=40)
     shop.done(TABLE, 18, rows=11, version=41)
     return shop
