@@ -72,9 +72,13 @@ class BranchPlanAnswer(Answer):
     base: str
     """The environment that it borrows from."""
     changed: dict[str, list[str]]
-    """The transforms with changed code, and the parts that differ."""
+    """The transforms with changed code, and the parts that differ: `query`, `upstream` if it reads other tables or
+    views, `columns`, `types`, `rules`, or the words of other clauses. Their rows may change."""
     new: list[str]
     """The transforms that the other environment does not have."""
+    reworded: list[str]
+    """Borrowed tables whose statements differ in a way that cannot change rows: comments, spacing, the case of
+    keywords, or clauses such as OWNER."""
     affected: dict[str, str]
     """The unchanged transforms that are made again, and the table that each reads."""
     collects: list[str]
@@ -145,6 +149,8 @@ class BranchesPage(PageAnswer):
     """The tables that the shown branch makes itself, upstream first."""
     borrowed: list[str]
     """The tables that it borrows."""
+    reworded: list[str]
+    """Those of them whose statements differ in a way that cannot change rows."""
     collects: list[str]
     """New and changed collects. A branch collects nothing."""
     publishes: list[str]

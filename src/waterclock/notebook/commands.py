@@ -14,7 +14,6 @@ from waterclock.cli.actions.plan import PlanDetails, plan_selection
 from waterclock.cli.actions.run import RunOptions, execute_run
 from waterclock.cli.project_folder import project_folder
 from waterclock.cli.views.check import CheckOutcome, check_project, print_checked
-from waterclock.cli.views.diff import print_comparison, print_explanation
 from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.status import print_lag, print_status, status_answer
 from waterclock.cli.views.status_input import StatusInput, collect_lag, collect_status_input
@@ -22,9 +21,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.engine.query.table_comparison import MOST_ROWS, ComparisonOptions
 from waterclock.errors import WaterclockError
-from waterclock.notebook.results import WIDTH, CommandResult, QueryResult
-from waterclock.operations.comparison_report import comparison_answer
-from waterclock.operations.explanation_report import explanation_answer
+from waterclock.notebook.results import WIDTH, CommandResult, DiffResult, QueryResult, WhyResult
 from waterclock.operations.project_opening import open_project, open_read_only, select_tables
 from waterclock.operations.query_results import answer_query
 from waterclock.timelabel.instant import utc_of
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
 
     from waterclock.engine.run_outcome import RunOutcome
     from waterclock.flow.declarations import Flow
-    from waterclock.operations.comparing import ComparedTable, Comparison
-    from waterclock.operations.explaining import ExplainedCause, Explanation
     from waterclock.operations.lag import Lag
     from waterclock.planner.plan import Plan
 
@@ -141,64 +136,6 @@ class CheckResult(CommandResult):
     def to_json(self) -> dict[str, Any]:
         """Return the errors, and the number of tables of each kind."""
         return self.found.to_json()
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DiffResult(CommandResult):
-    """The differences of tables. It is true if no label differs and all tables could be compared."""
-
-    compared: Comparison
-    flow: Flow
-
-    @property
-    def differs(self) -> bool:
-        """Whether a label of a table differs."""
-        return self.compared.differs
-
-    @property
-    def tables(self) -> tuple[ComparedTable, ...]:
-        """The compared tables, each with its labels, columns and some rows that differ in `found`."""
-        return self.compared.tables
-
-    def __bool__(self) -> bool:
-        return not self.compared.differs and not self.compared.has_failed
-
-    def draw(self, to: Console) -> None:
-        """Print each table, with its labels, columns and rows that differ."""
-        print_comparison(to, self.compared, self.flow)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the differences of each table."""
-        return comparison_answer(self.compared).to_json()
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class WhyResult(CommandResult):
-    """What differs first upstream of a label. It is true if no selected label differs."""
-
-    explained: Explanation
-    flow: Flow
-
-    @property
-    def differs(self) -> bool:
-        """Whether a selected label differs."""
-        return self.explained.differs
-
-    @property
-    def causes(self) -> tuple[ExplainedCause, ...]:
-        """What differs first, upstream tables first."""
-        return self.explained.causes
-
-    def __bool__(self) -> bool:
-        return not self.explained.differs
-
-    def draw(self, to: Console) -> None:
-        """Print what differs first, and the batches through which it reaches the label."""
-        print_explanation(to, self.explained, self.flow, is_markdown=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what differs first."""
-        return explanation_answer(self.explained).to_json()
 
 
 def query(

@@ -8,8 +8,11 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from waterclock.cli.views.diff import print_comparison, print_explanation
 from waterclock.cli.views.query import print_answer, value_text
 from waterclock.cli.views.theme import make_console, theme
+from waterclock.operations.comparison_report import comparison_answer
+from waterclock.operations.explanation_report import explanation_answer
 from waterclock.operations.query_results import ZonedQueryResult, count_line, is_number_type, moment_lines
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.engine.query.ticks import ResolvedTick
+    from waterclock.flow.declarations import Flow
+    from waterclock.operations.comparing import ComparedTable, Comparison
+    from waterclock.operations.explaining import ExplainedCause, Explanation
 
 WIDTH = 110
 _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pre>"
@@ -112,6 +118,64 @@ class QueryResult(CommandResult):
         below += [] if answer.moment is None else moment_lines(answer.moment, self.zoned.zone)
         notes = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffResult(CommandResult):
+    """The differences of tables. It is true if no label differs and all tables could be compared."""
+
+    compared: Comparison
+    flow: Flow
+
+    @property
+    def differs(self) -> bool:
+        """Whether a label of a table differs."""
+        return self.compared.differs
+
+    @property
+    def tables(self) -> tuple[ComparedTable, ...]:
+        """The compared tables, each with its labels, columns and some rows that differ in `found`."""
+        return self.compared.tables
+
+    def __bool__(self) -> bool:
+        return not self.compared.differs and not self.compared.has_failed
+
+    def draw(self, to: Console) -> None:
+        """Print each table, with its labels, columns and rows that differ."""
+        print_comparison(to, self.compared, self.flow)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the differences of each table."""
+        return comparison_answer(self.compared).to_json()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WhyResult(CommandResult):
+    """What differs first upstream of a label. It is true if no selected label differs."""
+
+    explained: Explanation
+    flow: Flow
+
+    @property
+    def differs(self) -> bool:
+        """Whether a selected label differs."""
+        return self.explained.differs
+
+    @property
+    def causes(self) -> tuple[ExplainedCause, ...]:
+        """What differs first, upstream tables first."""
+        return self.explained.causes
+
+    def __bool__(self) -> bool:
+        return not self.explained.differs
+
+    def draw(self, to: Console) -> None:
+        """Print what differs first, and the batches through which it reaches the label."""
+        print_explanation(to, self.explained, self.flow, is_markdown=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what differs first."""
+        return explanation_answer(self.explained).to_json()
 
 
 def _html_cells(tag: str, values: Any, styles: list[str]) -> str:

@@ -14,7 +14,7 @@ from waterclock.engine.branching.branch_state import BranchState, no_branch_erro
 from waterclock.engine.branching.promotion import read_offered_revisions
 from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
 from waterclock.operations.branches import BranchWork, find_branch_work
-from waterclock.operations.code_differences import describe_change
+from waterclock.operations.code_differences import describe_change, find_reworded
 from waterclock.operations.project_opening import (
     OpenedProject,
     no_ledger_error,
@@ -40,12 +40,16 @@ def related_environments(project: Project) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """What a branch changes, and makes: `parts` are the changed parts of each table's code."""
+    """What a branch changes, and makes: `parts` are the changed parts of each table's code.
+
+    `reworded` are borrowed tables whose statements were written in another way, which cannot change their rows.
+    """
 
     state: BranchState
     changes: TableChanges
     work: BranchWork
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reworded: tuple[str, ...] = ()
 
 
 def read_branch_plan(
@@ -64,12 +68,15 @@ def read_branch_plan(
         wanted = {name: of for name, of in by_table.items() if name in changes.own}
         work = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
         texts = statement_texts(at.flow, at.project.sources)
-        variables = at.project.variables
+        names = {*at.flow.tables, *at.flow.views, *state.codes}
         parts = {
-            name: describe_change(state.statements.get(at.flow.tables[name].was or name, ""), texts[name], variables)
+            name: describe_change(
+                state.statements.get(at.flow.tables[name].was or name, ""), texts[name], at.project.variables, names
+            )
             for name in changes.changed
         }
-    return BranchPlan(state, changes, work, parts)
+        reworded = find_reworded(at.flow, changes.borrowed, state.statements, texts)
+    return BranchPlan(state, changes, work, parts, tuple(each for each in reworded if each not in changes.collects))
 
 
 def read_promotion(branch: Project, at: OpenedProject) -> tuple[Promotion, OfferedRevisions]:

@@ -139,10 +139,10 @@ class _Walk:
             while rest:  # a label may have several pairs
                 some = {pair.label: pair for pair in rest}
                 rest = [pair for pair in rest if some[pair.label] != pair]
-                befores = self.before.revisions(table, {label: pair.before for label, pair in some.items()})
-                afters = self.after.revisions(table, {label: pair.after for label, pair in some.items()})
-                olds |= {some[label]: each for label, each in befores.items()}
-                news |= {some[label]: each for label, each in afters.items()}
+                earlier = self.before.revisions(table, {label: pair.before for label, pair in some.items()})
+                later = self.after.revisions(table, {label: pair.after for label, pair in some.items()})
+                olds |= {some[label]: each for label, each in earlier.items()}
+                news |= {some[label]: each for label, each in later.items()}
         for pair in pairs:
             yield pair, olds.get(pair), news.get(pair)
 

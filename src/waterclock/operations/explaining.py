@@ -261,4 +261,8 @@ class _Codes:
         if cause.table in flow.tables:
             texts[flow.tables[cause.table].fingerprint] = statement_texts(flow, project.sources)[cause.table]
         old, new = texts.get(cause.before.code), texts.get(cause.after.code)
-        return () if old is None or new is None else describe_change(old, new, project.variables)
+        return (
+            ()
+            if old is None or new is None
+            else describe_change(old, new, project.variables, {*flow.tables, *flow.views})
+        )

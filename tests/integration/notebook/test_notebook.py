@@ -44,12 +44,8 @@ def test_a_project_is_run_and_asked_from_python(
     assert wc.run("shop.orders", now=day(3), project=tmp_path)
     compared = wc.diff("shop.orders", key="id", project=tmp_path)
     assert (bool(compared), compared.differs) == (False, True)
-    found = compared.tables[0].found
-    assert found is not None
-    [changed] = found.sample
-    assert changed.before is not None
-    assert changed.after is not None
-    assert (changed.kind, changed.before["amount"], changed.after["amount"]) == ("changed", 7.0, 9.0)
+    [changed] = compared.to_json()["tables"][0]["rows"]
+    assert (changed["kind"], changed["before"]["amount"], changed["after"]["amount"]) == ("changed", 7.0, 9.0)
     assert "id 2: amount 7.0 → 9.0" in compared._repr_html_()
     assert wc.diff("shop.orders", except_=["amount"], project=tmp_path)
     failed = wc.run("shop.orders", now=day(4), project=tmp_path)

@@ -211,7 +211,7 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
     plan = read_branch_plan(folder, env, selection, labels)
     state, changes, found, parts = plan.state, plan.changes, plan.work, plan.parts
     if not is_json:
-        print_branch_work(console(), state, changes, found, parts)
+        print_branch_work(console(), state, changes, found, parts, plan.reworded)
         return
     from waterclock.json_models.branches import BranchPlanAnswer
 
@@ -221,6 +221,7 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
             base=state.base,
             changed={name: list(of) for name, of in parts.items()},
             new=list(changes.new),
+            reworded=list(plan.reworded),
             affected={name: changes.reasons[name] for name in changes.affected},
             collects=list(changes.collects),
             publishes=list(changes.publishes),

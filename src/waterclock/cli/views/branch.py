@@ -56,10 +56,12 @@ def print_branch_work(
     changes: TableChanges,
     found: BranchWork,
     parts: Mapping[str, Sequence[str]] | None = None,
+    reworded: Sequence[str] = (),
 ) -> None:
     """Print the tables that a branch borrows, and those that it makes with their labels.
 
-    `parts` has the changed parts of each table's code.
+    `parts` has the changed parts of each table's code, `reworded` the borrowed tables that were only written in another
+    way.
     """
     to.print(
         Text(f"{state.name} borrows {count_words(len(changes.borrowed), 'table')} of {state.base}"), soft_wrap=True
@@ -73,6 +75,8 @@ def print_branch_work(
         if windows:
             labels = f"{count_words(len(windows), 'label')}, {label_range(windows[0].start, windows[-1].start)}"
         to.print(Text(f"  {name}: {how}; {labels}"), soft_wrap=True)
+    for name in reworded:
+        to.print(Text(f"  {name}: changed in a way that cannot change rows; borrowed"), soft_wrap=True)
     for name in changes.publishes:
         to.print(Text(f"  {name}: not delivered in a branch"), soft_wrap=True)
     for name in changes.collects:

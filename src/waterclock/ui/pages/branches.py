@@ -37,6 +37,7 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
         "branch": name,
         "tables": [],
         "borrowed": [],
+        "reworded": [],
         "collects": [],
         "publishes": [],
         "equal": 0,
@@ -111,6 +112,7 @@ def _describe_plan(at: OpenedProject, plan: BranchPlan, promotion: Promotion, ma
             for name in changes.own
         ],
         "borrowed": list(changes.borrowed),
+        "reworded": list(plan.reworded),
         "collects": list(changes.collects),
         "publishes": list(changes.publishes),
     }

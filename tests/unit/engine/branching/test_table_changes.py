@@ -15,7 +15,7 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
-from waterclock.operations.code_differences import describe_change
+from waterclock.operations.code_differences import describe_change, find_reworded
 
 TOML = '[project]\nname = "mine"\n[defaults]\nstart = "2020-01-01"\n[env.dev]\nconnections.shop = { path = "x" }\n'
 FLOW = """
@@ -52,7 +52,8 @@ def changes(tmp_path: Path, *replacements: tuple[str, str]) -> tuple[TableChange
     project = load(tmp_path, flow)
     found = find_table_changes(project.flow, state, FormerNames())
     texts = statement_texts(project.flow, project.sources)
-    return found, {name: describe_change(state.statements[name], texts[name], {}) for name in found.changed}
+    names = {*project.flow.tables, *project.flow.views}
+    return found, {name: describe_change(state.statements[name], texts[name], {}, names) for name in found.changed}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,11 @@ def test_a_change_that_cannot_change_rows_makes_nothing(tmp_path: Path, old: str
     [
         ("SELECT id, x FROM v.used", "SELECT id, x + 1 AS x FROM v.used", ("query",)),
         ("EXPECT id > 0", "EXPECT id > 1", ("rules",)),
-        ("(id KEY, *)", "(id BIGINT KEY, x)", ("columns",)),
+        ("(id KEY, *)", "(id BIGINT KEY, x)", ("columns", "types")),
+        ("(id KEY, *)", "(id BIGINT KEY, *)", ("types",)),
+        ("(id KEY, *)", "(id KEY NOT NULL EXPECT (id > 2), *)", ("columns",)),
+        ("SELECT id, x FROM v.used", "SELECT id, x FROM raw.a", ("query", "upstream")),
+        ("SELECT id, x FROM v.used", "SELECT b.id, x FROM v.used u JOIN raw.b b USING (id)", ("query", "upstream")),
         ("SELECT id, x FROM raw.a", "SELECT id, x * 2 AS x FROM raw.a", None),
     ],
 )
@@ -88,6 +93,16 @@ def test_a_changed_table_and_its_readers_are_made(
     assert found.reasons["mart.e"] == "core.c"
     assert set(found.borrowed) == {"raw.a", "raw.b", "core.d"}
     assert how["core.c"] == (parts or ("a view, function, variable or input that it uses",))
+
+
+def test_statements_that_are_written_in_another_way_are_listed(tmp_path: Path) -> None:
+    state = state_of(load(tmp_path, FLOW))
+    flow = FLOW.replace("SELECT id FROM raw.b;", "select id -- all\n  from raw.b;").replace("id > 0", "id > 1")
+    project = load(tmp_path, flow)
+    found = find_table_changes(project.flow, state, FormerNames())
+    texts = statement_texts(project.flow, project.sources)
+    assert found.changed == ("core.c",)
+    assert find_reworded(project.flow, found.borrowed, state.statements, texts) == ("core.d",)
 
 
 def test_a_new_table_is_made_and_a_changed_collect_is_not(tmp_path: Path) -> None:
