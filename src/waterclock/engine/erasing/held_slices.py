@@ -13,7 +13,8 @@ from waterclock.batches.records import QUARANTINED, BatchResult
 from waterclock.engine.batch.claim_record import read_claim_record, replace_claim_record
 from waterclock.engine.erasing.measures import without_persons
 from waterclock.engine.erasing.request import ErasureRequest
-from waterclock.engine.erasing.slices import hold_table, seal_slices
+from waterclock.engine.erasing.sealing import seal_slices
+from waterclock.engine.erasing.slices import hold_table
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, files_below, link_file, remove_file, remove_folder, replace_text

@@ -14,24 +14,19 @@ from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.erasing.measures import without_persons
 from waterclock.engine.erasing.request import ErasureRequest
+from waterclock.engine.erasing.sealing import seal_slices
 from waterclock.engine.erasing.search import TableSearch, TouchedSlice, search_table
 from waterclock.engine.maintenance.rebuild import build_rebuilt_claim, current_slices, identity_of_rebuild
 from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
 from waterclock.engine.maintenance.repair import kill_earlier_claim
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.write.committed_claims import CommittedClaim
 from waterclock.storage.commit.rebuild import commit_whole_state, rebuild_table_content
-from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.folds.older_states import state_from
-from waterclock.storage.folds.slices_without_rows import FoundRows, seal_without_rows
-from waterclock.storage.folds.table_columns import written_schema
-from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.schema_types import schema_text, widen_schema
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 
 _POLL_SECONDS = 0.5
@@ -139,29 +134,6 @@ def _hold(work: RunContext, table: Table) -> tuple[int, int | None]:
                 work, [each.number for each in work.ledger.claims.open() if each.request.table == table.name]
             )
     return work.ledger.maintenance.begin_rebuild(table.name, who=work.settings.who)
-
-
-def seal_slices(
-    work: RunContext,
-    request: ErasureRequest,
-    table: Table,
-    slices: Sequence[tuple[Manifest, FoundRows]],
-    claim: int,
-) -> list[Manifest]:
-    """Seal slices of a table again under a claim, without the rows that were found in them."""
-    folder, spark = work.folder(table), work.sessions.own()
-    register_functions(spark, work.root, work.flow, table.expressions, work.keys)
-    otherwise = schema_text(written_schema(folder, table)) if table_exists(folder) else ""
-    return seal_without_rows(
-        spark,
-        folder,
-        slices,
-        claim,
-        table.fold,
-        request.persons(table.name),
-        complete=lambda schema: add_ordering_columns(widen_schema(schema, otherwise or schema) or schema, table),
-        sort_by=table.file_order,
-    )
 
 
 def _commit(
