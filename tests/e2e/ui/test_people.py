@@ -86,7 +86,13 @@ def test_two_users_and_a_service_have_the_rights_of_their_roles(
     expect(retry).to_be_visible()
     expect(viewer.locator(RETRY)).to_have_count(0)
     plan = retry.get_attribute("href") or ""
-    form = {"verb": "retry", "t": "`raw.inventory`", "l": "20261109000000", "digest": "", "why": "forged"}
+    form: dict[str, str | float | bool] = {
+        "verb": "retry",
+        "t": "`raw.inventory`",
+        "l": "20261109000000",
+        "digest": "",
+        "why": "forged",
+    }
     own = {"Origin": address.rstrip("/")}
     assert viewer.request.post(f"{address}plan", form=form, headers=own).status == 403
     for page in (viewer, operator):

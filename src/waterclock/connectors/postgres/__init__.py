@@ -7,6 +7,6 @@ Start here for:
 - CHANGED BY: `change_scans`
 - BY CHANGES: `change_collection`; its replication slot: `slots`, `slot_reading`; decoders of the server's log:
   `pgoutput`, `wal2json`; the table's definition: `table_facts`
-- publishing: `delivery`; its table: `destination`, `stored_columns`; merges by key: `row_merging`
-- tables behind a view: `versioned_views`
+- publishing, also of tables behind a view: `delivery`; its table: `destination`, `stored_columns`; merges by key:
+  `row_merging`
 """
