@@ -153,9 +153,8 @@ def _require_whole_table(own: Project, other: Project, person: Person | None, na
     """Raise E946 unless a person sees the whole table in another environment. Its users may be other ones."""
     if person is not None and person.sign_in is SignIn.OWNER:
         return
-    is_alike = own.access == other.access
-    there = person if person is None or is_alike else other.access.person(person.name, person.sign_in)
-    if there is None or not there.may(Right.LOOK) or form_of(other.flow, there, name) is not TableVisibility.WHOLE:
+    there = find_person_in(own, other, person)
+    if there is None or form_of(other.flow, there, name) is not TableVisibility.WHOLE:
         raise WaterclockError(
             "E946",
             f"the rows of {name} in {other.env} are only for users who may read the whole table there",
@@ -163,6 +162,13 @@ def _require_whole_table(own: Project, other: Project, person: Person | None, na
             why="it is not known who asks" if person is None else f"{person.name} may not",
             fix="ask an administrator for a role in that environment",
         )
+
+
+def find_person_in(own: Project, other: Project, person: Person | None) -> Person | None:
+    """Return a person with the rights in another environment, whose users may be other ones; None without LOOK."""
+    is_alike = own.access == other.access
+    there = person if person is None or is_alike else other.access.person(person.name, person.sign_in)
+    return there if there is not None and there.may(Right.LOOK) else None
 
 
 def _table_folder(at: OpenedProject, table: Table) -> str:

@@ -17,6 +17,9 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.revision_rows import find_revision_elsewhere
 from waterclock.permissions.users_and_roles import AccessRules, Person, Right, SignIn
 from waterclock.ui.live_project import LiveProject
+from waterclock.ui.page_query import PageQuery
+from waterclock.ui.pages.branches import branches
+from waterclock.ui.query_client import QueryClient
 
 pytestmark = pytest.mark.spark
 __all__ = ["copied", "production"]  # fixtures
@@ -101,6 +104,10 @@ def test_a_person_needs_the_right_in_both_environments(copied: Branched) -> None
         at = live.load()
         assert find_revision_elsewhere(at, table, day(2), "try", EVE).folder.endswith("marts/net")
         other = replace(at, project=replace(project, access=AccessRules(users={}, proxies=("10.0.0.1",))))
+        eves = PageQuery(values={"branch": "try"}, reader=QueryClient(person=EVE))
+        assert (branches(at, eves)["error"], bool(branches(at, eves)["tables"])) == (None, True)
+        hidden = branches(other, eves)
+        assert (hidden["error"]["code"], hidden["tables"], hidden["borrowed"]) == ("E946", [], [])
         for person in (EVE, None):
             with pytest.raises(WaterclockError, match="E946"):
                 find_revision_elsewhere(other, table, day(2), "try", person)

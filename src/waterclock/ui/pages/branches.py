@@ -9,6 +9,7 @@ from urllib.parse import quote
 from waterclock.engine.branching.branch_state import BranchState, no_branch_error
 from waterclock.engine.branching.known_branches import KnownBranch, find_branches
 from waterclock.errors import WaterclockError
+from waterclock.flow.table_visibility import is_restricted
 from waterclock.operations.branch_plans import (
     BranchPlan,
     open_base,
@@ -19,6 +20,8 @@ from waterclock.operations.branch_plans import (
 from waterclock.operations.formatting import count_words, label_range, page_time
 from waterclock.operations.project_opening import OpenedProject, open_project
 from waterclock.operations.promotion import Promotion
+from waterclock.operations.revision_rows import find_person_in
+from waterclock.permissions.users_and_roles import SignIn
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, table_address
 
@@ -29,7 +32,8 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
     """Return the branches of the project; for the branch in the address, its tables as well.
 
     Cost: the state of each branch; for the shown one its flow, its ledger, and the promotion as `promote --dry-run`.
-    Raises E470 for a branch that the project does not have.
+    Raises E470 for a branch that the project does not have. The tables are left out, with E946 as the error, for a
+    person who does not see all tables of the branch and of its base.
     """
     found, name = list(find_branches(at.project.root)), parameters.values.get("branch", "")
     content: Content = {
@@ -56,6 +60,8 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
     if shown.state is None:
         return content | {"error": None if shown.problem is None else shown.problem.to_dict()}
     try:
+        for env in (name, shown.base):
+            _require_all_tables(at, env, parameters)
         plan = read_branch_plan(at.project.root, name)
     except WaterclockError as error:
         return content | {"error": error.to_dict()}
@@ -67,6 +73,23 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
         return content | {"error": error.to_dict()}
     made = {table: len(labels) for table, labels in offered.revisions.items()}
     return content | _describe_plan(at, plan, promotion, made) | {"equal": promotion.equal}
+
+
+def _require_all_tables(at: OpenedProject, env: str, parameters: PageQuery) -> None:
+    """Raise E946 unless the person sees all tables in another environment, as this one's page requires here."""
+    person = None if parameters.reader is None else parameters.reader.person
+    if env == at.project.env or (person is not None and person.sign_in is SignIn.OWNER):
+        return
+    other = open_project(at.project.root, env)
+    there = find_person_in(at.project, other, person)
+    if there is None or is_restricted(other.flow, there):
+        raise WaterclockError(
+            "E946",
+            f"the plan of a branch shows the tables of {env}, and is only for users who may read all of them there",
+            where=f"[env.{env}]",
+            why="it is not known who asks" if person is None else f"{person.name} may not",
+            fix="ask an administrator for a role in that environment",
+        )
 
 
 def _describe_branch(at: OpenedProject, each: KnownBranch) -> Content:
