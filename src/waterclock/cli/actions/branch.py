@@ -35,6 +35,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.operations.branch_plans import read_branch_plan
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
+from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import now_of, open_project, select_tables
 from waterclock.similar_names import did_you_mean
 
@@ -54,7 +55,7 @@ def create(project: Project, at: str | None, days: int, *, is_json: bool) -> Non
         return
     console(stderr=False).print(
         Text(
-            f"created: {state.name} borrows {len(state.heads)} tables of {state.base}, "
+            f"created: {state.name} borrows {count_words(len(state.heads), 'table')} of {state.base}, "
             f"until {state.expires_at:%Y-%m-%d %H:%MZ}"
         ),
         soft_wrap=True,

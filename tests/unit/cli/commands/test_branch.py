@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.branches import contents
 from tests.json_answers import check_answer
+from waterclock.cli.actions import branch
 from waterclock.cli.app import app
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.branching.branch_state import BorrowedHead, BranchState
+from waterclock.engine.branching.creation import create_branch
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.timelabel.zone import parse_instant
 
@@ -66,6 +71,21 @@ def refusal(root: Path, *words: str) -> str:
     error = ask(root, *words)["error"]
     assert isinstance(error, dict)
     return " ".join([str(error["code"]), *(str(each["code"]) for each in error.get("errors", ()))])
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [((), "0 tables"), (("raw.a",), "1 table"), (("raw.a", "core.b"), "2 tables")]
+)
+def test_create_counts_the_borrowed_tables(
+    root: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], words: str
+) -> None:
+    def create_with_heads(*project: Any, **options: Any) -> BranchState:
+        heads = {name: BorrowedHead(3, "an identity", "{}") for name in names}
+        return replace(create_branch(*project, **options), heads=heads)
+
+    monkeypatch.setattr(branch, "create_branch", create_with_heads)
+    ran = CliRunner().invoke(app, ["branch", "create", "try", "--at", "2020-01-03", "--project", str(root)])
+    assert ran.output.startswith(f"created: try borrows {words} of prod, until ")
 
 
 @pytest.mark.parametrize(("name", "more"), [("try", ()), ("pr-1", ("--from", "prod")), ("pr-2", ())])
