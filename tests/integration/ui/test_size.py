@@ -158,4 +158,4 @@ def page_of(axis: TimeAxis, rows: list[dict[str, object]]) -> str:
         "took": [], "are_closed": True, "leads_into_columns": True,
         "layers": [{"schema": "raw", "tables": len(rows), "fresh": 0, "rows": rows}],
     }  # fmt: skip
-    return render("_grid.html", content=told, asked=PageQuery())
+    return render("_grid.html", content=told, params=PageQuery())

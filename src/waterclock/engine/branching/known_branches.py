@@ -33,13 +33,21 @@ class KnownBranch:
         return self.project.env
 
 
-def find_branches(root: Path) -> Iterator[KnownBranch]:
+def find_branches(root: Path, *, with_declared: bool = False) -> Iterator[KnownBranch]:
     """Yield the branches that the project file declares and were created, then those that it does not declare.
+
+    `with_declared`: also those that are only declared, without a state.
 
     Raises ProjectErrors if the project file is invalid. Cost: the file of each branch is read.
     """
     for name, base in read_environment_bases(root).items():
-        if base is not None and (found := _read_branch(root, name, base)) is not None:
+        if base is None:
+            continue
+        found = _read_branch(root, name, base)
+        if found is None and with_declared:
+            settings = read_branch_settings(root, name, base)
+            found = KnownBranch(settings.project, base, None, settings.problem)
+        if found is not None:
             yield found
 
 

@@ -7,15 +7,17 @@ import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from waterclock.engine.continuous.destinations import OpenWindowDeliveries
 from waterclock.engine.newer_flow import has_newer_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.flow.open_windows import continuous_tables, open_table_of
+
+if TYPE_CHECKING:
+    from waterclock.engine.continuous.destinations import OpenWindowDeliveries
 
 _IDLE_SECONDS = 1.0  # between two checks whether a changed flow has tables with CONTINUOUS
 _JOIN_SECONDS = 60.0
@@ -37,7 +39,7 @@ class OpenWindowTicks:
         self._done = threading.Event()
         self._read_at: dict[str, float] = {}
         self._last_tick = 0
-        self._deliveries = OpenWindowDeliveries(work, self._only)
+        self._deliveries: OpenWindowDeliveries | None = None
         self._thread = threading.Thread(target=self._run, name="open windows", daemon=True)
 
     def __enter__(self) -> Self:
@@ -49,7 +51,8 @@ class OpenWindowTicks:
     ) -> None:
         self._done.set()
         self._thread.join(_JOIN_SECONDS)
-        self._deliveries.close()
+        if self._deliveries is not None:
+            self._deliveries.close()
 
     def _run(self) -> None:
         wait = 0.0
@@ -58,9 +61,16 @@ class OpenWindowTicks:
             tables = self._tables()
             if tables:
                 self._try_tick(tables)
-                self._deliveries.start()
+                self._deliver()
             seconds = _least_seconds(tables) if tables else _IDLE_SECONDS
             wait = max(0.0, seconds - (time.monotonic() - began))
+
+    def _deliver(self) -> None:
+        if self._deliveries is None:
+            from waterclock.engine.continuous.destinations import OpenWindowDeliveries  # imports Spark
+
+            self._deliveries = OpenWindowDeliveries(self._work, self._only)
+        self._deliveries.start()
 
     def _tables(self) -> list[Table]:
         tables = continuous_tables(self._work.flow)

@@ -35,7 +35,7 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
     Raises E470 for a branch that the project does not have. The tables are left out, with E946 as the error, for a
     person who does not see all tables of the branch and of its base.
     """
-    found, name = list(find_branches(at.project.root)), parameters.values.get("branch", "")
+    found, name = list(find_branches(at.project.root, with_declared=True)), parameters.values.get("branch", "")
     content: Content = {
         "branches": [_describe_branch(at, each) for each in found],
         "branch": name,
