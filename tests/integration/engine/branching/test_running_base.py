@@ -1,0 +1,65 @@
+"""Production goes on while a branch of it exists: the branch has the rows and claims of its own moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.branches import Branched
+from tests.tiny import day, described
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "k INTEGER, v INTEGER, at TEXT"
+FLOW = """
+COLLECT raw.o PARTITIONED (k BIGINT KEY, v BIGINT, at TIMESTAMP) FROM shop.o EVERY DAY BY DATA TIME at;
+TRANSFORM marts.net PARTITIONED AS SELECT k, v * {factor} AS v FROM raw.o;
+TRANSFORM marts.newest (k KEY, *) MERGE AS SELECT k, v * {factor} AS v FROM raw.o;
+TRANSFORM marts.later PARTITIONED (k BIGINT KEY, v BIGINT) AS SELECT k, v + 1 AS v FROM raw.o;
+"""
+MADE_AT_FIRST = ("raw.o", "marts.net", "marts.newest")
+
+
+def run(project: Branched, now: datetime, only: Sequence[str] | None = None) -> None:
+    outcome = project.run(now) if only is None else project.run(now, only=only)
+    assert not outcome.failed, described(outcome)
+
+
+def fill(project: Branched, *values: int) -> None:
+    """Fill the source with two rows of the first day, and one of the second. The third has none."""
+    days = (1, 1, 2)
+    project.source("o", COLUMNS, [(k, v, f"2020-01-{days[k]:02d} 08:00:00") for k, v in enumerate(values)])
+
+
+def test_a_branch_keeps_its_moment_while_production_makes_tables_empty_batches_and_other_rows(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    production = Branched(tmp_path / "project", spark)
+    production.declare(FLOW.format(factor=1))
+    fill(production, 1, 2, 3)
+    run(production, day(3), MADE_AT_FIRST)
+    branch = production.of("try")
+    branch.create(day(3))
+
+    run(production, day(4))  # the third day has no rows, so its commits change none
+    fill(production, 5, 6, 7)
+    with production.ledger() as ledger:
+        ledger.decisions.request_restate("raw.o", [day(1)], "recollect", who="a test")
+    run(production, day(4))
+
+    assert sorted(production.rows("SELECT k, v FROM marts.later")) == [(0, 6), (1, 7), (2, 4)]
+    assert branch.rows("SELECT k, v FROM marts.later") == []
+    assert sorted(branch.rows("SELECT k, v FROM raw.o")) == [(0, 1), (1, 2), (2, 3)]
+    branch.declare(FLOW.format(factor=10))
+    branch.make()
+    for table in ("marts.net", "marts.newest"):
+        assert sorted(branch.rows(f"SELECT k, v FROM {table}")) == [(0, 10), (1, 20), (2, 30)]
+        assert sorted(production.rows(f"SELECT k, v FROM {table}")) == [(0, 5), (1, 6), (2, 3)]
