@@ -1,4 +1,4 @@
-"""Production goes on while a branch of it exists: the branch has the rows and claims of its own moment."""
+"""Production goes on while a branch of it exists: the branch has the rows, files and claims of its own moment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 
 from tests.branches import Branched
 from tests.tiny import day, described
+from waterclock.engine.run_opening import open_workplace
+from waterclock.engine.spark.session import Sessions
+from waterclock.operations.data_files import data_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +29,12 @@ TRANSFORM marts.newest (k KEY, *) MERGE AS SELECT k, v * {factor} AS v FROM raw.
 TRANSFORM marts.later PARTITIONED (k BIGINT KEY, v BIGINT) AS SELECT k, v + 1 AS v FROM raw.o;
 """
 MADE_AT_FIRST = ("raw.o", "marts.net", "marts.newest")
+
+
+def files_of(branch: Branched, table: str) -> list[str]:
+    sessions = Sessions.from_session(branch.spark)
+    with open_workplace(branch.load(), sessions=sessions, is_question=True) as work:
+        return [each.path for each in data_files(work, table).files]
 
 
 def run(project: Branched, now: datetime, only: Sequence[str] | None = None) -> None:
@@ -48,6 +57,7 @@ def test_a_branch_keeps_its_moment_while_production_makes_tables_empty_batches_a
     run(production, day(3), MADE_AT_FIRST)
     branch = production.of("try")
     branch.create(day(3))
+    files = files_of(branch, "raw.o")
 
     run(production, day(4))  # the third day has no rows, so its commits change none
     fill(production, 5, 6, 7)
@@ -57,6 +67,9 @@ def test_a_branch_keeps_its_moment_while_production_makes_tables_empty_batches_a
 
     assert sorted(production.rows("SELECT k, v FROM marts.later")) == [(0, 6), (1, 7), (2, 4)]
     assert branch.rows("SELECT k, v FROM marts.later") == []
+    assert files_of(branch, "marts.later") == []
+    assert files_of(branch, "raw.o") == files
+    assert files_of(production, "raw.o") != files
     assert sorted(branch.rows("SELECT k, v FROM raw.o")) == [(0, 1), (1, 2), (2, 3)]
     branch.declare(FLOW.format(factor=10))
     branch.make()
