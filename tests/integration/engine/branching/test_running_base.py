@@ -76,3 +76,41 @@ def test_a_branch_keeps_its_moment_while_production_makes_tables_empty_batches_a
     for table in ("marts.net", "marts.newest"):
         assert sorted(branch.rows(f"SELECT k, v FROM {table}")) == [(0, 10), (1, 20), (2, 30)]
         assert sorted(production.rows(f"SELECT k, v FROM {table}")) == [(0, 5), (1, 6), (2, 3)]
+
+
+@pytest.fixture
+def production(tmp_path: Path, spark: SparkSession) -> Branched:
+    """Production with two days."""
+    found = Branched(tmp_path / "project", spark)
+    found.declare(FLOW.format(factor=1))
+    fill(found, 1, 2, 3)
+    run(found, day(3))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "renamed"),
+    [
+        ("marts.net", "TRANSFORM marts.clean PARTITIONED WAS marts.net AS"),
+        pytest.param("raw.o", "COLLECT raw.orders PARTITIONED", marks=pytest.mark.soak),
+    ],
+)
+def test_a_table_that_was_renamed_after_the_run_of_the_branch_is_promoted_whole(
+    production: Branched, name: str, renamed: str
+) -> None:
+    """A promotion without it would leave production with new code in some tables of the change, and not in others."""
+    branch = production.of("try")
+    branch.create(day(3))
+    branch.declare(FLOW.format(factor=10))
+    branch.make()
+    _, now = renamed.split()[:2]
+    changed = FLOW.format(factor=10).replace(name, now)
+    changed = changed.replace(f"TRANSFORM {now} PARTITIONED AS", renamed)
+    collected = f"FROM shop.o WAS {name} EVERY" if name == "raw.o" else "FROM shop.o EVERY"
+    production.declare(changed.replace("FROM shop.o EVERY", collected))
+    plan, _ = production.promote(branch, day(3))
+    own = {now if each == name else each for each in ("marts.net", "marts.newest")}
+    assert plan.adopted == dict.fromkeys(own, (day(1), day(2)))
+    assert not plan.computed
+    for table in own:
+        assert sorted(production.rows(f"SELECT k, v FROM {table}")) == [(0, 10), (1, 20), (2, 30)]
