@@ -8,8 +8,10 @@ import pytest
 
 from tests.branches import Branched
 from tests.tiny import day, described
+from waterclock.engine.maintenance.reset import prepare_reset, reset
 from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.spark.session import Sessions
+from waterclock.errors import WaterclockError
 from waterclock.operations.data_files import data_files
 
 if TYPE_CHECKING:
@@ -114,3 +116,19 @@ def test_a_table_that_was_renamed_after_the_run_of_the_branch_is_promoted_whole(
     assert not plan.computed
     for table in own:
         assert sorted(production.rows(f"SELECT k, v FROM {table}")) == [(0, 10), (1, 20), (2, 30)]
+
+
+def test_a_renamed_table_that_production_starts_over_is_reported(production: Branched) -> None:
+    branch = production.of("try")
+    branch.create(day(3))
+    columns = "PARTITIONED (k BIGINT KEY, v BIGINT)"
+    renamed = (f"marts.later {columns}", f"marts.now {columns} WAS marts.later")
+    production.declare(FLOW.format(factor=1).replace(*renamed))
+    run(production, day(3))
+    assert sorted(branch.rows("SELECT k, v FROM marts.now")) == [(0, 2), (1, 3), (2, 4)]
+    with production.opened() as work:
+        found = prepare_reset(work, "marts.now")
+        assert found is not None
+        reset(work, found, why="wrong")
+    with pytest.raises(WaterclockError, match="E475"):
+        branch.rows("SELECT k, v FROM marts.now")
