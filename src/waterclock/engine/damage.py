@@ -112,16 +112,19 @@ def _borrowed_file_error(work: RunContext, error: BaseException) -> WaterclockEr
             continue
         found = _find_borrowed_file(work.lake, text)
         if found is not None:
-            table, path = found
-            base = work.project.bases[0].env
-            return WaterclockError(
-                "E475",
-                f"{base} has removed rows of {table} that the branch {work.project.env} borrows",
-                where=path,
-                why="a branch reads the versions that existed when it was created, and holds none of their files",
-                fix=f"`waterclock branch delete {work.project.env}`, then create it again",
-            )
+            return removed_rows_error(work, *found)
     return None
+
+
+def removed_rows_error(work: RunContext, table: str, where: str) -> WaterclockError:
+    """Build the error for rows of a borrowed table that the base of a branch has removed."""
+    return WaterclockError(
+        "E475",
+        f"{work.project.bases[0].env} has removed rows of {table} that the branch {work.project.env} borrows",
+        where=where,
+        why="a branch reads the versions that existed when it was created, and holds none of their files",
+        fix=f"`waterclock branch delete {work.project.env}`, then create it again",
+    )
 
 
 def _find_borrowed_file(lake: Lake, text: str) -> tuple[str, str] | None:

@@ -77,7 +77,9 @@ def open_workplace(  # noqa: PLR0913 - all but one are given by name
     try:
         lake = lake_of(project, ledger)
         if state is not None:
-            require_borrowed_tables(state, {name: lake.location(name) for name in state.heads})
+            pending = {was: now for now, was in ledger.declared.pending_renames().items()}
+            renamed = {**ledger.declared.former().tables, **pending}
+            require_borrowed_tables(state, {name: lake.location(renamed.get(name, name)) for name in state.heads})
         yield RunContext(
             project,
             ledger,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.engine.damage import require_log
+from waterclock.engine.branching.base_checks import find_borrowed_version
+from waterclock.engine.damage import removed_rows_error, require_log
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, resolve_tick
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
@@ -22,7 +23,7 @@ from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.live_files import LiveFile, is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.manifest import read_manifest
-from waterclock.storage.symlink_manifests import absolute, require_plain
+from waterclock.storage.symlink_manifests import absolute, indescribable_rows_error, require_plain
 from waterclock.timelabel.label import hive_path, label_of, label_of_hive_path
 from waterclock.timelabel.zone import parse_instant
 
@@ -118,9 +119,25 @@ def _list_current_files(work: RunContext, table: Table) -> tuple[ListedFile, ...
     folder = work.folder(table)
     if not table_exists(folder):
         return ()
+    borrowed = find_borrowed_version(work.ledger, work.lake, table.name)
     with open_table(folder) as shown:
-        require_plain(shown)
-        return _list_files(folder, list(shown.files.values()))
+        if borrowed is None or borrowed == shown.version:
+            require_plain(shown)
+            return _list_files(folder, list(shown.files.values()))
+    return _list_borrowed_files(work, table, borrowed)
+
+
+def _list_borrowed_files(work: RunContext, table: Table, version: int) -> tuple[ListedFile, ...]:
+    """Return the files of a borrowed version. Raises E475 if they are gone, E434 as `data_files` does."""
+    folder = work.folder(table)
+    if version < 0:  # the table was not made when the branch was created
+        return ()
+    kept = open_kept_version(folder, version)
+    if kept is None:
+        raise removed_rows_error(work, table.name, folder)
+    if not is_plain(kept):
+        raise indescribable_rows_error(folder)
+    return _list_files(folder, live_files(kept))
 
 
 def _list_files(folder: str, files: Sequence[LiveFile]) -> tuple[ListedFile, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from waterclock.files.filesystem import (
@@ -29,13 +29,17 @@ _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
 _HINT = "_last_checkpoint"
 
 
-def mirror_table(source: str, target: str, version: int) -> bool:
+def mirror_table(
+    source: str, target: str, version: int, unknown_claims: Callable[[frozenset[int]], Collection[int]]
+) -> bool:
     """Create the table `target` with all rows that `source` has at a version, and its earlier versions.
 
     Any earlier attempt is removed first. Return False if the log of `source` no longer has that version.
+    `unknown_claims` returns those of some claims that the ledger of `target` does not know: their commits are left out,
+    also if they changed no row.
     Cost: a copy of each log file, and a link for each other file; a copy of each if a storage is an object store.
     """
-    last = last_version_with_same_rows(source, version)
+    last = last_version_with_same_rows(source, version, unknown_claims)
     remove_folder(entry_path(target))
     make_folder(entry_path(target))
     for path in _list_files(source):

@@ -101,10 +101,15 @@ def require_plain(table: OpenTable) -> None:
     """Raise E434 if a table's rows differ from its files, because of deletion vectors or column mapping."""
     if table.is_plain and not table.marked_paths:
         return
-    raise WaterclockError(
+    raise indescribable_rows_error(table.folder)
+
+
+def indescribable_rows_error(folder: str) -> WaterclockError:
+    """Build the error for a table whose rows differ from its files."""
+    return WaterclockError(
         "E434",
         "a list of files cannot describe the rows of the table",
-        where=table.folder,
+        where=folder,
         why="it has deletion vectors or mapped columns, turned on by another writer, so its files contain other rows",
         fix="rewrite it without them (REORG TABLE … APPLY (PURGE), then `waterclock rebuild`), or read it as Delta",
     )

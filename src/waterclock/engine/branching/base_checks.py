@@ -8,6 +8,8 @@ from datetime import datetime
 from waterclock.batches.former_names import is_borrowed
 from waterclock.engine.branching.branch_state import BorrowedHead, BranchState
 from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import Ledger
+from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
 
 
@@ -39,6 +41,14 @@ def require_borrowed_tables(state: BranchState, folders: Mapping[str, str]) -> N
                 why=problem,
                 fix=_again(state),
             )
+
+
+def find_borrowed_version(ledger: Ledger, lake: Lake, name: str) -> int | None:
+    """Return the version at which a branch reads a borrowed table: -1 if it was not made when the branch was created.
+
+    None if the table is not borrowed. Cost: a query of the ledger for a borrowed table.
+    """
+    return ledger.reads.table(name).head_version if is_borrowed(lake.location(name)) else None
 
 
 def _again(state: BranchState) -> str:

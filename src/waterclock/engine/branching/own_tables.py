@@ -26,7 +26,8 @@ def take_own_tables(ledger: Ledger, lake: Lake, state: BranchState, changes: Tab
             continue
         folder = f"{lake.root.rstrip('/')}/{folder_of(name)}"
         is_made = record.head_version >= 0 and table_exists(record.location)
-        if is_made and not mirror_table(record.location, folder, record.head_version):
+        unknown_claims = ledger.reads.unknown_claims
+        if is_made and not mirror_table(record.location, folder, record.head_version, unknown_claims):
             raise WaterclockError(
                 "E475",
                 f"{state.base} no longer has the version of {name} that the branch {state.name} borrows",

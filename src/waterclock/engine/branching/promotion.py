@@ -35,6 +35,7 @@ def read_offered_revisions(branch: Project, flow: Flow) -> OfferedRevisions:
 
 
 def _read(ledger: Ledger, branch: Project, flow: Flow, state: BranchState) -> OfferedRevisions:
+    ledger.declared.apply_pending_renames(flow)  # a table that was renamed since is found by its new name
     lake = Lake(branch.storage, folders=ledger.declared.former().folders)
     own = [
         record.name

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.former_names import is_borrowed
 from waterclock.dpl.query.pushdown import Pushdown
+from waterclock.engine.branching.base_checks import find_borrowed_version
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.speed_windows import SpeedWindows, find_speed_windows, frame_of_speed_view
 from waterclock.engine.query.ticks import ResolvedTick
@@ -86,17 +86,18 @@ def frame_of_table(
 ) -> DataFrame:
     """Return the rows of a table of the lake: as of a tick (`moment`), at a Delta version, or at its newest one.
 
-    Of a table that a branch borrows, the newest version is the borrowed one: its environment goes on making others.
+    Of a table that a branch borrows, the newest version is the borrowed one: its environment goes on making others. A
+    table that was not made when the branch was created has no rows.
     """
     require_log(work, name)
     if moment is not None:
         return frame_as_of(work, spark, work.flow.tables[name], moment.tick, known_at=moment.known_at)
     folder = work.lake.folder(name)
     table = work.flow.tables[name]
-    if not has_columns(folder):
+    borrowed = find_borrowed_version(work.ledger, work.lake, name)
+    if not has_columns(folder) or (borrowed is not None and borrowed < 0):
         return add_hidden_columns(build_empty_frame(spark, work.lake, table), table)
-    if is_borrowed(work.lake.location(name)):
-        version = work.ledger.reads.table(name).head_version
+    version = version if borrowed is None else borrowed
     at = head(folder) if version is None or version < 0 else version
     rows = frame_at(spark, folder, at, low=_find_retained_start(work, table), is_partitioned=table.is_partitioned)
     return add_hidden_columns(rows, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -128,14 +128,20 @@ def read_claims(folder: str, version: int, *, project: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def last_version_with_same_rows(folder: str, version: int) -> int:
+def last_version_with_same_rows(
+    folder: str, version: int, unknown_claims: Callable[[frozenset[int]], Collection[int]] | None = None
+) -> int:
     """Return the newest version that has the same rows as `version`.
 
-    Later commits may only have moved rows, as OPTIMIZE does.
+    Later commits may only have moved rows, as OPTIMIZE does. Commits of claims without rows are among them, except
+    those of claims that `unknown_claims` returns: no version from the first of these on is returned.
     """
     try:
         for number, text in _commits(folder, version, None):
-            if any(map(_changes_data, _actions(folder, number, text))):
+            actions = _actions(folder, number, text)
+            identity = identity_in(info_of(actions))
+            claims = frozenset({identity.claim} if identity is not None and identity.claim else ())
+            if any(map(_changes_data, actions)) or (unknown_claims is not None and claims and unknown_claims(claims)):
                 return number - 1
             version = number
     except WaterclockError:

@@ -29,7 +29,8 @@ class BranchLedger:
         record = TableRecord(
             MADE.name, **signature_of(MADE), start=None, location="own", head_version=1, head_label=None
         )
-        self.declared = SimpleNamespace(former=lambda: SimpleNamespace(folders={}))
+        former = SimpleNamespace(folders={})
+        self.declared = SimpleNamespace(former=lambda: former, apply_pending_renames=lambda _: None)
         self.reads = SimpleNamespace(
             tables=lambda: [record], earlier_revisions=lambda _, labels: {label: [REVISION] for label in labels}
         )
