@@ -136,7 +136,10 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. If it raises an error, print the error without a traceback and exit with a code."""
+        from waterclock.cli.views.json import want_json
+
         escape_logs()
+        want_json(value=False)  # a program may run several command lines
         try:
             return super().invoke(ctx)
         except WaterclockError as error:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from tests.unit.cli.conftest import Shop, ask, cpu_seconds
 from waterclock.cli.app import COMMANDS, app, main
+from waterclock.cli.views.json import want_json
 from waterclock.errors import WaterclockError
 
 NAMES = [function.__name__ for functions in COMMANDS.values() for function in functions]
@@ -267,6 +268,7 @@ def test_a_deleted_working_folder_is_an_error_and_no_defect(
 ) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
+    want_json(value=True)  # by an earlier command line of the process
     monkeypatch.chdir(folder)
     folder.rmdir()
     found = CliRunner().invoke(app, command)
