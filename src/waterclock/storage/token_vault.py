@@ -1,8 +1,8 @@
 """Stores the random tokens of a subject's values: a Delta table `vault/<subject>` of values and tokens.
 
 A token is decided once, by the commit that adds it: a commit that another one preceded is refused, and the values that
-are still missing are computed again. A token is never computed from its value alone, so nobody can repeat it without
-the table. All tables of a project share the tokens of a subject.
+are still missing are computed again. A token is never computed from its value alone, so it cannot be computed again
+without the table. All tables of a project share the tokens of a subject.
 """
 
 from __future__ import annotations

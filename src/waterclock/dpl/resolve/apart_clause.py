@@ -214,7 +214,7 @@ def _check(
             "E341",
             f"{statement.name} has APART and TOKENS",
             why=f"the pseudonyms would be made from the values of {subjects[0].name}, not from their tokens",
-            fix="write TOKENS in the table that is read: its tokens become pseudonyms that nobody can compute",
+            fix="write TOKENS in the table that is read: its tokens become pseudonyms that cannot be computed",
         )
     apart = {subjects[0].name.lower(): subjects[0].name}
     for named in parsed.columns:
