@@ -104,7 +104,8 @@ def diff(  # noqa: PLR0913 - the options of the command
     from waterclock.operations.project_opening import open_project
 
     if bool(selection) == every:
-        raise typer.BadParameter("name the tables to compare, or write --all", param_hint="SELECTION")
+        fix = "name the table to explain" if why else "name the tables to compare, or write --all"
+        raise typer.BadParameter(fix, param_hint="SELECTION")
     if not math.isfinite(tolerance):
         raise typer.BadParameter("it is no number", param_hint="--tolerance")
     if limit > MOST_ROWS:

@@ -67,10 +67,9 @@ def _draw(section: ReportSection) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="quiet")
     table.add_column("")
     for at, name in enumerate(section.head):
-        is_last = at == len(section.head) - 1
-        table.add_column(
-            name, justify="right" if at in section.numbers else "left", overflow="fold", no_wrap=not is_last
-        )
+        is_number = at in section.numbers
+        # in a narrow terminal, texts are wrapped: a column that is not wrapped would be cut, or left out
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=at == 0 or is_number)
     for row in section.rows:
         table.add_row("", *map(Text, row))
     return table

@@ -55,6 +55,17 @@ def test_a_source_is_found_below_a_label_with_the_request(restated: Shop, agains
     assert (cause["before"]["rows"], cause["after"]["rows"]) == (10, 12)
 
 
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_narrow_terminal_shows_every_column(restated: Shop, width: int) -> None:
+    shown = restated.ask("diff", LABEL, "--why", width=width).stdout
+    words = " ".join(shown.split())
+    assert all(name in words.split() for name in ("what", "made", "through"))
+    assert "source" in words
+    assert "recollect" in words
+    assert "shop.orders@2024-11-18" in words
+    assert max(map(len, shown.split("\n\n")[1].splitlines())) <= width
+
+
 def test_markdown_is_escaped(restated: Shop) -> None:
     asked = restated.ask("diff", LABEL, "--why", "--markdown")
     assert "### sales.by\\_country" in asked.stdout
