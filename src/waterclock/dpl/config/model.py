@@ -295,8 +295,12 @@ def _environment(
             return (chosen, settings_without_base(chosen, declared[chosen]), ()) if is_base_optional else None
     branches = [] if root is None else [name for name in recorded_branches(root) if name not in file.env]
     if chosen in branches:
-        damaged = WaterclockError("E243", f"the file of the branch {chosen} is damaged", why="it names no environment")
-        errors.append(_locate_base_error(damaged, chosen, config, is_recorded=True))
+        errors.append(
+            WaterclockError(
+                "E243", f"the file of the branch {chosen} is damaged", where=f"{BRANCHES}/{chosen}/{BRANCH_FILE}",
+                why="it names no environment", fix=f"`waterclock branch delete {chosen}` deletes it",
+            )
+        )  # fmt: skip
         return (chosen, settings_without_base(chosen, Environment()), ()) if is_base_optional else None
     if not names and (env is None or env == (file.project.env or UNDECLARED)):
         return chosen, Environment(), ()

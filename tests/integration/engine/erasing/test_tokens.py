@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.killing import wait_for_leases
+from tests.faults.test_kill import said_by, started
 from tests.integration.engine.erasing.test_erasing import keys, places_with, run
 from tests.keys import DECLARED
 from tests.tiny import Tiny, day
@@ -108,20 +111,15 @@ def test_a_label_that_is_made_again_has_the_same_tokens(tmp_path: Path, spark: S
 def test_a_kill_changes_no_token(tmp_path: Path, spark: SparkSession, point: str) -> None:
     """A killed batch may leave values with tokens: the next attempt uses these."""
     tiny = project(tmp_path, spark)
-    stored: list[dict[str, str]] = []
-
-    def kill(name: str) -> None:
-        if name == point and not stored:
-            stored.append(vault(tiny))
-            raise KeyboardInterrupt
-
-    with inject_faults(kill), pytest.raises(KeyboardInterrupt):
-        run(tiny)
-    assert stored
+    with started(spark, str(tmp_path), "runner", point, "raw.visits", day(3).isoformat()) as process:
+        assert process.wait(120) == -signal.SIGKILL, said_by(process)
+    before = vault(tiny)
+    assert point == "tokens.written" or before.keys() == {ADA, EVA, "joe.new"}
+    wait_for_leases(tiny)
     run(tiny)
     found = tokens(tiny)
-    assert set(stored[0]) == ({ADA, EVA, "joe.new"} if point == "tokens.committed" else set())
-    assert stored[0].items() <= found.items()
+    assert found.keys() == {ADA, EVA, "joe.new"}
+    assert before.items() <= found.items()
 
 
 def test_an_erased_person_is_removed_with_the_token(tmp_path: Path, spark: SparkSession) -> None:
