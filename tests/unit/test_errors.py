@@ -70,7 +70,8 @@ def test_each_refusal_says_how_it_is_mended() -> None:
     silent = [
         f"{path.relative_to(SOURCE)}:{call.lineno} {code}"
         for path in sorted(SOURCE.rglob("*.py"))
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search(r'"E\d{3}"', text := path.read_text(encoding="utf-8"))
+        for call in ast.walk(ast.parse(text))
         if isinstance(call, ast.Call) and (code := code_of(call)) is not None and code not in WITHOUT_A_FIX
         if not {"fix", "transient", None} & {said.arg for said in call.keywords}
     ]

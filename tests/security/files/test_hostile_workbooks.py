@@ -259,6 +259,14 @@ def test_many_small_parts_of_a_workbook_are_refused_if_they_need_too_much_memory
     assert (caught.value.code, caught.value.what) == ("E882", "the workbook is too large")
 
 
+def test_a_process_that_is_killed_is_no_fault_of_the_workbook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel does it first to this process when the machine has no memory left."""
+    monkeypatch.setattr(workbook_process, "_PROCESS_CODE", "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(WaterclockError, match="the process that reads the workbook was killed") as caught:
+        columns_of(workbook(HEAD), parse_read_options({}), ())
+    assert caught.value.transient
+
+
 def test_a_file_on_disk_is_read_in_place_and_may_be_left_before_its_end(tmp_path: Path) -> None:
     path = tmp_path / "long.xlsx"
     path.write_bytes(workbook(HEAD + LONG).getvalue())

@@ -137,6 +137,14 @@ def _read_lines(pipe: IO[bytes]) -> Iterator[bytes]:
 def _explain_exit(code: int, errors: IO[bytes]) -> WaterclockError | ValueError:
     if code == -signal.SIGXCPU:
         return _too_large_error(f"reading it takes more than {_MOST_SECONDS} seconds")
+    if code == -signal.SIGKILL:  # the kernel ends this process before all others if the machine has no memory left
+        return WaterclockError(
+            "E882",
+            "the process that reads the workbook was killed",
+            why="the machine ran out of memory, or somebody killed the process",
+            fix="it is tried again; if it fails again, give the machine more memory or run fewer batches at once",
+            transient=True,
+        )
     if code < 0 or code == OUT_OF_MEMORY:
         return _too_large_error(
             f"reading it takes more than {_MOST_MEMORY} bytes of memory, as for cells far from the data"
