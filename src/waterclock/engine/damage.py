@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished, read_claims
+from waterclock.storage.log.delta_log import damaged_log, find_log_fault, head, is_older_than, read_claims
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
@@ -240,14 +240,15 @@ def require_versions(work: RunContext, name: str) -> None:
         raise _older_log_error(work, name, known, head(folder))
 
 
-def find_log_errors(work: RunContext) -> dict[str, WaterclockError]:
-    """Map each table whose Delta log disagrees with the ledger to its error.
+def find_log_errors(work: RunContext, names: Collection[str] | None = None) -> dict[str, WaterclockError]:
+    """Map each table of `names`, or of all, whose Delta log disagrees with the ledger to its error.
 
     A log is older than the ledger, missing or recreated without rows (E754), or newer than the ledger (E758). It is
     newer if it has commits of batches whose claims the ledger does not know: an older copy of the ledger was restored.
     Cost: one read of the ledger, one scan of each table's log.
     """
-    return _log_errors(work, [record for record in work.ledger.reads.tables() if record.head_version >= 0])
+    records = [each for each in work.ledger.reads.tables() if each.head_version >= 0]
+    return _log_errors(work, [each for each in records if names is None or each.name in names])
 
 
 def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, WaterclockError]:
@@ -265,9 +266,10 @@ def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | froze
     A borrowed table has no claims: its environment goes on making batches.
     """
     folder = work.lake.folder(record.name)
-    if is_older_than(folder, record.head_version):
+    found = find_log_fault(folder, record.head_version)
+    if found == "older":
         return _older_log_error(work, record.name, record.head_version, head(folder))
-    if is_unfinished(folder, record.head_version):
+    if found == "unfinished":
         return _unfinished_log_error(work, record.name, record.head_version)
     if is_borrowed(work.lake.location(record.name)):  # a branch does not read the newer commits of its base
         return frozenset()

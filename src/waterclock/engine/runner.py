@@ -24,7 +24,7 @@ from waterclock.engine.run_listener import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Read
+from waterclock.flow.declarations import Flow, Read
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.ledger.ledger_errors import REOPENED_SINCE
 from waterclock.planner.open_windows import requested_open_labels
@@ -357,7 +357,7 @@ class Runner:
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
         self._report_refused(plan, tried, outcome)
-        older = find_log_errors(self._work)
+        older = find_log_errors(self._work, _names_of(plan.groups, self._work.flow))
         for batch, wrong in find_link_problems(
             self._work.links.read_progress(self._work.ledger), plan.batches
         ).values():
@@ -486,6 +486,13 @@ class Runner:
             return
         tried |= batches
         outcome.failed.append(report)
+
+
+def _names_of(groups: Iterable[Group], flow: Flow) -> set[str]:
+    """Return the names of the tables that groups make or may read."""
+    tables = [flow.tables[name] for name in {group.table for group in groups}]
+    reads = [reads for table in tables for reads in (table.reads, *(choice.reads for choice in table.choices))]
+    return {table.name for table in tables} | {read.table for each in reads for read in each}
 
 
 def _first_error(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:

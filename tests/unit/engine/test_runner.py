@@ -209,14 +209,14 @@ def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_s
 
 def test_a_log_that_is_older_than_the_ledger_is_told_of_once_while_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     older = {"a.b": WaterclockError("E754", "the log of a.b is older than the ledger")}
-    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", lambda _: older)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", lambda *_: older)
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(2)] == [1, 0]
 
     there_again = WaterclockError("E730", "division by zero")
     for is_older, failed in ((False, 1), (True, 1), (True, 0)):
         monkeypatch.setattr(
-            "waterclock.engine.runner.find_log_errors", lambda _, is_it=is_older: older if is_it else {}
+            "waterclock.engine.runner.find_log_errors", lambda *_, is_it=is_older: older if is_it else {}
         )
         assert len(drained(monkeypatch, runner, {"a.b": there_again}).failed) == failed
 
@@ -251,7 +251,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
     said: list[str] = []
     monkeypatch.setattr(work.listener, "on_message", said.append)
 
-    def look(_: Any) -> dict[str, WaterclockError]:
+    def look(*_: Any) -> dict[str, WaterclockError]:
         if is_away.pop(0):
             raise away
         return {}
@@ -267,7 +267,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
 
 
 def test_a_store_that_lets_nobody_in_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(_: Any) -> dict[str, WaterclockError]:
+    def look(*_: Any) -> dict[str, WaterclockError]:
         raise WaterclockError("E609", "it cannot be reached", why="it refuses this user")
 
     monkeypatch.setattr("waterclock.engine.runner.find_log_errors", look)

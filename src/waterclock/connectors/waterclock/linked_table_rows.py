@@ -32,16 +32,15 @@ _DENIED = ("Permission denied", "AccessControlException")
 
 def columns_of(folder: str) -> Mapping[str, str] | None:
     """Return the names and types of a table's columns, without Spark; None before the table's first batch."""
-    from waterclock.storage.log.open_tables import has_columns
-    from waterclock.storage.slices.read import table_schema
+    from waterclock.storage.slices.read import find_table_schema
 
     try:
-        if not has_columns(folder):
-            return None
-        fields = table_schema(folder).fields
+        schema = find_table_schema(folder)
     except OSError as error:
         raise unreadable_project_error(folder, error) from error
-    return {each.name: each.dataType.simpleString().upper() for each in fields if each.name != TIMELABEL}
+    if schema is None:
+        return None
+    return {each.name: each.dataType.simpleString().upper() for each in schema.fields if each.name != TIMELABEL}
 
 
 @dataclass(frozen=True, slots=True)

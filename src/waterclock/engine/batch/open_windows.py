@@ -22,8 +22,7 @@ from waterclock.flow.enums import ReadKind
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, continuous_tables, open_table_of
 from waterclock.planner.plan import Batch, BoundRead
 from waterclock.storage.commit.speed_tables import end_running_ticks
-from waterclock.storage.log.open_tables import has_columns
-from waterclock.storage.slices.read import table_schema
+from waterclock.storage.slices.read import find_table_schema
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -61,10 +60,10 @@ def end_ticks(work: RunContext, table: Table, labels: Sequence[datetime]) -> Non
             name = open_table_of(other.name)
             folder = work.lake.folder(name)
             try:
-                known = next((each for each in (folder, work.lake.folder(other.name)) if has_columns(each)), None)
+                known = find_table_schema(folder) or find_table_schema(work.lake.folder(other.name))
                 if known is None:
                     continue  # it had neither a tick nor a batch yet
-                end_running_ticks(folder, table_schema(known), table=name, project=work.flow.project)
+                end_running_ticks(folder, known, table=name, project=work.flow.project)
             except (DeltaError, OSError, WaterclockError) as error:
                 work.report_once(f"running ticks of {other.name} could not be ended: {error}")
 

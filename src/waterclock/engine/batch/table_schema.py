@@ -13,10 +13,9 @@ from waterclock.flow.enums import Kind
 from waterclock.flow.merge_settings import RECORD
 from waterclock.storage.folds.table_columns import state_schema
 from waterclock.storage.folds.versions import known_raw_schema, require_fit
-from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.schema_types import sql_type
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.read import table_schema
+from waterclock.storage.slices.read import find_table_schema
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -26,14 +25,13 @@ if TYPE_CHECKING:
 def find_known_columns(work: RunContext, table: Table) -> StructType | None:
     """Return the schema of the table's existing rows. None before its first row."""
     folder = work.folder(table)
-    if table.kind is Kind.PUBLISH or not has_columns(folder):
-        return None
-    if table.temporal is None:
-        return table_schema(folder)
+    known = None if table.kind is Kind.PUBLISH else find_table_schema(folder)
+    if known is None or table.temporal is None:
+        return known
     newest = _newest_readable(work, table)
     if newest is None:
         return None
-    return _parse_schema(known_raw_schema(newest, table_schema(folder).json(), table.temporal))
+    return _parse_schema(known_raw_schema(newest, known.json(), table.temporal))
 
 
 def _newest_readable(work: RunContext, table: Table) -> Manifest | None:
@@ -54,7 +52,7 @@ def absent_columns_of(table: Table, folder: str, rows: StructType) -> dict[str, 
     """
     if not table.is_fold or table.kind is Kind.PUBLISH:
         return {}
-    known = table_schema(folder) if has_columns(folder) else None
+    known = find_table_schema(folder)
     there = {TIMELABEL, *RECORD, *(field.name.lower() for field in rows.fields)}
     declared = {column.name.lower(): column.type or "STRING" for column in table.columns.named}
     stored = {field.name.lower(): sql_type(field.dataType.jsonValue()) for field in (known.fields if known else ())}

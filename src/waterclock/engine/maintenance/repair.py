@@ -22,7 +22,7 @@ from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.folds.versions import table_schema_of
-from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
+from waterclock.storage.log.delta_log import find_log_fault, head, table_exists
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.schema_types import fields_of, schema_text, widen_schema
 from waterclock.storage.slices.damage import damage_of
@@ -109,7 +109,7 @@ def request_lost_labels(work: RunContext, table: Table, lost: Sequence[Slice]) -
 def has_usable_log(work: RunContext, table: Table) -> bool:
     """Return whether a table's Delta log is readable and has every version that the ledger knows, with its rows."""
     folder, known = work.folder(table), work.ledger.reads.table(table.name).head_version
-    if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
+    if not table_exists(folder) or find_log_fault(folder, known) is not None:
         return False
     try:
         with open_table(folder):

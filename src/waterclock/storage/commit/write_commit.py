@@ -99,7 +99,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
     if not put_if_absent(commit_file(table.folder, version), text):
         return None
-    table.follow()
+    table.apply_commit(version, actions)
     if version % _checkpoint_interval(table.file_count) == 0:
         with suppress(DeltaError, OSError):  # the data is committed; the next reader reports a fault in the log
             delta = table.delta()

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.storage.folds.versions import table_schema_of
-from waterclock.storage.log.open_tables import has_columns
-from waterclock.storage.slices.read import table_schema
+from waterclock.storage.slices.read import find_table_schema
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def empty_schema(folder: str, table: Table) -> StructType:
     Needs a Spark session, which parses the declared types. Raises E705 if the table has no batch yet and no column has
     a declared type.
     """
-    return table_schema(folder) if has_columns(folder) else state_schema(_parse_declared_columns(table), table)
+    return find_table_schema(folder) or state_schema(_parse_declared_columns(table), table)
 
 
 def written_schema(folder: str, table: Table) -> StructType:

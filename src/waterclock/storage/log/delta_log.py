@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import FileInfo, entry_path, file_exists, files_below, names_in, read_bytes, stat_file
@@ -324,13 +324,20 @@ def is_unfinished(folder: str, version: int) -> bool:
     Then the log was recreated, and the process stopped before the table's rows were restored. Cost: a read of one
     commit.
     """
+    return find_log_fault(folder, version) == "unfinished"
+
+
+def find_log_fault(folder: str, version: int) -> Literal["older", "unfinished"] | None:
+    """Return what `is_older_than` or `is_unfinished` finds, or None. Cost: a read of one commit."""
     if version < 0:
-        return False
+        return None
     try:
         has_word = RECREATED.encode() in _read_commit(commit_file(folder, version))
-        return has_word and is_recreated(folder, version)
-    except (FileNotFoundError, WaterclockError):
-        return False  # cleaned up, or damaged: its reader reports that
+        return "unfinished" if has_word and is_recreated(folder, version) else None
+    except FileNotFoundError:
+        return "older" if find_checkpoint_version(folder) < version else None  # else it was cleaned up
+    except WaterclockError:
+        return None  # damaged: its reader reports that
 
 
 def find_checkpoint_version(folder: str) -> int:

@@ -28,7 +28,7 @@ from waterclock.storage.log.live_files import (
     open_delta,
     open_kept_version,
 )
-from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.log.open_tables import find_schema, open_table
 from waterclock.storage.slices.manifest import Manifest, require_within
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -148,6 +148,12 @@ def table_schema(folder: str) -> StructType:
     """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises E623 without a table."""
     with open_table(folder) as table:
         return _parse_schema(table.schema)
+
+
+def find_table_schema(folder: str) -> StructType | None:
+    """Return what `table_schema` does, or None without a table or before its first batch since a reset."""
+    schema = find_schema(folder)
+    return None if schema is None else _parse_schema(schema)
 
 
 def _parse_schema(schema: str) -> StructType:
