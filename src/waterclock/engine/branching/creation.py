@@ -44,7 +44,7 @@ from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.store.read_only import OlderSchema
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.log.table_heads import read_table_head
 
 LEASE_DAYS = 7
 """The default lease: production keeps replaced files for at least so long (KEEP VERSIONS)."""
@@ -56,7 +56,8 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
 
     An interrupted creation starts over. `tick` defaults to the moment of the copy. Raises E412 if the other environment
     has no ledger, E402 if other code wrote it last, E471 if the branch exists, E476 for an unusable storage.
-    Cost: proportional to the ledger; a read of the newest log entries of each table.
+    Cost: a copy of the ledger's file, some 2 µs for each 4 kB, and a read of the newest log entries of each table. A
+    ledger on a server is copied row by row, some 0.3 ms a batch.
     """
     base = project.base_project
     if base is None:
@@ -124,18 +125,21 @@ def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) 
     def copy(ledger: Ledger) -> BranchState:
         ledger.maintenance.require_not_moved()
         lake = Lake(base.storage, folders=ledger.declared.former().folders)
-        with Ledger.open(place.empty_draft()) as draft:
-            draft.maintenance.load([ledger.maintenance.export_lines()])
+        url = place.empty_draft()
+        is_copied = ledger.maintenance.copy_file(url)
+        with Ledger.open(url) as draft:
+            if not is_copied:
+                draft.maintenance.load([ledger.maintenance.export_lines()])
             records = [record for record in draft.reads.tables() if record.kind != Kind.PUBLISH]
             folders = {record.name: lake.folder(record.name) for record in records}
             draft.maintenance.start_branch(folders, who=who, base=base.env)
-            declared = {record.name: draft.past.codes(record.name, 1) for record in records}
-            newest = {name: found[0] for name, found in declared.items() if found and found[0].statement is not None}
+            declared = {record.name: draft.past.declared_code(record.name) for record in records}
+            newest = {name: found for name, found in declared.items() if found is not None}
             heads = {record.name: record.head_version for record in records if record.head_version >= 0}
         return replace(
             state,
-            codes={name: each.code for name, each in newest.items()},
-            statements={name: each.statement or "" for name, each in newest.items()},
+            codes={name: code for name, (code, _) in newest.items()},
+            statements={name: statement for name, (_, statement) in newest.items()},
             heads={
                 name: read_head(folders[name], version)
                 for name, version in heads.items()
@@ -166,5 +170,5 @@ def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) 
 
 def read_head(folder: str, version: int) -> BorrowedHead:
     """Return a table's id and current columns, with the version that a branch reads."""
-    with open_table(folder) as table:
-        return BorrowedHead(version, table.identity, table.schema)
+    found = read_table_head(folder)
+    return BorrowedHead(version, found.identity, found.schema)

@@ -27,6 +27,13 @@ _MADE = (
 )
 
 
+def declared_code(database: LedgerDatabase, name: str) -> tuple[str, str] | None:
+    """Return the code of a table that was declared last, and its statement; None if none was declared."""
+    with database.read() as connection:
+        found = connection.execute(_DECLARED, {"of": name, "most": 1}).first()
+    return None if found is None else (str(found.data["code"]), str(found.data["statement"]))
+
+
 def codes(database: LedgerDatabase, name: str, most: int = 1000) -> list[CodeVersion]:
     """Return the last `most` declared code versions of a table, newest first, then others that its batches still have.
 

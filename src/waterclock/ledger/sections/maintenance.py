@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from waterclock.ledger.read import current_revisions as current_set
 from waterclock.ledger.sections.section import DatabaseMethod, Section
-from waterclock.ledger.store import export
+from waterclock.ledger.store import export, file_copies
 from waterclock.ledger.write import branching, ledger_move_lock, pauses, rebuilt_tables, renaming, resetting
 from waterclock.ledger.write import committed_claims as adopting
 from waterclock.ledger.write import rebuild_all_lock as holding
@@ -17,6 +17,7 @@ class MaintenanceSection(Section):
     """The maintenance of a ledger; every method is one transaction."""
 
     export_lines = DatabaseMethod(export.export_lines)
+    copy_file = DatabaseMethod(file_copies.copy_file)
     moment = DatabaseMethod(export.moment)
     known_claims = DatabaseMethod(adopting.known_claims)
     adopt = DatabaseMethod(adopting.adopt)

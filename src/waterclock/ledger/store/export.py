@@ -44,6 +44,7 @@ _GROWING_TABLES = {
     "revisions": "recorded_sequence > :sequence",
     "events": "id > :events",
 }
+EXPORTED_TABLES = frozenset({*_CURRENT_TABLES, *_GROWING_TABLES})
 _SET_LAST_RECORDED = sa.text("UPDATE ledger SET last_recorded = (SELECT max(recorded_at) FROM revisions)")
 # tables whose rows are exported again when they change, and their keys: the newest row counts
 _KEYS = {"claims": "number", "runs": "run"}

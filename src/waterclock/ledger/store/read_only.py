@@ -78,7 +78,7 @@ def _open_read_only(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabas
         end = time.monotonic() + _MOST_SECONDS
         made.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         try:
-            _require_no_code(made)
+            require_no_code(made)
         except BaseException:
             made.close()
             raise
@@ -88,7 +88,7 @@ def _open_read_only(url: sa.URL, path: Path, *, is_still: bool) -> LedgerDatabas
     return database
 
 
-def _require_no_code(connection: sqlite3.Connection) -> None:
+def require_no_code(connection: sqlite3.Connection) -> None:
     """Raise an error for a file with triggers or unknown views, whose code queries would execute."""
     found = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type = 'trigger'"

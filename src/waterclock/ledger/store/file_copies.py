@@ -1,0 +1,50 @@
+"""Copies a ledger in a file to another file, as of one moment: page by page, so that no row is read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from waterclock.ledger.store.backend import parse_url
+from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.export import EXPORTED_TABLES
+from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store.read_only import require_no_code
+from waterclock.ledger.store.schema import metadata
+from waterclock.permissions.ownership import create_private_file
+
+_HAS_ROWS = sa.text("SELECT sequence FROM ledger")  # the transaction begins with the first read
+_NEW_LEDGER = "UPDATE ledger SET created_at = ?, moved_to = NULL"
+
+
+def copy_file(database: LedgerDatabase, target: str) -> bool:
+    """Copy the ledger to the URL of a file that does not exist. Return False, without a copy, for one on a server.
+
+    The copy contains what an export contains, and is a new ledger: tokens, logged accesses and active runners stay.
+    Cost: some 2 µs for each page of 4 kB, and the rows that stay.
+    """
+    if database.url.get_backend_name() != "sqlite":
+        return False
+    path = Path(str(parse_url(target).database))
+    os.close(create_private_file(path))
+    with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+        # a copy that is interrupted starts over, so it needs no journal
+        copy.execute("PRAGMA journal_mode = OFF")
+        copy.execute("PRAGMA synchronous = OFF")
+        with database.read() as connection:
+            connection.execute(_HAS_ROWS)
+            source: Any = connection.connection.dbapi_connection
+            source.backup(copy)
+        require_no_code(copy)
+        copy.execute("PRAGMA secure_delete = ON")  # deleted rows would stay in free pages
+        for name in sorted(metadata.tables.keys() - EXPORTED_TABLES):
+            copy.execute(f'DELETE FROM "{name}"')
+        copy.execute(_NEW_LEDGER, [to_micros(database.clock())])
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return True
