@@ -19,10 +19,11 @@ from waterclock.similar_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class OpenedForm:
-    """An entity with its database."""
+    """An entity with its database. `forms` are the names of all tables of the project that people edit."""
 
     database: FormsDatabase
     entity: Entity
+    forms: frozenset[str]
 
 
 def open_form(project: Project, table: str) -> OpenedForm:
@@ -52,7 +53,7 @@ def open_form(project: Project, table: str) -> OpenedForm:
     if not isinstance(collector, FormsCollector):
         raise TypeError(f"{entity.connection} is not a connection of type forms, which entities_of excludes")
     require_registered(collector.database, entity)
-    return OpenedForm(collector.database, entity)
+    return OpenedForm(collector.database, entity, frozenset(entities))
 
 
 def parse_key(entity: Entity, texts: Sequence[str]) -> tuple[str, ...]:

@@ -113,6 +113,25 @@ def test_a_row_is_edited_and_undone_by_the_keyboard_alone(
     assert sku(form, "S9") is None
 
 
+def test_a_field_that_refers_to_another_form_offers_its_rows(
+    opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm
+) -> None:
+    assert form.entity.table == "mdm.product_map"
+    (folder / "flows" / "b.dpl").write_text(
+        "COLLECT mdm.kits (kit KEY, part REFERENCES mdm.product_map) FROM forms.kits EVERY DAY START '2020-01-01';"
+    )
+    open_form(open_project(folder, None), "mdm.kits")
+    page = opened(f"{serve(folder, None)}forms/mdm.kits/row")
+    part = page.get_by_role("combobox", name="part")
+    part.press_sequentially("s2")
+    options = page.locator("datalist option")
+    expect(options).to_have_count(1)
+    expect(options).to_have_attribute("value", "S2")
+    part.fill("neil")
+    part.press("End")
+    expect(page.locator("datalist option[value*='Neil']")).to_have_count(1)
+
+
 def test_pasted_rows_are_reviewed_then_applied(
     opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm
 ) -> None:

@@ -255,6 +255,52 @@ def test_people_who_see_only_some_rows_do_not_see_the_form(folder: Path) -> None
     assert pages.ask([Right.LOOK, Right.EDIT], "POST", ROW, **VALUES)[0] == 403
 
 
+PRODUCTS = """
+COLLECT mdm.products (sku KEY, name, gtin) FROM forms.products EVERY DAY START '2020-01-01';
+COLLECT mdm.prices (sku KEY REFERENCES mdm.products, list REFERENCES mdm.lists, gtin REFERENCES mdm.products (gtin))
+  FROM forms.prices EVERY DAY START '2020-01-01';
+COLLECT mdm.lists (list KEY) FROM forms.lists EVERY DAY START '2020-01-01';
+"""
+
+
+def options_of(page: str) -> list[tuple[str, str]]:
+    return re.findall('<option value="(.*?)">(.*?)</option>', page)
+
+
+def test_a_field_that_refers_to_another_form_is_completed_from_its_rows(folder: Path, client: TestClient) -> None:
+    (folder / "flows" / "b.dpl").write_text(PRODUCTS)
+    products = open_form(open_project(folder, None), "mdm.products")
+    edits = [
+        Edit((f"P{at:03d}",), {"sku": f"P{at:03d}", "name": f"Tea <{at}>", "gtin": f"40{at % 2}"}, None)
+        for at in range(30)
+    ]
+    apply(products.database, products.entity, who="anna", why="first", edits=edits)
+    page = client.get("/forms/mdm.prices/row").text
+    assert re.findall('hx-get="(.*?)"', page) == [
+        "/forms/mdm.products/values?column=",
+        "/forms/mdm.lists/values?column=",
+        "/forms/mdm.products/values?column=gtin",
+    ]
+    address = "/forms/mdm.products/values"
+    assert options_of(client.get(address, params={"column": "", "f.sku": "p007"}).text) == [
+        ("P007", "Tea &lt;7&gt;, 401")
+    ]
+    assert options_of(client.get(address, params={"column": "", "f.sku": "<12"}).text)[0][0] == "P012"
+    assert len(options_of(client.get(address, params={"column": "", "f.sku": "tea"}).text)) == 20
+    assert {value for value, _ in options_of(client.get(address, params={"column": "GTIN"}).text)} == {"400", "401"}
+    assert options_of(client.get(address, params={"column": "", "f.sku": "nothing"}).text) == []
+    assert client.get("/forms/mdm.none/values").status_code == 404
+
+
+def test_values_of_a_form_are_not_shown_to_people_who_see_only_some_rows(folder: Path) -> None:
+    (folder / "waterclock.toml").write_text(
+        f'{TOML}[roles]\nviewer = ["look", "edit"]\n[users.anna]\nroles = ["viewer"]\n'
+    )
+    (folder / "flows" / "b.dpl").write_text(f"{PRODUCTS}GRANT SELECT ON mdm.products WHERE name = 'x' TO (viewer);")
+    pages = Pages(folder, "2020-01-05")
+    assert pages.ask([Right.LOOK, Right.EDIT], "GET", "/forms/mdm.products/values?column=")[0] == 403
+
+
 PAIRS = """COLLECT mdm.pairs (a KEY, n INT KEY, v) FROM forms.pairs EVERY DAY START '2020-01-01';"""
 
 

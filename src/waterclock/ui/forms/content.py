@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -39,6 +39,8 @@ from waterclock.ui.page_query import Content, table_address
 PAGE = 100
 _COUNTED = 10_000  # rows; more are not counted, so that the first page of a large form takes no longer
 _SHOWN = 200  # rows of a review
+_OPTIONS = 20  # of a field that refers to another form
+_LABEL_LETTERS = 80
 _INPUTS = {"DATE": "date", "BOOLEAN": "select", "STRING": "text"}
 
 
@@ -119,6 +121,26 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool
     }
 
 
+def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
+    """Return the values of a column, `column`, in rows that contain the text of the field that is being filled.
+
+    The text is that of the first parameter `f.…`. Each option has the row's other values as a label. Empty for an
+    unknown column. Cost: a search of the form's rows, which ends at the twentieth that matches.
+    """
+    entity = form.entity
+    column = entity.field(values.get("column", "")) or next(iter(entity.keys))
+    text = next((value for name, value in values.items() if name.startswith("f.")), "")
+    rows, _ = list_rows(form.database, entity, RowQuery(text=text.strip()[:200], limit=_OPTIONS))
+    others = [each.name for each in entity.fields if each.name != column.name]
+    found: dict[str, Content] = {}
+    for row in rows:
+        label = ", ".join(value for name in others if (value := row.content.get(name)))
+        value = row.content.get(column.name)
+        if value and value not in found:
+            found[value] = {"value": value, "label": label[:_LABEL_LETTERS]}
+    return list(found.values())
+
+
 def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, zone: str) -> Content:
     """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row."""
     entity = form.entity
@@ -136,7 +158,7 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, z
         "is_deleted": bool(key) and there is None and page.conflict is None,
         "version": "" if theirs is None else str(theirs.version),
         "hints": dict(there.hints or {}) if there is not None else {},
-        "fields": [_describe_field(each, key, texts, page.problems) for each in entity.fields],
+        "fields": [_describe_field(each, key, texts, page.problems, form.forms) for each in entity.fields],
         "why": page.why,
         "why_problem": page.problems.get("", ""),
         "count_problems": len(page.problems),
@@ -266,8 +288,11 @@ def _is_missing(field: FormField, content: Row) -> bool:
     return field.is_required and not content.get(field.name)
 
 
-def _describe_field(field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str]) -> Content:
-    kind = "select" if field.choices else _INPUTS.get(field.type, "line")
+def _describe_field(
+    field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str], forms: Collection[str]
+) -> Content:
+    options = _options_address(field, forms)
+    kind = "select" if field.choices else "line" if options else _INPUTS.get(field.type, "line")
     choices = field.choices or (("true", "false") if field.type == "BOOLEAN" else ())
     return {
         "name": field.name,
@@ -279,9 +304,17 @@ def _describe_field(field: FormField, key: str, texts: Mapping[str, str], proble
         "help": field.comment or "",
         "rules": list(field.rules),
         "reference": field.reference.table if field.reference is not None else "",
+        "options": options,
         "text": texts.get(field.name, ""),
         "problem": problems.get(field.name, ""),
     }
+
+
+def _options_address(field: FormField, forms: Collection[str]) -> str:
+    """Return the address that lists values of the table that a field refers to; "" if that table is no form."""
+    if field.reference is None or field.reference.table not in forms:
+        return ""
+    return form_address(field.reference.table, "values", column=next(iter(field.reference.columns), ""))
 
 
 def _describe_conflict(form: OpenedForm, conflict: Conflict) -> Content:

@@ -39,6 +39,7 @@ class FormPages:
     def routes(self) -> Iterator[tuple[str, Endpoint, Right, str]]:
         """Yield the address, the endpoint, the right and the method of each route."""
         yield "/forms/{table}", self._show_list, Right.LOOK, "GET"
+        yield "/forms/{table}/values", self._show_values, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._show_row, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._save_row, Right.EDIT, "POST"
         yield "/forms/{table}/undo", self._undo, Right.EDIT, "POST"
@@ -49,6 +50,16 @@ class FormPages:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             content = pages.describe_list(form, request.query_params, may_edit=_may_edit(request))
             return self._render("form_list", at, content, request)
+
+        return await run_in_threadpool(self._open, request, answer)
+
+    async def _show_values(self, request: Request) -> Response:
+        """Answer with the values of a column as options, for a field of another form that refers to this table."""
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            del at
+            found = pages.list_options(form, request.query_params)
+            return HTMLResponse(render("form_options.html", options=found), headers={"Cache-Control": "no-store"})
 
         return await run_in_threadpool(self._open, request, answer)
 
