@@ -34,6 +34,7 @@ BENCHES = (
     "quality",
     "rights",
     "erasing",
+    "branch",
     "receive",
     "connect",
     "restate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +75,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def by_brute_force(
-    before: list[Row], after: list[Row], key: tuple[str, ...], tolerance: float
-) -> dict[str, Counter[str]]:
-    """Pair equal rows one by one, then those that alone remain of their key; count by label and by kind or column."""
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+def unpaired(before: list[Row], after: list[Row], key: tuple[str, ...]) -> Iterator[tuple[str, list[Row], list[Row]]]:
+    """Pair equal rows one by one, and yield the remaining ones of each label and key."""
     groups: defaultdict[Any, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, of_side in enumerate((before, after)):
         for row in of_side:
@@ -89,12 +87,51 @@ def by_brute_force(
             if same is not None:
                 olds.remove(old)
                 news.remove(same)
+        yield label, olds, news
+
+
+def by_brute_force(
+    before: list[Row], after: list[Row], key: tuple[str, ...], tolerance: float
+) -> dict[str, Counter[str]]:
+    """Pair the rows that alone remain of their key; count by label and by kind or column."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for label, olds, news in unpaired(before, after, key):
         if key and len(olds) == len(news) == 1:
             differing = [name for name in COLUMNS if differs(name, olds[0][name], news[0][name], tolerance)]
             found[label] += Counter(differing) + Counter({"changed": 1 if differing else 0})
         else:
             found[label] += Counter({"removed": len(olds), "added": len(news)})
     return {label: +counts for label, counts in found.items() if +counts}
+
+
+def changed_rows(before: list[Row], after: list[Row], key: tuple[str, ...], tolerance: float) -> list[tuple[str, Any]]:
+    """Return the label and key of changed rows: those with the largest share of a number's largest change first."""
+    found: dict[tuple[str, Any], dict[str, float]] = {}
+    for label, olds, news in unpaired(before, after, key):
+        if not key or len(olds) != 1 or len(news) != 1:
+            continue
+        (old,), (new,) = olds, news
+        differing = [name for name in COLUMNS if differs(name, old[name], new[name], tolerance)]
+        numbers = [n for n in differing if n in {"id", "f", "d"} - {*key} and None not in (old[n], new[n])]
+        sizes = {name: abs(float(new[name]) - float(old[name])) for name in numbers}
+        if differing:
+            of_key = tuple(sortable(new[name]) for name in key)
+            found[label, of_key] = {name: size for name, size in sizes.items() if not math.isnan(size)}
+    most = {name: max(of.get(name, 0.0) for of in found.values()) for of in found.values() for name in of}
+
+    def share(sizes: dict[str, float]) -> float:
+        parts = (
+            size / most[name] if most[name] < math.inf else float(size == math.inf) for name, size in sizes.items()
+        )
+        return max(parts, default=0.0)
+
+    return sorted(found, key=lambda row: (-share(found[row]), row))
+
+
+def sortable(value: Any) -> tuple[int, Any]:
+    """Return what sorts as the value does in Spark: NULL first, NaN last."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return (0, 0) if value is None else (2, 0) if is_nan else (1, value)
 
 
 def differs(name: str, old: Any, new: Any, tolerance: float) -> bool:
@@ -146,6 +183,10 @@ def test_rows_differ_as_by_brute_force(spark: SparkSession, request: pytest.Fixt
         shown = Counter[tuple[str, str]]()
         for row in found.sample:
             shown[row.label, row.kind] += row.times
+        changed = [row for row in found.sample if row.kind == "changed"]
+        assert [
+            (row.label, tuple(sortable(row.after[name]) for name in key)) for row in changed if row.after is not None
+        ] == changed_rows(*sides, key, tolerance)
         assert shown == Counter({(label, kind): of[kind] for label, of in expected.items() for kind in kinds & set(of)})
 
     check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -149,7 +150,9 @@ def compare_rows(
 
     A FLOAT or DOUBLE of a changed row differs only if its change is larger than `tolerance`; the tolerance does not
     apply to floats in keys and nested values, nor to rows without a key. At most `most_shown` rows of each kind are
-    returned, ordered by label and key, and counts of at most `most_labels` labels.
+    returned, and counts of at most `most_labels` labels. Changed rows with the largest changes of numbers come first: a
+    row's change of a column counts as its share of the column's largest change, and a row by its largest share. All
+    others are ordered by label and key.
 
     Cost: each side is read once and shuffled once, by label and key. Differing rows stay in Spark, in memory or on
     disk, until the counts and the sample are computed: up to four jobs over them.
@@ -161,15 +164,16 @@ def compare_rows(
         found = rows_of(counted.selectExpr(*comparison.results()), most_labels)
         counts = {row[0]: RowCounts(*(int(number or 0) for number in row[1:4])) for row in found}
         total = sum(counts.values(), RowCounts())
+        changes = tuple(comparison.list_changes({row[0]: row[4:] for row in found}))
         sample = [
             row
             for kind in KINDS
             if getattr(total, kind)
-            for row in comparison.read_rows(differing.where(f"kind = '{kind}'"), kind, most_shown)
+            for row in comparison.read_rows(differing.where(f"kind = '{kind}'"), kind, most_shown, changes)
         ]
     finally:
         differing.unpersist()
-    return ComparedRows(counts, tuple(comparison.list_changes({row[0]: row[4:] for row in found})), tuple(sample))
+    return ComparedRows(counts, changes, tuple(sample))
 
 
 def count_rows(rows: DataFrame, most_labels: int) -> dict[str, int]:
@@ -252,7 +256,7 @@ class _Comparison:
         keys = ", ".join(self.keys.values())
         for name in self.numbers:
             new, old = self.values[name], _before(self.values[name])
-            size = f"abs(CAST({new} AS DOUBLE) - CAST({old} AS DOUBLE))"
+            size = _size(new)
             row = f"struct({keys}, {old} AS old, {new} AS new)"
             is_measured = f"{_differs(new)} AND {size} IS NOT NULL AND NOT isnan({size})"
             yield f"max_by({row}, struct({size}, {keys})) FILTER (WHERE {is_measured}) AS {_largest(new)}"
@@ -291,13 +295,19 @@ class _Comparison:
             if rows[name]:
                 yield ColumnChanges(name, rows[name], largest.get(name))
 
-    def read_rows(self, rows: DataFrame, kind: str, most: int) -> list[DifferingRow]:
-        """Return the first rows of one kind, by label and key, or by label and values without a key."""
+    def read_rows(
+        self, rows: DataFrame, kind: str, most: int, changes: Sequence[ColumnChanges] = ()
+    ) -> list[DifferingRow]:
+        """Return the first rows of one kind, by label and key, or by label and values without a key.
+
+        Changed rows are ordered by the size of their changes first. `changes` has the largest one of each column.
+        """
         places = {**self.keys, **self.values}
         after = [shown_sql(place, self.columns.types[name]) for name, place in places.items()]
         before = [shown_sql(_before(place), self.columns.types[name]) for name, place in self.values.items()]
-        order = ["label", *(self.keys or self.values).values()]
-        found = rows_of(rows.orderBy(*order, "times").limit(most).selectExpr("label", "times", *after, *before), most)
+        order = ["label", *(self.keys or self.values).values(), "times"]
+        first = [F.expr(self._largest_share(changes)).desc()] if kind == CHANGED else []
+        found = rows_of(rows.orderBy(*first, *order).limit(most).selectExpr("label", "times", *after, *before), most)
         result = []
         for label, times, *values in found:
             new = dict(zip(places, values[: len(places)], strict=True))
@@ -306,6 +316,24 @@ class _Comparison:
                 DifferingRow(kind, label, None if kind == ADDED else old, None if kind == REMOVED else new, int(times))
             )
         return result
+
+    def _largest_share(self, changes: Sequence[ColumnChanges]) -> str:
+        """Return the SQL of a row's largest share of a column's largest change: between 0 and 1."""
+        shares = []
+        for each in changes:
+            if each.largest is None or not each.largest.size:
+                continue
+            place, most = self.values[each.column], each.largest.size
+            size = _size(place)
+            of_most = f"{size} / CAST('{most!r}' AS DOUBLE)"
+            share = of_most if isfinite(most) else f"CAST({size} = CAST('Infinity' AS DOUBLE) AS DOUBLE)"
+            shares.append(f"CASE WHEN {_differs(place)} AND NOT isnan({size}) THEN {share} END")
+        return f"greatest(0D, {', '.join(shares)})" if shares else "0D"
+
+
+def _size(place: str) -> str:
+    """Return the SQL of the absolute change of a number."""
+    return f"abs(CAST({place} AS DOUBLE) - CAST({_before(place)} AS DOUBLE))"
 
 
 def _before(place: str) -> str:

@@ -1,4 +1,4 @@
-"""Maps are compared and shown as maps, within keys and other values; `timelabel` may be a column of the key."""
+"""Maps are compared and shown as maps, also within keys; a sample has the largest changes of each number."""
 
 from __future__ import annotations
 
@@ -40,3 +40,19 @@ def test_maps_in_keys_and_values_are_compared_and_shown(spark: SparkSession) -> 
     assert row.after == {
         "timelabel": LABEL, "k": key, "v": 3, "m": {"{'x': 1.0}": [{"u": 0.0}, None]}, "s": {"n": {"q": {"r": 2}}},
     }  # fmt: skip
+
+
+def test_a_sample_has_the_largest_changes_of_each_number(spark: SparkSession) -> None:
+    """Columns of other scales have the same weight, and an infinite change is the largest of its column."""
+    plain = f"'{LABEL}' AS timelabel, id, 10D AS small, CAST(10 AS DECIMAL(9)) AS large, 0F AS odd, 'x' AS text"
+    changed = (
+        f"'{LABEL}' AS timelabel, id, 10 + if(id = 900, 0.5D, if(id = 70, 0.2D, 0D)) AS small, "
+        "CAST(10 + if(id = 800, 100000, if(id = 60, 90000, 0)) AS DECIMAL(9)) AS large, "
+        "CAST(if(id = 700, 'Infinity', if(id = 50, 'NaN', if(id = 40, '1e30', '0'))) AS FLOAT) AS odd, "
+        "if(id < 20, 'y', 'x') AS text"
+    )
+    spark.range(1000).createOrReplaceTempView("ids")
+    before, after = (spark.sql(f"SELECT {columns} FROM ids") for columns in (plain, changed))
+    found = compare_rows(before, after, match_columns(before, after, ("id",)), most_labels=1, most_shown=6)
+    assert [row.after["id"] for row in found.sample if row.after is not None] == [700, 800, 900, 60, 70, 0]
+    assert {each.column: each.rows for each in found.columns} == {"text": 20, "odd": 3, "small": 2, "large": 2}

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from tests.ledgers import Desk, desk, desk_at_server, require_sums, table
 from waterclock.batches.access import Access
+from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import EXPORTED_TABLES
 from waterclock.ledger.store.schema import metadata
@@ -91,6 +92,17 @@ def test_a_copy_is_that_of_one_moment_while_a_runner_writes(at_desk: Desk, tmp_p
     assert found
     with Ledger.open(f"sqlite:///{tmp_path / 'c.db'}") as copy:
         assert rows_of(copy)["tables"] == before["tables"] != rows_of(at_desk.ledger)["tables"]
+
+
+def test_a_file_that_cannot_be_written_and_a_damaged_ledger_are_reported(at_desk: Desk, tmp_path: Path) -> None:
+    with pytest.raises(WaterclockError, match="E416") as raised:
+        at_desk.ledger.maintenance.copy_file(f"sqlite:///{tmp_path / 'none' / 'copy.db'}")
+    assert str(tmp_path / "none") in str(raised.value)
+    at_desk.ledger.close()
+    file = tmp_path / "ledger.db"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(WaterclockError, match="E422"):
+        Ledger.query(f"sqlite:///{file}", lambda it: it.maintenance.copy_file(f"sqlite:///{tmp_path / 'copy.db'}"))
 
 
 @pytest.mark.slow
