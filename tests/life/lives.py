@@ -8,9 +8,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.life.books import Seen, Unexpected
+from tests.life.branching import Branching
 from tests.life.deciding import VERBS
 from tests.life.drawing import statements
-from tests.life.erasing import Erasing
 from tests.life.favour import LIVES, Met
 from tests.life.part import DONE
 from tests.life.parts import Closes, Demands, Refers, Report, Retain
@@ -31,7 +31,7 @@ LOSSES = ("ledger lost, just exported", "ledger lost, never exported")
 
 
 @dataclass
-class Life(Erasing):
+class Life(Branching):
     """One life."""
 
     delivered: dict[str, list[tuple[int, Value]]] = field(default_factory=dict)
@@ -67,6 +67,7 @@ class Life(Erasing):
         self.random.choices(happenings, weights)[0][0]()
         if self.random.random() < 0.8:
             self.run()
+            self.attend_branch()
 
     def damage_between_runs(self) -> None:
         self.run()
@@ -331,6 +332,7 @@ class Life(Erasing):
             self.land(name, self.oracle.today - 1, is_last=True)  # no window waits for its source
         is_calm = not self.oracle.troubles()
         self.run(is_last=is_calm)
+        self.attend_branch(is_last=True)
         self.ask_as_reader()
         if not self.oracle.troubles() and is_calm:
             self.ask_the_past()
@@ -425,12 +427,19 @@ class Life(Erasing):
         return "\n".join([statements(self.flow), *self.story])
 
 
-def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None, met: Met | None = None) -> Life:
+def lived(
+    seed: int,
+    root: Path | None = None,
+    spark: SparkSession | None = None,
+    met: Met | None = None,
+    *,
+    with_branch: bool = False,
+) -> Life:
     """Live one life; without a session in the oracle alone.
 
     Raises  Unexpected with the flow and its story
     """
-    life = Life(Random(seed), met or Met())
+    life = Life(Random(seed), met or Met(), chance=Random(f"branch {seed}") if with_branch else None)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
         life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
@@ -452,7 +461,10 @@ _MET = [Met()]
 
 
 def met_before(seed: int) -> Met:
-    """Return the pairs that the lives of lesser seeds meet, by the oracle alone; each soak of lives begins anew."""
+    """Return the pairs that the lives of lesser seeds meet, by the oracle alone; each soak of lives begins anew.
+
+    None of them has a branch: which lives have one makes no difference to what others draw.
+    """
     while len(_MET) <= seed:
         number, met = len(_MET), _MET[-1]
         met = met.with_pairs(lived(number - 1, met=met).pairs)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from random import Random
 
+from tests.life.branching import has_branch
 from tests.life.drawing import drawn_flow, pairs_of
 from tests.life.favour import LIVES, Pair
 from tests.life.lives import lived, met_before
@@ -16,7 +18,14 @@ def legal_pairs() -> set[Pair]:
     """Return the pairs that some flow or life has: many are drawn, in the oracle alone, without favour."""
     random = Random(0)
     legal = {pair for _ in range(FLOWS) for pair in pairs_of(drawn_flow(random, is_favoured=False))}
-    return legal | {pair for seed in range(SINGLE_LIVES) for pair in lived(seed + 100_000).pairs}
+    return legal | {pair for seed in range(SINGLE_LIVES) for pair in lived(seed + 100_000, with_branch=True).pairs}
+
+
+def pairs_with_branches(seeds: Iterable[int]) -> set[Pair]:
+    """Return the pairs of those of some lives that have a branch. What they meet makes no difference to later lives."""
+    return {
+        pair for seed in seeds if has_branch(seed) for pair in lived(seed, met=met_before(seed), with_branch=True).pairs
+    }
 
 
 def main(lives: int) -> None:
@@ -27,10 +36,12 @@ def main(lives: int) -> None:
     firsts = range(0, lives, LIVES)
     ends = {first: min(first + LIVES, lives) for first in firsts}
     met = {
-        first: met_before(end - 1).with_pairs(lived(end - 1, met=met_before(end - 1)).pairs)
+        first: met_before(end - 1).with_pairs(
+            {*lived(end - 1, met=met_before(end - 1)).pairs, *pairs_with_branches(range(first, end))}
+        )
         for first, end in ends.items()
     }
-    ever = met[firsts[-1]].ever
+    ever = frozenset[Pair]().union(*(each.ever for each in met.values()))
     legal = legal_pairs() | ever
     for first, end in ends.items():
         count = len(met[first].soak)

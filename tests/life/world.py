@@ -245,13 +245,14 @@ class World:
         """Return where the books of a table's windows were closed."""
         return {
             self.labels[label_of(label)]: Closed(
-                self._number(it.tick), self._number(it.first or it.tick), is_partial=it.reason == AT_LAST
+                self.number(it.tick), self.number(it.first or it.tick), is_partial=it.reason == AT_LAST
             )
             for label, it in work.ledger.reads.closings(name).items()
             if it.tick is not None
         }
 
-    def _number(self, at: datetime) -> int:
+    def number(self, at: datetime) -> int:
+        """Return the day that begins at an instant."""
         return self.labels[label_of(at)]
 
     def close(self, name: str, label: int, today: int) -> int:
@@ -261,7 +262,7 @@ class World:
         with self.tiny.ledger() as ledger:
             tick = ledger.reads.closings(name)[self.moment(label)].tick
             assert tick is not None
-            return self._number(tick)
+            return self.number(tick)
 
     def damage(self, name: str, label: int) -> None:
         """Damage the file of a label."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.life.books import Unexpected
+from tests.life.branching import has_branch
 from tests.life.favour import seeds_of
 from tests.life.lives import lived, met_before
 from waterclock.storage.slices import clustering
@@ -30,7 +31,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     found = ""
     try:
-        lived(seed, tmp_path, spark, met_before(seed))
+        lived(seed, tmp_path, spark, met_before(seed), with_branch=has_branch(seed))
     except Unexpected as error:
         found = str(error)
     if found:

@@ -1,0 +1,153 @@
+"""What a branch makes and shows, by the rules of docs/howto/try-a-change.md: plain Python, without the engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tests.life.books import Option
+from tests.life.declarations import Declared
+from tests.life.drawing import Flow
+from tests.life.oracle import Oracle
+from tests.life.part import BY_LABEL, DONE, FOLDS
+from tests.life.parts import KeyOnce, KeyPast, Refers, Report
+from tests.life.rows import Row, Rows
+
+NEWEST = 7
+"""How many windows of a table a branch makes."""
+
+
+class Difference(NamedTuple):
+    """How a label differs: its rows on each side (None: it has none there), and the rows of each kind."""
+
+    before: int | None
+    after: int | None
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+
+
+def start_branch(oracle: Oracle) -> None:
+    """Make a copy of an oracle that of a branch: requests and pauses stay behind, and restatements are followed."""
+    for table in oracle.tables.values():
+        table.parts = [part for part in table.parts if not isinstance(part, Report)]
+    for book in oracle.books.values():
+        book.asked.clear()
+    oracle.paused = set()
+
+
+def own_tables(flow: Flow, changed: str) -> list[str]:
+    """Return the transforms that a branch makes: the changed one, and those that read one of them."""
+    reached = {changed}
+    for name, table in flow.items():
+        if table.kind != "PUBLISH" and _inputs(flow, table) & reached:
+            reached.add(name)
+    return [name for name in flow if name in reached and flow[name].kind == "TRANSFORM" and not flow[name].answers]
+
+
+def _inputs(flow: Flow, table: Declared) -> set[str]:
+    flats = [flow[read.table].part(Refers) for read in table.all_reads if read.kind == "FLAT"]
+    return {*table.inputs, *(part.parent for part in flats if isinstance(part, Refers))}
+
+
+def newest_labels(oracle: Oracle, name: str) -> list[int]:
+    """Return the labels of a table that a branch makes: the newest windows up to the last one that production made."""
+    table, start = oracle.tables[name], oracle.start(name)
+    end = _end(oracle, name)
+    low = max(start, end - NEWEST * table.size)
+    return list(range(low + (start - low) % table.size, end, table.size))
+
+
+def _end(oracle: Oracle, name: str) -> int:
+    """Return the day at which the newest window ends that production made; of a table without one, that of its inputs.
+
+    0 if there is none.
+    """
+    table, now = oracle.tables[name], oracle.tables[name].window_of(oracle.today)
+    if shown := oracle.books[name].shown:
+        return max(shown) + table.size
+    ends = [end for read in sorted(_inputs(oracle.tables, table)) if (end := _end(oracle, read))]
+    return min(table.window_of(min(ends)), now) if ends else 0
+
+
+def request_newest(oracle: Oracle, name: str) -> list[int]:
+    """Request those of the newest labels that other code has made, as a run of a branch does. Return the newest."""
+    book, code, labels = oracle.books[name], oracle.tables[name].code, newest_labels(oracle, name)
+    for label in labels:
+        if label in book.shown and book.shown[label].code != code:
+            book.held.pop(label, None)
+            book.status[label] = DONE  # an attempt to make it again that failed or is held is tried again
+            book.asked[label] = "recompute"
+    return labels
+
+
+def branch_options(oracle: Oracle, name: str, labels: list[int]) -> dict[int, list[Option]]:
+    """Return what the labels of an own table may have come to by a run that makes some labels of it."""
+    options, is_state = unchanged(oracle, name), oracle.tables[name].mode == "REPLACE"
+    for label, found in oracle.options(name).items():
+        if label in labels:
+            # older states, which production makes where they are read, are made here because they were requested
+            made = [it for it in found if it.asked is None] if is_state else []
+            options[label] = made or found
+    return options
+
+
+def unchanged(oracle: Oracle, name: str) -> dict[int, list[Option]]:
+    """Return what the labels of a table are if nothing happens to them."""
+    book = oracle.books[name]
+    return {label: [book.option(label)] for label in sorted({*book.status, *book.shown})}
+
+
+def is_known(before: Oracle, after: Oracle, name: str, label: int) -> bool:
+    """Return whether both sides of a label are known: of a table with one state queries show the newest one alone."""
+    table = after.tables[name]
+    if table.mode != "REPLACE" or table.is_snapshot:
+        return True
+    return all(label == max(oracle.books[name].shown, default=0) for oracle in (before, after))
+
+
+def differences(before: Oracle, after: Oracle, name: str) -> dict[int, Difference]:
+    """Compare the slices of a table by brute force."""
+    sides = [_slices(before, name), _slices(after, name)]
+    table = after.tables[name]
+    first = max(_kept_from(oracle, name) for oracle in (before, after))
+    is_keyed = table.mode in FOLDS or table.has(KeyOnce, KeyPast)
+    found: dict[int, Difference] = {}
+    for label in sorted({*sides[0], *sides[1]}):
+        if label < first or not is_known(before, after, name, label):
+            continue
+        old, new = (side.get(label) for side in sides)
+        if old is None or new is None:
+            found[label] = Difference(*(None if rows is None else len(rows) for rows in (old, new)))
+        elif Counter(old) != Counter(new):
+            found[label] = _difference(old, new, is_keyed=is_keyed)
+    return found
+
+
+def _difference(old: Rows, new: Rows, *, is_keyed: bool) -> Difference:
+    gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    if not is_keyed:
+        return Difference(len(old), len(new), come.total(), gone.total())
+    gone_keys, come_keys = _keys(gone), _keys(come)
+    changed = len(gone_keys.keys() & come_keys.keys())  # of each key one row on each side
+    return Difference(len(old), len(new), come.total() - changed, gone.total() - changed, changed)
+
+
+def _keys(rows: Mapping[Row, int]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for row, times in rows.items():
+        found[row.k] += times
+    return found
+
+
+def _slices(oracle: Oracle, name: str) -> dict[int, Rows]:
+    return {label: made.stay for label, made in oracle.books[name].shown.items()}
+
+
+def _kept_from(oracle: Oracle, name: str) -> int:
+    """Return the first label that a side has: RETAIN bounds what is read of a table, and `maintain` drops the rest."""
+    table, shown = oracle.tables[name], oracle.books[name].shown
+    is_by_label = table.mode in BY_LABEL and not table.is_snapshot
+    kept = oracle._kept_from(table, max(shown)) if shown and is_by_label else 0
+    return max(oracle.dropped.get(name, 0), kept)

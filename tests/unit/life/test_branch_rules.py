@@ -1,0 +1,128 @@
+"""Branches in the oracle of random lives: which tables and labels they make, and how they differ from production."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+from tests.life.branch_rules import (
+    Difference,
+    branch_options,
+    differences,
+    newest_labels,
+    own_tables,
+    request_newest,
+    start_branch,
+)
+from tests.life.branching import has_branch
+from tests.life.declarations import Declared
+from tests.life.favour import LIVES
+from tests.life.lives import lived
+from tests.life.oracle import Oracle
+from tests.life.part import Part, Read
+from tests.life.parts import KeyOnce, Report, Retain
+from tests.life.rows import Row
+from tests.unit.life.test_oracle import MADE, RAW, oracle_of, run, shown
+
+
+def branch_of(*parts: Part, today: int = 11) -> tuple[Oracle, Oracle]:
+    """Return production and a branch that adds 100 to the values of a table."""
+    production = oracle_of("PARTITIONED", *parts, today=today)
+    run(production)
+    branch = deepcopy(production)
+    start_branch(branch)
+    branch.tables[MADE].code = 100
+    return production, branch
+
+
+def make(branch: Oracle) -> None:
+    newest = request_newest(branch, MADE)
+    branch.begin()
+    branch.take(MADE, branch_options(branch, MADE, newest), None)
+
+
+def test_a_branch_makes_the_changed_table_and_all_that_read_it() -> None:
+    tables = [
+        Declared("COLLECT", "raw.a", "PARTITIONED"),
+        Declared("TRANSFORM", "made.a", "PARTITIONED", reads=(Read("PLAIN", "raw.a"),)),
+        Declared("TRANSFORM", "made.b", "MERGE", reads=(Read("PLAIN", "raw.a"),)),
+        Declared("TRANSFORM", "made.c", "MERGE", reads=(Read("PLAIN", "raw.a"),), odd=(Read("PREVIOUS", "made.a"),)),
+        Declared("TRANSFORM", "made.each", "MERGE", reads=(Read("PLAIN", "made.c"),), answers=(Row(1, 1, 1),)),
+        Declared("TRANSFORM", "made.d", "MERGE", reads=(Read("PLAIN", "made.each"),)),
+        Declared("PUBLISH", "out.p", "MERGE", of="made.d"),
+    ]
+    flow = {table.name: table for table in tables}
+    assert own_tables(flow, "made.a") == ["made.a", "made.c", "made.d"]
+    assert own_tables(flow, "made.b") == ["made.b"]
+
+
+def test_a_branch_makes_the_newest_seven_windows_that_production_has_made() -> None:
+    production, branch = branch_of()
+    assert newest_labels(branch, MADE) == list(range(4, 11))
+    branch.today += 3
+    assert newest_labels(branch, MADE) == list(range(4, 11))
+    branch.books[MADE].shown.clear()  # never made: those that its inputs have
+    assert newest_labels(branch, MADE) == list(range(4, 11))
+    branch.books[RAW].shown.clear()
+    assert newest_labels(branch, MADE) == []
+    before = deepcopy(production.books)
+    production, branch = branch_of(today=4)
+    make(branch)
+    assert shown(branch) == {1: [110], 2: [111], 3: [112]}
+    assert shown(production) == {1: [10], 2: [11], 3: [12]}
+    assert before[MADE].shown[3].stay == production.books[MADE].shown[3].stay
+
+
+def test_labels_before_the_newest_ones_keep_the_rows_of_production() -> None:
+    _, branch = branch_of()
+    make(branch)
+    assert shown(branch) == {1: [10], 2: [11], 3: [12], 4: [113], 5: [114]} | {label: [] for label in range(6, 11)}
+
+
+def test_a_branch_follows_restatements_that_production_only_reports() -> None:
+    production, branch = branch_of(Report(), today=4)
+    branch.tables[MADE].code = 0
+    branch.source[RAW][0] = Row(1, 50, 0)
+    branch.ask(RAW, 1, "recollect")
+    run(branch)
+    assert shown(branch)[1] == [50]
+    assert shown(production)[1] == [10]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [((), Difference(1, 2, 2, 1)), ((KeyOnce(),), Difference(1, 2, 1, 0, 1))],
+)
+def test_labels_differ_by_key_or_as_multisets(parts: tuple[Part, ...], expected: Difference) -> None:
+    production, branch = branch_of(*parts, today=4)
+    assert differences(production, branch, MADE) == {}
+    made = branch.books[MADE].shown
+    made[2] = deepcopy(made[2])
+    object.__setattr__(made[2], "stay", (Row(1, 7, 1), Row(2, 8, 1)))
+    del made[3]
+    assert differences(production, branch, MADE) == {2: expected, 3: Difference(1, None)}
+
+
+def test_labels_that_retain_drops_on_one_side_are_not_compared() -> None:
+    production, branch = branch_of(Retain(3), today=5)
+    make(branch)
+    assert set(differences(production, branch, MADE)) == {2, 3, 4}
+    production.today += 1
+    run(production)
+    assert set(differences(production, branch, MADE)) == {3, 4, 5}
+
+
+def test_a_day_has_at_most_one_life_with_a_branch() -> None:
+    assert sum(has_branch(seed) for seed in range(4 * LIVES)) == 115
+    names = sorted(map(str, range(LIVES)))
+    neighbours = zip(names, [*names[1:], names[0]], strict=True)
+    assert not any(has_branch(int(one)) and has_branch(int(other)) for one, other in neighbours)
+
+
+def test_a_life_without_a_branch_is_the_same_until_a_promotion() -> None:
+    plain, branched = lived(12), lived(12, with_branch=True)
+    assert branched.had_branch
+    begun = next(n for n, line in enumerate(branched.story) if "in a branch" in line)
+    assert branched.story[:begun] == plain.story[:begun]
+    assert {word for what, word in branched.pairs - plain.pairs if what == "op changed in a branch"}
