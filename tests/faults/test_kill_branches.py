@@ -20,7 +20,8 @@ import pytest
 
 from tests.branches import Branched, contents
 from tests.faults.killing import gateway_of
-from tests.tiny import day, described
+from tests.tiny import day, described, labels
+from waterclock.batches.earlier_revisions import PROMOTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,44 +45,24 @@ RUN = ("run", "--env", "try")
 PROMOTE = ("promote", "try", "--now", AT, "--yes")
 DELETE = {name: ("branch", "delete", name, "--yes") for name in ("try", "pr-1")}
 
-CREATING = (
+# points, each for the nth time that it is passed, at which one attempt after the other is killed
+Points = tuple[tuple[str, int], ...]
+CREATING: Points = (
     ("text written", 1),
     ("branch recorded", 1),
-    ("text written", 2),
     ("branch begun", 1),
     ("branch ledger read", 1),
     ("branch ledger copied", 1),
     ("ledger installed", 1),
     ("branch ledger installed", 1),
-    ("text written", 3),
+    ("text written", 2),
     ("branch created", 1),
 )
-TAKING = tuple(
-    (f"branch {step}", number) for step in ("files linked", "table mirrored", "table taken") for number in (1, 2)
-)
-MAKING = tuple(
-    (step, number)
-    for step in ("claimed", "seal", "sealed", "audited", "before_commit", "after_commit", "committed", "recorded")
-    for number in (1, 2)
-)
-DELETING = tuple(
+TAKING: Points = tuple((f"branch {step}", 1) for step in 2 * ("files linked", "table mirrored", "table taken"))
+BEFORE_COMMIT: Points = tuple((step, 1) for step in ("claimed", "seal", "sealed", "audited", "before_commit"))
+DELETING: Points = tuple(
     (f"branch {step}", 1) for step in ("deletion begun", "ledger removed", "contents removed", "file removed")
 )
-IN_DEFAULT_TESTS = {
-    ("create", "branch ledger read", 1),
-    ("create", "ledger installed", 1),
-    ("run", "branch files linked", 2),
-    ("promote", "after_commit", 1),
-    ("delete", "branch ledger removed", 1),
-}
-
-
-def points(command: str, *passed: tuple[str, int]) -> list[Any]:
-    """Return the points of a command: most are in the long tests only."""
-    return [
-        pytest.param(*at, marks=[] if (command, *at) in IN_DEFAULT_TESTS else pytest.mark.soak, id=f"{at[0]} {at[1]}")
-        for at in passed
-    ]
 
 
 @dataclass
@@ -109,6 +90,16 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -
     plan, _ = promoted.promote(promoted.of("try"), NOW)
     assert plan.adopted == {name: (day(1), day(2)) for name in TABLES[1:]}
     return Stages(base, promoted)
+
+
+@pytest.fixture
+def made(undisturbed: Stages, tmp_path: Path) -> Branched:
+    """A project whose branch was run."""
+    project = undisturbed.base.copied(tmp_path / "project")
+    branch = project.of("try")
+    branch.create(NOW)
+    branch.make()
+    return project
 
 
 def reached(project: Branched) -> dict[str, Any]:
@@ -162,6 +153,12 @@ def stopped(project: Branched, words: tuple[str, ...], point: str, number: int =
         assert code == 0, said
 
 
+def promoted_in(project: Branched) -> set[tuple[str, str]]:
+    """Return the tables and labels whose adoption from a branch is in the audit trail."""
+    with project.ledger() as ledger:
+        return {(row["table"], row["timelabel"]) for row in ledger.past.rows("events") if row["kind"] == PROMOTED}
+
+
 def kill(project: Branched, words: tuple[str, ...], point: str, number: int) -> None:
     """Kill a command at the point."""
     code, said = start(project, words, point, number)
@@ -184,24 +181,48 @@ def error_of(project: Branched, words: tuple[str, ...]) -> dict[str, Any]:
     return error
 
 
-@pytest.mark.parametrize(("point", "number"), points("create", *CREATING))
-def test_a_killed_creation_is_ended_by_the_same_command_or_by_a_deletion(
+def kill_in_turn(project: Branched, words: tuple[str, ...], points: Points) -> None:
+    """Kill one attempt of a command after the other."""
+    for point, number in points:
+        kill(project, words, point, number)
+
+
+def outside_of_branches(project: Branched) -> dict[str, str]:
+    return {name: digest for name, digest in contents(project.root).items() if not name.startswith(".branches")}
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(CREATING[3:6:2], id="two of them"),
+        pytest.param(CREATING, id="all", marks=pytest.mark.soak),
+    ],
+)
+def test_a_killed_creation_is_ended_by_the_same_command(undisturbed: Stages, tmp_path: Path, points: Points) -> None:
+    project = undisturbed.base.copied(tmp_path / "project")
+    before = contents(project.root)
+    kill_in_turn(project, CREATE["pr-1"], points)
+    if ("branch created", 1) in points:
+        assert error_of(project, CREATE["pr-1"])["what"] == "the branch pr-1 exists"
+    else:
+        assert succeed(project, CREATE["pr-1"])["is_complete"] is True
+    assert outside_of_branches(project) == before
+    assert project.of("pr-1").digests() == project.digests()
+    succeed(project, DELETE["pr-1"])
+    assert contents(project.root) == before
+
+
+@pytest.mark.parametrize(
+    ("point", "number"),
+    [pytest.param(*it, marks=[] if it[0] == "ledger installed" else pytest.mark.soak) for it in CREATING],
+)
+def test_nothing_of_a_killed_creation_is_left_by_a_deletion(
     undisturbed: Stages, tmp_path: Path, point: str, number: int
 ) -> None:
     project = undisturbed.base.copied(tmp_path / "project")
     before = contents(project.root)
     kill(project, CREATE["pr-1"], point, number)
-    if point == "branch created":
-        assert error_of(project, CREATE["pr-1"])["what"] == "the branch pr-1 exists"
-    else:
-        assert succeed(project, CREATE["pr-1"])["is_complete"] is True
-    found = contents(project.root)
-    assert {name: found[name] for name in found if not name.startswith(".branches")} == before
-    assert project.of("pr-1").digests() == project.digests()
-    succeed(project, DELETE["pr-1"])
-    assert contents(project.root) == before
-
-    kill(project, CREATE["pr-1"], point, number)
+    assert outside_of_branches(project) == before
     if (point, number) == ("text written", 1):
         assert error_of(project, DELETE["pr-1"])["what"] == "there is no branch pr-1"
     else:
@@ -210,71 +231,100 @@ def test_a_killed_creation_is_ended_by_the_same_command_or_by_a_deletion(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("number", [1, 2])
 def test_a_killed_creation_of_a_declared_branch_is_ended_by_the_same_command(
-    undisturbed: Stages, tmp_path: Path, number: int
+    undisturbed: Stages, tmp_path: Path
 ) -> None:
     project = undisturbed.base.copied(tmp_path / "project")
     before = contents(project.root)
-    kill(project, CREATE["try"], "text written", number)
+    kill_in_turn(project, CREATE["try"], (("text written", 1), ("branch begun", 1), ("text written", 2)))
     assert succeed(project, CREATE["try"])["is_complete"] is True
     assert project.of("try").digests() == project.digests()
     succeed(project, DELETE["try"])
     assert contents(project.root) == before
 
 
-@pytest.mark.parametrize(("point", "number"), points("run", *TAKING, *MAKING))
-def test_a_killed_run_is_ended_by_the_next_one_or_by_a_deletion(
-    undisturbed: Stages, tmp_path: Path, point: str, number: int
-) -> None:
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param((("branch files linked", 2), ("after_commit", 1)), id="two of them"),
+        pytest.param((*TAKING, *BEFORE_COMMIT, ("after_commit", 1)), id="to the commit", marks=pytest.mark.soak),
+        pytest.param((("committed", 1), ("recorded", 1)), id="committed, recorded", marks=pytest.mark.soak),
+        pytest.param((("done", 1), ("before_commit", 1)), id="done", marks=pytest.mark.soak),
+        pytest.param((("sealed", 2),), id="the second table", marks=pytest.mark.soak),
+    ],
+)
+def test_a_killed_run_is_ended_by_the_next_one(undisturbed: Stages, tmp_path: Path, points: Points) -> None:
     project = undisturbed.base.copied(tmp_path / "project")
     before, branch = contents(project.root), project.of("try")
     branch.create(NOW)
+    kill_in_turn(project, RUN, points)
+    succeed(project, RUN)
+    assert reached(branch) == reached(undisturbed.promoted.of("try"))
+    assert outside_of_branches(project) == before
+    succeed(project, DELETE["try"])
+    assert contents(project.root) == before
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("point", "number"), [("branch files linked", 2), ("sealed", 1), ("after_commit", 2)])
+def test_nothing_of_a_killed_run_is_left_by_a_deletion(
+    undisturbed: Stages, tmp_path: Path, point: str, number: int
+) -> None:
+    project = undisturbed.base.copied(tmp_path / "project")
+    before = contents(project.root)
+    project.of("try").create(NOW)
     kill(project, RUN, point, number)
-    if number == 1:
-        succeed(project, RUN)
-        assert reached(branch) == reached(undisturbed.promoted.of("try"))
-        assert not succeed(project, (*PROMOTE, "--dry-run"))["computed"]
     succeed(project, DELETE["try"])
     assert contents(project.root) == before
 
 
-@pytest.mark.parametrize(("point", "number"), points("promote", ("promotion requested", 1), *MAKING))
-def test_a_killed_promotion_is_ended_by_the_same_command(
-    undisturbed: Stages, tmp_path: Path, point: str, number: int
-) -> None:
-    project = undisturbed.base.copied(tmp_path / "project")
-    branch = project.of("try")
-    branch.create(NOW)
-    branch.make()
-    before = contents(project.root / ".branches")
-    kill(project, PROMOTE, point, number)
-    succeed(project, PROMOTE)
-    assert contents(project.root / ".branches") == before
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param((("after_commit", 1),), id="one of them"),
+        pytest.param(
+            (("promotion requested", 1), *BEFORE_COMMIT, ("after_commit", 1)),
+            id="to the commit",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param((("committed", 1), ("recorded", 1)), id="committed, recorded", marks=pytest.mark.soak),
+        pytest.param((("done", 1), ("before_commit", 1)), id="done", marks=pytest.mark.soak),
+        pytest.param((("sealed", 2), ("after_commit", 1)), id="the second table", marks=pytest.mark.soak),
+    ],
+)
+def test_a_killed_promotion_is_ended_by_the_same_command(undisturbed: Stages, made: Branched, points: Points) -> None:
+    before = contents(made.root / ".branches")
+    kill_in_turn(made, PROMOTE, points)
+    succeed(made, PROMOTE)
+    assert contents(made.root / ".branches") == before
     expected = reached(undisturbed.promoted)
-    assert reached(project) == expected
-    succeed(project, DELETE["try"])
-    assert not (project.root / ".branches").exists()
-    assert reached(project) == expected, "what was adopted needs the branch no more"
-    assert not [path for path in (project.root / ".prod").rglob("*") if path.is_symlink()]
+    assert reached(made) == expected
+    assert (
+        promoted_in(made)
+        == promoted_in(undisturbed.promoted)
+        == {(name, label) for name in TABLES[1:] for label in labels(1, 2)}
+    )
+    succeed(made, DELETE["try"])
+    assert not (made.root / ".branches").exists()
+    assert reached(made) == expected, "what was adopted needs the branch no more"
+    assert not [path for path in (made.root / ".prod").rglob("*") if path.is_symlink()]
 
 
-@pytest.mark.parametrize(("point", "number"), points("delete", *DELETING))
-def test_a_killed_deletion_is_ended_by_the_same_command(
-    undisturbed: Stages, tmp_path: Path, point: str, number: int
-) -> None:
-    project = undisturbed.base.copied(tmp_path / "project")
-    before, branch = contents(project.root), project.of("try")
-    branch.create(NOW)
-    if point != "branch ledger removed":  # with tables of its own, and without any
-        branch.make()
-    kill(project, DELETE["try"], point, number)
-    assert error_of(project, PROMOTE)["code"] == "E470"
-    if point == "branch file removed":
-        assert error_of(project, DELETE["try"])["what"] == "there is no branch try"
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(DELETING[1:2], id="one of them"),
+        pytest.param(DELETING, id="all", marks=pytest.mark.soak),
+    ],
+)
+def test_a_killed_deletion_is_ended_by_the_same_command(undisturbed: Stages, made: Branched, points: Points) -> None:
+    kill_in_turn(made, DELETE["try"], points)
+    assert error_of(made, PROMOTE)["code"] == "E470"
+    if ("branch file removed", 1) in points:
+        assert error_of(made, DELETE["try"])["what"] == "there is no branch try"
     else:
-        succeed(project, DELETE["try"])
-    assert contents(project.root) == before
+        succeed(made, DELETE["try"])
+    assert contents(made.root) == contents(undisturbed.base.root)
 
 
 def codes_of(project: Branched, *commands: tuple[str, ...]) -> set[str]:
@@ -306,16 +356,6 @@ def test_no_branch_is_deleted_or_run_twice_while_it_runs(
     assert reached(branch) == reached(undisturbed.promoted.of("try"))
     succeed(project, DELETE["try"])
     assert contents(project.root) == before
-
-
-@pytest.fixture
-def made(undisturbed: Stages, tmp_path: Path) -> Branched:
-    """A project whose branch was run."""
-    project = undisturbed.base.copied(tmp_path / "project")
-    branch = project.of("try")
-    branch.create(NOW)
-    branch.make()
-    return project
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,10 @@ def require_empty_storage(project: Project) -> None:
     """Raise E476 if the ledger of a branch is on a server, or its storage contains files of others."""
     if ledger_file(project) is None:
         raise unusable_storage_error(project, "its ledger is on a server")
-    require_no_files_of_others(entry_path(project.storage), project.env)
+    if has_files_of_others(entry_path(project.storage)):
+        raise unusable_storage_error(
+            project, f"{project.storage} contains files, and deleting the branch would delete them"
+        )
 
 
 def require_own_storage(project: Project, others: Iterable[Project], state: BranchState | None) -> None:
@@ -93,21 +96,14 @@ def require_no_linked_folder(root: Path, name: str) -> None:
             )
 
 
-def require_no_files_of_others(folder: Path, name: str) -> None:
-    """Raise E476 if a folder contains files, but none of a branch: deleting the branch would delete them.
+def has_files_of_others(folder: Path) -> bool:
+    """Return whether a folder contains files, but not that of a branch: deleting the branch would delete them.
 
-    A killed process may have left a version of the branch's file that was not in place yet.
+    A killed process may have left a version of the branch's file that was not in place yet: it does not count.
     """
     if file_exists(folder / BRANCH_FILE):
-        return
-    if any(not file.path.startswith(f".{BRANCH_FILE}.") for file in files_below(folder)):
-        raise WaterclockError(
-            "E476",
-            f"{name} cannot use this storage as a branch",
-            where=f"[env.{name}]",
-            why=f"{folder} contains files, and deleting the branch would delete them",
-            fix="use another name, or move these files",
-        )
+        return False
+    return any(not file.path.startswith(f".{BRANCH_FILE}.") for file in files_below(folder))
 
 
 def remove_contents(project: Project) -> None:

@@ -16,11 +16,11 @@ from waterclock.dpl.branch_settings import read_other_environments
 from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_places import (
+    has_files_of_others,
     places_of,
     remove_contents,
     require_branch_name,
     require_empty_storage,
-    require_no_files_of_others,
     require_no_linked_folder,
     require_own_storage,
 )
@@ -109,9 +109,17 @@ def record_new_branch(root: Path, name: str, base: str) -> None:
     """Record the base of a branch that the project file does not declare. Raises E476 for an unusable name."""
     require_branch_name(name)
     require_no_linked_folder(root, name)
-    require_no_files_of_others(root / BRANCHES / name, name)
-    make_folder(root / BRANCHES / name)
-    replace_text(root / BRANCHES / name / BRANCH_FILE, json.dumps({"from": base}))
+    folder = root / BRANCHES / name
+    if has_files_of_others(folder):
+        raise WaterclockError(
+            "E476",
+            f"{name} cannot use this storage as a branch",
+            where=str(folder),
+            why="it contains files, and deleting the branch would delete them",
+            fix="use another name, or move these files",
+        )
+    make_folder(folder)
+    replace_text(folder / BRANCH_FILE, json.dumps({"from": base}))
     fault("branch recorded")
 
 
