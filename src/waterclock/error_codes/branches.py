@@ -42,4 +42,14 @@ BRANCHES: Mapping[str, Code] = {
         "A branch needs an empty storage of its own, outside of the storage that it borrows from and not around it. "
         "Its ledger is a file in it, and it is no link: deleting the branch removes all of it.",
     ),
+    "E477": Code(
+        "branch in use",
+        "One process at a time creates, runs or deletes a branch, and another one does so now. Nothing was changed. A "
+        "process that was killed uses nothing any more.",
+    ),
+    "E478": Code(
+        "branch of a newer version",
+        "A newer version of Waterclock wrote the file of the branch, which this version cannot read. Use that version, "
+        "or delete the branch and create it again.",
+    ),
 }

@@ -23,6 +23,7 @@ from stat import S_IMODE
 from typing import IO, Any, TypeVar, cast
 
 from waterclock.errors import WaterclockError
+from waterclock.faults import fault
 from waterclock.files import object_files as objects
 from waterclock.files.object_stores import Store, is_remote, store_of
 from waterclock.permissions.ownership import create_private_file, make_private_folder
@@ -200,6 +201,7 @@ def replace_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         temporary.write_text(text, encoding="utf-8")
+        fault("text written")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from waterclock.faults import fault
 from waterclock.files.filesystem import (
     copy_file,
     entry_path,
@@ -45,6 +46,7 @@ def mirror_table(
     for path in _list_files(source):
         if not path.startswith(f"{_LOG}/"):
             _link(source, target, path)
+    fault("branch files linked")
     return _copy_log(source, target, last)
 
 

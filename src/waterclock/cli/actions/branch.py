@@ -1,4 +1,4 @@
-"""Creates, lists, runs and deletes branches from the command line."""
+"""Lists, runs and deletes branches from the command line."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.branch import print_branch_work, print_branches
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.dpl.branch_settings import read_environment_bases
+from waterclock.dpl.config.branches import BRANCHES, is_branch_name
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.base_checks import require_lease
+from waterclock.engine.branching.branch_lock import lock_branch
 from waterclock.engine.branching.branch_state import BranchState, read_branch_state, require_branch
-from waterclock.engine.branching.creation import (
-    create_branch,
-    forget_new_branch,
-    record_new_branch,
-)
+from waterclock.engine.branching.creation import create_branch
 from waterclock.engine.branching.deletion import delete_branch
 from waterclock.engine.branching.known_branches import KnownBranch, find_branch, find_branches
 from waterclock.engine.branching.own_tables import take_own_tables
@@ -35,31 +32,10 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.operations.branch_plans import read_branch_plan
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
-from waterclock.operations.formatting import count_words
-from waterclock.operations.project_opening import now_of, open_project, select_tables
-from waterclock.similar_names import did_you_mean
+from waterclock.operations.project_opening import select_tables
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
-
-
-def create(project: Project, at: str | None, days: int, *, is_json: bool) -> None:
-    """Create a branch and print what it borrows. Raises E470 to E476."""
-    now = datetime.now(UTC)
-    tick = None if at is None else now_of(at, project.flow)
-    state = create_branch(project, tick=tick, now=now, days=days, who=RunSettings().who)
-    if is_json:
-        from waterclock.json_models.branches import BranchAnswer
-
-        print_answer(BranchAnswer.build(**_fields_of(project, state)))
-        return
-    console(stderr=False).print(
-        Text(
-            f"created: {state.name} borrows {count_words(len(state.heads), 'table')} of {state.base}, "
-            f"until {state.expires_at:%Y-%m-%d %H:%MZ}"
-        ),
-        soft_wrap=True,
-    )
 
 
 def list_all(folder: Path, *, is_json: bool) -> None:
@@ -76,78 +52,27 @@ def list_all(folder: Path, *, is_json: bool) -> None:
 
 
 def delete(folder: Path, name: str, *, yes: bool, is_json: bool) -> None:
-    """Delete a branch after asking, also if its base is gone. Raises E470 if there is none, E476 if it is not whole."""
-    branch = find_branch(folder.resolve(), name)
+    """Delete a branch after asking, also if its base is gone.
+
+    Raises E470 if there is none, E476 if its storage is not its own, E477 if another process uses it.
+    """
+    root = folder.resolve()
+    try:
+        find_branch(root, name)
+    except WaterclockError:
+        if is_branch_name(name) and (root / BRANCHES).exists():
+            with lock_branch(root, name):  # removes what a killed process left
+                pass
+        raise
     confirm(f"Delete the branch {name} with all that it made?", yes=yes)
-    delete_branch(branch)
+    with lock_branch(root, name):
+        delete_branch(find_branch(root, name))
     if is_json:
         from waterclock.json_models.branches import DeletedBranchAnswer
 
         print_answer(DeletedBranchAnswer(deleted=name))
     else:
         console().print(Text(f"deleted: {name}"), soft_wrap=True)
-
-
-def open_new_branch(folder: Path, name: str, base: str | None) -> Project:
-    """Load the project for a branch to create. One that the project file does not declare is recorded in its folder.
-
-    Raises E471 if the project file declares the branch from another environment, E476 for a name that no folder can
-    have, E243 for an unknown base.
-    """
-    root = folder.resolve()
-    environments = read_environment_bases(root)
-    if base is not None:
-        _check_base(base, name, environments)
-    is_new = name not in environments
-    known = environments.get(name)
-    if base is not None and known and known != base:
-        raise WaterclockError(
-            "E471",
-            f"{name} is a branch of {known}",
-            where=f"--from {base}",
-            why=f"it borrows from {known}, and --from is {base}",
-            fix="omit --from, or use another name",
-        )
-    if is_new:
-        record_new_branch(root, name, base or open_project(root, None).env)
-    try:
-        return open_project(root, name)
-    except BaseException:
-        if is_new:
-            forget_new_branch(root, name)
-        raise
-
-
-def _check_base(base: str, name: str, known: Mapping[str, str | None]) -> None:
-    """Raise E243 for a base that is no environment and no created branch of the project, E471 for the branch itself."""
-    if base == name:
-        raise WaterclockError(
-            "E471",
-            f"{name} cannot borrow from itself",
-            where=f"--from {base}",
-            fix="name the environment to borrow from",
-        )
-    if base not in known:
-        raise WaterclockError(
-            "E243",
-            f"unknown environment {base}",
-            where=f"--from {base}",
-            why=f"the project has {', '.join(known)}",
-            fix=did_you_mean(base, known, otherwise="name an environment of the project file"),
-        )
-
-
-def _fields_of(project: Project, state: BranchState) -> Mapping[str, object]:
-    return {
-        "name": state.name,
-        "base": state.base,
-        "storage": project.storage,
-        "tick": state.tick,
-        "created_at": state.created_at,
-        "expires_at": state.expires_at,
-        "tables": len(state.heads),
-        "is_complete": state.is_complete,
-    }
 
 
 def _fields_of_known(branch: KnownBranch, now: datetime) -> Mapping[str, object]:
@@ -179,10 +104,14 @@ class BranchRun:
 def run_in_branch(project: Project, asked: BranchRun) -> int:
     """Make the changed tables of a branch, and those made from them. Create the branch first if it is declared only.
 
-    Raises E474 if its lease has ended, E475 if its base changed a borrowed table.
+    Raises E474 if its lease has ended, E475 if its base changed a borrowed table, E477 if another process uses it.
     """
+    with lock_branch(project.root, project.env):
+        return _run_locked(for_branch(project), asked)
+
+
+def _run_locked(project: Project, asked: BranchRun) -> int:
     to = console(stderr=asked.is_json)
-    project = for_branch(project)
     if read_branch_state(project) is None:
         create_branch(project, tick=None, now=datetime.now(UTC), days=7, who=RunSettings().who)
     state = require_branch(project)

@@ -15,6 +15,7 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.branching.branch_state import no_branch_error
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.faults import fault
 from waterclock.operations.branch_plans import read_promotion
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import no_ledger_error, open_project, open_read_only
@@ -79,6 +80,7 @@ def request_promotion(ledger: Ledger, plan: Promotion) -> None:
         ledger.decisions.request_restate(
             name, labels, RECOMPUTE, who=RunSettings().who, why=f"promotes {plan.branch}", command="promote"
         )
+        fault("promotion requested")
 
 
 def promotion_fields(plan: Promotion) -> dict[str, object]:

@@ -70,7 +70,8 @@ def branch(  # noqa: PLR0913 - the options of the command
     The other environment is only read. `run --env NAME` makes the changed tables, and `diff --env NAME --against ENV`
     shows the differences.
     """
-    from waterclock.cli.actions.branch import create, delete, list_all, open_new_branch
+    from waterclock.cli.actions.branch import delete, list_all
+    from waterclock.cli.actions.branch_creation import create
 
     if (what is BranchAction.LIST) != (name is None):
         raise typer.BadParameter("create and delete take the name of a branch; list takes none", param_hint="NAME")
@@ -79,6 +80,6 @@ def branch(  # noqa: PLR0913 - the options of the command
     if name is None:
         list_all(project, is_json=json)
     elif what is BranchAction.CREATE:
-        create(open_new_branch(project, name, from_), at, days, is_json=json)
+        create(project, name, from_, at, days, is_json=json)
     else:
         delete(project, name, yes=yes, is_json=json)

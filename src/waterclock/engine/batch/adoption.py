@@ -12,8 +12,8 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from waterclock.batches.earlier_revisions import PROMOTED, REVERTED, TAKEN_BACK, EarlierRevision
-from waterclock.batches.records import BatchResult, Claim
+from waterclock.batches.earlier_revisions import PROMOTED, TAKEN_BACK, EarlierRevision
+from waterclock.batches.records import Claim
 from waterclock.batches.schemas import SCHEMA
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.collect_result import ADOPTED, RECOMPUTED, RELEASED
@@ -171,15 +171,6 @@ def _find_own_slices(
         if whole is not None:
             found[batch.label] = adopt(folder, whole, {TAKEN_BACK: {"revision": whole.claim}})
     return found
-
-
-def record_adoptions(work: RunContext, table: Table, results: Sequence[BatchResult], claim: int) -> None:
-    """Record in the audit trail which labels were reverted or adopted from a branch, to what, by whom and why."""
-    for result in results:
-        for kind in (REVERTED, PROMOTED):
-            if noted := result.measures.get(kind):
-                data = {name: value for name, value in noted.items() if name != "by"} | {"claim": claim}
-                work.ledger.past.add_event(kind, who=noted["by"], table=table.name, label=result.label, data=data)
 
 
 def split_by_adoption(work: RunContext, group: Group) -> list[Group]:

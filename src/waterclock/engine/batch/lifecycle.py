@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from waterclock.engine.batch.adoption import record_adoptions
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.audit import audit
 from waterclock.engine.batch.bound_inputs import BoundInputs
@@ -84,6 +83,7 @@ def _run_steps(attempt: GroupAttempt) -> None:
     with attempt.step("record"):
         results = group_results(attempt, bound, sealed, audited, version)
         work.ledger.claims.record_done(claim, results)
+        fault("done")
     attempt.done = CommittedGroup(
         sum(manifest.rows for manifest in sealed.manifests),
         len({manifest.label for manifest in sealed.manifests} - {batch.label for batch in group.batches}),
@@ -91,7 +91,6 @@ def _run_steps(attempt: GroupAttempt) -> None:
     )
     if attempt.held is not None:
         record_release(work, group, claim, describe_release(attempt))
-    record_adoptions(work, table, results, claim.number)
     fault("recorded")
     sealed.notes.after(work)
 

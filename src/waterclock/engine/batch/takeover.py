@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
-from waterclock.engine.batch.adoption import record_adoptions
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import kill_delivery
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
@@ -119,7 +118,6 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     results = _build_results(table, folder, manifests, version)
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
-    record_adoptions(work, table, results, claim.number)
     if table.kind is not Kind.PUBLISH:
         update_symlink_manifest(work, table)
     return True

@@ -15,6 +15,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.errors import WaterclockError
+from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, files_below, remove_file, remove_folder
 from waterclock.files.object_stores import is_remote
 
@@ -31,8 +32,7 @@ def require_empty_storage(project: Project) -> None:
     """Raise E476 if the ledger of a branch is on a server, or its storage contains files of others."""
     if ledger_file(project) is None:
         raise unusable_storage_error(project, "its ledger is on a server")
-    is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
-    if not is_begun and any(True for _ in files_below(entry_path(project.storage))):
+    if has_files_of_others(entry_path(project.storage)):
         raise unusable_storage_error(
             project, f"{project.storage} contains files, and deleting the branch would delete them"
         )
@@ -72,6 +72,17 @@ def require_own_storage(project: Project, others: Iterable[Project], state: Bran
         raise unusable_storage_error(project, f"its ledger {file} is not in {project.work_folder}")
 
 
+def require_branch_name(name: str) -> None:
+    """Raise E476 for a name that no folder of a branch can have."""
+    if not is_branch_name(name):
+        raise WaterclockError(
+            "E476",
+            f"{name!r} cannot be the name of a branch",
+            why="it is also the name of a folder",
+            fix="use letters, digits, _, - and .",
+        )
+
+
 def require_no_linked_folder(root: Path, name: str) -> None:
     """Raise E476 if the folder of a branch without a section is a link, or in one: it may be a folder of others."""
     for path in (root / BRANCHES, root / BRANCHES / name):
@@ -81,8 +92,18 @@ def require_no_linked_folder(root: Path, name: str) -> None:
                 f"{name} cannot use this storage as a branch",
                 where=str(path),
                 why=f"{path} is a link",
-                fix=f"declare [env.{name}] with `from` and another storage, or remove the link",
+                fix=f"remove the link {path}",
             )
+
+
+def has_files_of_others(folder: Path) -> bool:
+    """Return whether a folder contains files, but not that of a branch: deleting the branch would delete them.
+
+    A killed process may have left a version of the branch's file that was not in place yet: it does not count.
+    """
+    if file_exists(folder / BRANCH_FILE):
+        return False
+    return any(not file.path.startswith(f".{BRANCH_FILE}.") for file in files_below(folder))
 
 
 def remove_contents(project: Project) -> None:
@@ -92,6 +113,7 @@ def remove_contents(project: Project) -> None:
         for suffix in ("", "-wal", "-shm"):
             for name in (file.name, *(f"{file.name}.{made}" for made in _MADE_BY_A_RUN)):
                 remove_file(file.with_name(f"{name}{suffix}"))
+    fault("branch ledger removed")
     if is_remote(project.storage):
         for folder in ("tables", "history", "publish"):
             remove_folder(entry_path(project.storage, folder))

@@ -10,7 +10,10 @@ from datetime import datetime
 from waterclock.dpl.config.branches import BRANCH_FILE
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, read_json, replace_text
+from waterclock.files.filesystem import entry_path, path_as_text, read_json, replace_text
+
+_VERSION = 1
+"""The version of the file of a branch. A file without a version was written by Waterclock before it had one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,17 @@ class BranchState:
 
 
 def read_branch_state(project: Project) -> BranchState | None:
-    """Return the state of a branch that was created, complete or not; None if there is none, or its file is invalid."""
+    """Return the state of a branch that was created, complete or not; None if there is none, or its file is invalid.
+
+    Raises E478 for a file that a newer version of Waterclock wrote.
+    """
     path = entry_path(project.storage, BRANCH_FILE)
     try:
         found = read_json(path)
         if found is None:
             return None
+        if int(found.get("version", 0)) > _VERSION:
+            raise _newer_branch_error(project, str(found["version"]))
         return BranchState(
             name=str(found["name"]),
             base=str(found["from"]),
@@ -65,13 +73,13 @@ def read_branch_state(project: Project) -> BranchState | None:
             places=tuple(map(str, found.get("places", ()))),  # older versions recorded none
             is_complete=found["is_complete"] is True,
         )
-    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
+    except (AttributeError, KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):
         return None
 
 
 def write_branch_state(project: Project, state: BranchState) -> None:
     """Replace the file of a branch."""
-    fields = asdict(state)
+    fields = {"version": _VERSION, **asdict(state)}
     fields["from"] = fields.pop("base")
     for name in ("tick", "created_at", "expires_at"):
         fields[name] = fields[name].isoformat()
@@ -102,6 +110,16 @@ def no_branch_error(env: str, *, borrows: bool = True) -> WaterclockError:
         where=f"[env.{env}]",
         why="it was not created, or its creation was interrupted",
         fix=f"`waterclock branch create {env}` creates it",
+    )
+
+
+def _newer_branch_error(project: Project, version: str) -> WaterclockError:
+    return WaterclockError(
+        "E478",
+        f"the branch {project.env} was created by a newer version of Waterclock",
+        where=path_as_text(entry_path(project.storage, BRANCH_FILE)),
+        why=f"its file has version {version}, this version of Waterclock reads {_VERSION}",
+        fix=f"use the newer version, or `waterclock branch delete {project.env}`, then create it again",
     )
 
 

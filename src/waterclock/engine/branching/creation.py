@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from waterclock.dpl.branch_settings import read_other_environments
-from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, is_branch_name
+from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_places import (
+    has_files_of_others,
     places_of,
     remove_contents,
+    require_branch_name,
     require_empty_storage,
     require_no_linked_folder,
     require_own_storage,
@@ -28,12 +30,14 @@ from waterclock.engine.branching.branch_state import (
     read_branch_state,
     write_branch_state,
 )
+from waterclock.engine.branching.deletion import remove_branch
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
     entry_path,
+    files_below,
     make_folder,
     remove_file,
     replace_text,
@@ -54,10 +58,10 @@ MOST_LEASE_DAYS = 36_500
 def create_branch(project: Project, *, tick: datetime | None, now: datetime, days: int, who: str) -> BranchState:
     """Create a branch: copy the other environment's ledger as of one moment, and record what is borrowed.
 
-    An interrupted creation starts over. `tick` defaults to the moment of the copy. Raises E412 if the other environment
-    has no ledger, E402 if other code wrote it last, E471 if the branch exists, E476 for an unusable storage.
-    Cost: a copy of the ledger's file, some 4 µs for each 4 kB, and a read of the newest log entries of each table. A
-    ledger on a server is copied row by row, some 0.3 ms a batch.
+    A killed creation starts over, and a failed one leaves nothing. `tick` defaults to the moment of the copy. Raises
+    E412 if the other environment has no ledger, E402 if other code wrote it last, E471 if the branch exists, E476 for
+    an unusable storage. Cost: a copy of the ledger's file, some 4 µs for each 4 kB, and a read of the newest log
+    entries of each table. A ledger on a server is copied row by row, some 0.3 ms a batch.
     """
     base = project.base_project
     if base is None:
@@ -66,7 +70,7 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
             f"{project.env} is no branch",
             where=f"[env.{project.env}]",
             why="the project file declares it without `from`",
-            fix="use another name",
+            fix=f"give the branch another name: `waterclock branch create NAME --from {project.env}`",
         )
     known = read_branch_state(project)
     if known is not None and known.is_complete:
@@ -83,35 +87,47 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
     ends = now + timedelta(days=min(days, MOST_LEASE_DAYS))
     state = BranchState(project.env, base.env, tick or now, now, ends, places=places_of(project.base_projects))
     make_folder(entry_path(project.storage))
-    write_branch_state(project, state)
-    fault("branch begun")
-    reach_storage(project)
-    reach_storage(base)
-    state = _copy_ledger(project, base, state, who)
-    fault("branch ledger copied")
-    place_of(ledger_url(project)).install_draft(now, replaces=False)
-    fault("branch ledger installed")
-    state = replace(state, is_complete=True)
-    write_branch_state(project, state)
+    try:
+        write_branch_state(project, state)
+        fault("branch begun")
+        reach_storage(project)
+        reach_storage(base)
+        state = _copy_ledger(project, base, state, who)
+        fault("branch ledger copied")
+        place_of(ledger_url(project)).install_draft(now, replaces=False)
+        fault("branch ledger installed")
+        state = replace(state, is_complete=True)
+        write_branch_state(project, state)
+    except BaseException:
+        with suppress(OSError, WaterclockError):  # the first error is the one to report
+            remove_branch(project)
+        raise
+    fault("branch created")
     return state
 
 
 def record_new_branch(root: Path, name: str, base: str) -> None:
     """Record the base of a branch that the project file does not declare. Raises E476 for an unusable name."""
-    if not is_branch_name(name):
+    require_branch_name(name)
+    require_no_linked_folder(root, name)
+    folder = root / BRANCHES / name
+    if has_files_of_others(folder):
         raise WaterclockError(
             "E476",
-            f"{name!r} cannot be the name of a branch",
-            why="it is also the name of a folder",
-            fix="use letters, digits, _, - and .",
+            f"{name} cannot use this storage as a branch",
+            where=str(folder),
+            why="it contains files, and deleting the branch would delete them",
+            fix="use another name, or move these files",
         )
-    require_no_linked_folder(root, name)
-    make_folder(root / BRANCHES / name)
-    replace_text(root / BRANCHES / name / BRANCH_FILE, json.dumps({"from": base}))
+    make_folder(folder)
+    replace_text(folder / BRANCH_FILE, json.dumps({"from": base}))
+    fault("branch recorded")
 
 
 def forget_new_branch(root: Path, name: str) -> None:
-    """Remove the record of a branch that cannot be created."""
+    """Remove the record of a branch that cannot be created, unless it has more than that."""
+    if any(file.path != BRANCH_FILE for file in files_below(root / BRANCHES / name)):
+        return
     remove_file(root / BRANCHES / name / BRANCH_FILE)
     for folder in (root / BRANCHES / name, root / BRANCHES):
         with suppress(OSError):  # it contains other files or branches
@@ -133,6 +149,7 @@ def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) 
             records = [record for record in draft.reads.tables() if record.kind != Kind.PUBLISH]
             folders = {record.name: lake.folder(record.name) for record in records}
             draft.maintenance.start_branch(folders, who=who, base=base.env)
+            fault("branch ledger read")
             declared = {record.name: draft.past.declared_code(record.name) for record in records}
             newest = {name: found for name, found in declared.items() if found is not None}
             heads = {record.name: record.head_version for record in records if record.head_version >= 0}

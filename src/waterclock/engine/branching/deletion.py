@@ -11,6 +11,7 @@ from pathlib import Path
 
 from waterclock.dpl.branch_settings import read_other_environments
 from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES
+from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_places import remove_contents, require_own_storage, unusable_storage_error
 from waterclock.engine.branching.branch_state import write_branch_state
 from waterclock.engine.branching.known_branches import KnownBranch
@@ -30,9 +31,15 @@ def delete_branch(branch: KnownBranch) -> None:
     if state is not None:  # a killed deletion leaves no branch that runs
         write_branch_state(project, replace(state, is_complete=False))
     fault("branch deletion begun")
+    remove_branch(project)
+
+
+def remove_branch(project: Project) -> None:
+    """Remove all that a branch has, its own file last. Its storage must be its own (`require_own_storage`)."""
     remove_contents(project)
     fault("branch contents removed")
     remove_file(entry_path(project.storage, BRANCH_FILE))
+    fault("branch file removed")
     if is_remote(project.storage):
         return
     remove_folder(entry_path(project.storage))

@@ -38,4 +38,5 @@ def take_own_tables(ledger: Ledger, lake: Lake, state: BranchState, changes: Tab
         fault("branch table mirrored")
         forget_open_table(folder)
         ledger.maintenance.own_tables({name: folder_of(name)}, who=who)
+        fault("branch table taken")
     return Lake(lake.root, folders=ledger.declared.former().folders)

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from waterclock.faults import fault
 from waterclock.ledger import ledger_errors
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, translate_database_errors
@@ -95,6 +96,7 @@ class _LedgerFile:
             os.link(self._draft, self.path)  # fails if a ledger was created there meanwhile
         except FileExistsError as error:
             raise ledger_errors.existing_ledger_error(self.name, may_force=replaces) from error
+        fault("ledger installed")
         self._draft.unlink()
         return aside
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.batches.earlier_revisions import PROMOTED, REVERTED
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, count_quarantined
 from waterclock.flow.enums import FOLDS, Mode
@@ -108,8 +109,18 @@ def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchRe
     """
     with database.write() as write:
         recorded = record(write, held, results)
+        _log_adoptions(write, held, results)
     _report_clock(database, write)
     return recorded
+
+
+def _log_adoptions(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
+    """Log which labels were reverted or adopted from a branch, to what, by whom and why, with their completion."""
+    for result in results:
+        for kind in (REVERTED, PROMOTED):
+            if noted := result.measures.get(kind):
+                data = {name: value for name, value in noted.items() if name != "by"} | {"claim": held.number}
+                write.log(kind, who=noted["by"], table=held.request.table, labels=[result.label], data=data)
 
 
 def record(

@@ -149,19 +149,20 @@ def test_a_user_who_may_only_read_production_creates_a_branch(copied: Branched, 
         assert (branches / "try" / "ledger.db").stat().st_uid == ANN
 
 
-POINTS = ("branch begun", "branch ledger copied", "branch ledger installed")
+POINTS = ("branch begun", "branch ledger read", "branch ledger copied", "ledger installed", "branch ledger installed")
 
 
 class Killed(BaseException):
-    """Ends the work at a fault point, as a kill does: nothing catches it."""
+    """Ends the work at a fault point: no handler of errors catches it. `tests/faults/test_kill_branches.py` kills."""
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_creation_that_is_killed_starts_over(copied: Branched, point: str) -> None:
-    before = contents(copied.root / ".prod")
+def test_a_creation_that_fails_at_any_step_leaves_nothing(copied: Branched, point: str) -> None:
+    before = contents(copied.root)
     branch = copied.of("try")
     with pytest.raises(Killed), inject_faults(_killing(point)):
         branch.create(NOW)
+    assert contents(copied.root) == before
     with pytest.raises(WaterclockError, match="E470"):
         require_branch(branch.load())
     branch.create(NOW)
@@ -169,7 +170,8 @@ def test_a_creation_that_is_killed_starts_over(copied: Branched, point: str) -> 
         assert len(ledger.past.made_labels("marts.net", day(1), NOW)) == 3
     with pytest.raises(WaterclockError, match="E471"):
         branch.create(NOW)
-    assert contents(copied.root / ".prod") == before
+    found = contents(copied.root)
+    assert {name: found[name] for name in found if not name.startswith(".branches")} == before
 
 
 @pytest.mark.parametrize("point", ["branch deletion begun", "branch contents removed"])

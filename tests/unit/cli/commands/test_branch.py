@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +17,14 @@ from typer.testing import CliRunner
 
 from tests.branches import contents
 from tests.json_answers import check_answer
-from waterclock.cli.actions import branch
+from waterclock.cli.actions import branch_creation
 from waterclock.cli.app import app
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.branching.branch_state import BorrowedHead, BranchState
 from waterclock.engine.branching.creation import create_branch
 from waterclock.engine.run_opening import apply_flow, open_workplace
+from waterclock.faults import inject_faults
 from waterclock.timelabel.zone import parse_instant
 
 TOML = """
@@ -83,7 +89,7 @@ def test_create_counts_the_borrowed_tables(
         heads = {name: BorrowedHead(3, "an identity", "{}") for name in names}
         return replace(create_branch(*project, **options), heads=heads)
 
-    monkeypatch.setattr(branch, "create_branch", create_with_heads)
+    monkeypatch.setattr(branch_creation, "create_branch", create_with_heads)
     ran = CliRunner().invoke(app, ["branch", "create", "try", "--at", "2020-01-03", "--project", str(root)])
     assert ran.output.startswith(f"created: try borrows {words} of prod, until ")
 
@@ -309,11 +315,12 @@ def test_a_branch_removes_no_files_of_environments_that_it_does_not_borrow_from(
 
 
 def test_a_branch_of_an_older_version_is_still_read(root: Path) -> None:
+    """Its file has no version, and does not name the places that it borrows from."""
     ask(root, "branch", "create", "pr-1", "--from", "prod")
     file = root / ".branches" / "pr-1" / "branch.json"
     state = json.loads(file.read_text())
     assert state["places"] == [str(root / ".prod"), str(root / ".prod" / "ledger.db")]
-    del state["places"]
+    del state["places"], state["version"]
     file.write_text(json.dumps(state))
     assert ask(root, "plan", "--env", "pr-1")["changed"] == {"core.b": ["query"]}
     declare_other_base(root)
@@ -328,9 +335,152 @@ def test_an_unknown_base_is_marked_in_the_command(root: Path) -> None:
 
 
 def test_a_base_that_differs_from_the_recorded_one_is_refused(root: Path) -> None:
-    ask(root, "branch", "create", "new", "--from", "other")  # fails: nothing has run there
-    assert refusal(root, "branch", "create", "new", "--from", "prod") == "E471"
+    """The record is left by a killed creation."""
+    (root / ".branches" / "new").mkdir(parents=True)
+    (root / ".branches" / "new" / "branch.json").write_text('{"from": "other"}')
+    error = ask(root, "branch", "create", "new", "--from", "prod")["error"]
+    assert isinstance(error, dict)
+    assert (error["code"], error["fix"]) == (
+        "E471",
+        "`waterclock branch create new` creates it from other; for prod, use another name",
+    )
     assert listed(root)["new"]["is_complete"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("new", "--from", "other"), "E412"),
+        (("new", "--from", "prod", "--at", "yesterdy"), "E106"),
+        (("lost",), "E412"),
+    ],
+    ids=["no ledger", "no instant", "declared"],
+)
+def test_a_creation_that_fails_leaves_nothing(root: Path, words: tuple[str, ...], code: str) -> None:
+    """Its name is free again: for another base, too."""
+    (root / "waterclock.toml").write_text(f'{TOML}\n[env.lost]\nfrom = "other"\n')
+    before = contents(root)
+    assert refusal(root, "branch", "create", *words) == code
+    assert contents(root) == before
+    assert listed(root) == {}
+    assert ask(root, "branch", "create", "new", "--from", "prod")["base"] == "prod"
+
+
+def test_a_creation_that_fails_after_an_interrupted_one_leaves_nothing(root: Path) -> None:
+    """The disk is full when the ledger is put in place."""
+    before = contents(root)
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def strike(passed: str) -> None:
+        if passed == "ledger installed":
+            raise full
+
+    (root / ".branches" / "new").mkdir(parents=True)
+    (root / ".branches" / "new" / "branch.json").write_text('{"from": "prod"}')
+    with inject_faults(strike):
+        ran = CliRunner().invoke(app, ["branch", "create", "new", "--project", str(root)])
+    assert ran.exit_code != 0
+    found = contents(root)
+    assert {name: found[name] for name in found if not name.startswith(".waterclock")} == before, "but the report"
+
+
+def test_files_of_others_in_the_folder_of_a_new_branch_are_kept(root: Path) -> None:
+    mine = root / ".branches" / "new" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    before = contents(root)
+    assert refusal(root, "branch", "create", "new", "--from", "prod") == "E476"
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (
+            ("prod", "--from", "prod"),
+            "give the branch another name: `waterclock branch create NAME --from prod`",
+        ),
+        (("prod",), "give the branch another name: `waterclock branch create NAME --from prod`"),
+        (("try", "--from", "try"), "`waterclock branch create try --from prod`"),
+        (("new", "--from", "new"), "`waterclock branch create new --from prod`"),
+        (
+            ("try", "--from", "other"),
+            "`waterclock branch create try` creates it from prod; for other, use another name",
+        ),
+    ],
+)
+def test_a_name_that_no_branch_can_have_gets_a_command(root: Path, words: tuple[str, ...], fix: str) -> None:
+    error = ask(root, "branch", "create", *words)["error"]
+    assert isinstance(error, dict)
+    assert (error["code"], error["fix"]) == ("E471", fix)
+    assert not (root / ".branches").exists()
+
+
+@pytest.mark.parametrize(("name", "more"), [("pr-1", ("--from", "prod")), ("try", ())])
+def test_a_branch_of_a_newer_version_is_refused_listed_and_deleted(
+    root: Path, name: str, more: tuple[str, ...]
+) -> None:
+    ask(root, "branch", "create", name, *more)
+    file = root / ".branches" / name / "branch.json"
+    state = json.loads(file.read_text())
+    assert state["version"] == 1
+    file.write_text(json.dumps({"version": 2, "from": "prod", "name": name}))
+    before = contents(root)
+    for words in (("plan", "--env", name), ("run", "--env", name), ("branch", "create", name), ("promote", name)):
+        error = ask(root, *words)["error"]
+        assert isinstance(error, dict)
+        assert error["code"] == "E478"
+        assert error["why"] == "its file has version 2, this version of Waterclock reads 1"
+        assert f"`waterclock branch delete {name}`" in error["fix"]
+    assert listed(root)[name]["problem"] == f"the branch {name} was created by a newer version of Waterclock"
+    assert contents(root) == before
+    assert ask(root, "branch", "delete", name, "--yes")["deleted"] == name
+    assert not (root / ".branches").exists()
+
+
+@pytest.mark.parametrize("version", ['"a"', "1e999", "[]", "null", "{}"])
+def test_a_branch_with_a_damaged_version_is_damaged(root: Path, version: str) -> None:
+    ask(root, "branch", "create", "pr-1", "--from", "prod")
+    file = root / ".branches" / "pr-1" / "branch.json"
+    file.write_text(file.read_text().replace('"version": 1', f'"version": {version}'))
+    assert refusal(root, "plan", "--env", "pr-1") == "E470"
+    assert ask(root, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"
+
+
+@contextmanager
+def used_by_another_process(root: Path, name: str) -> Iterator[int]:
+    """Let a process of its own use a branch for the block. Yield its number."""
+    code = (
+        "import sys; from pathlib import Path; from waterclock.engine.branching.branch_lock import lock_branch\n"
+        f"with lock_branch(Path({str(root)!r}), {name!r}): print('locked', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"locked\n"
+        try:
+            yield process.pid
+        finally:
+            process.kill()  # its lock ends with it, and its file is left
+
+
+def test_one_process_at_a_time_creates_runs_or_deletes_a_branch(root: Path) -> None:
+    before = contents(root)
+    with used_by_another_process(root, "new") as pid:
+        error = ask(root, "branch", "create", "new", "--from", "prod")["error"]
+        assert isinstance(error, dict)
+        assert (error["code"], error["what"]) == ("E477", "another process is using the branch new")
+        assert error["why"] == f"process {pid} creates, runs or deletes the branch now"
+        ask(root, "branch", "create", "pr-1", "--from", "prod")
+    ask(root, "branch", "create", "new", "--from", "prod")
+    with used_by_another_process(root, "new"):
+        created = contents(root)
+        assert refusal(root, "branch", "delete", "new", "--yes") == "E477"
+        assert refusal(root, "run", "--env", "new") == "E477"
+        assert ask(root, "plan", "--env", "new")["changed"] == {"core.b": ["query"]}
+        assert contents(root) == created
+        ask(root, "branch", "delete", "pr-1", "--yes")
+    ask(root, "branch", "delete", "new", "--yes")
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize(

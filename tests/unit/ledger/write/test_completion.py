@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from waterclock.batches.records import NO_VERSION
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 from waterclock.ledger.read.clock import ClockBack
+from waterclock.timelabel.label import label_of
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +51,18 @@ def test_a_snapshot_covers_what_it_stands_for(at_desk: Desk) -> None:
         day(7),
     ]
     assert at_desk.ledger.reads.state("core.r", day(9)) is None
+
+
+@pytest.mark.parametrize("kind", ["reverted", "promoted"])
+def test_an_adoption_is_in_the_audit_trail_with_the_completion(at_desk: Desk, kind: str) -> None:
+    """In one transaction: a runner that is killed after it loses nothing of it."""
+    held = at_desk.claim("raw.a", 0, 1)
+    measures = {kind: {"revision": 7, "by": "ann"}}
+    at_desk.ledger.claims.record_done(held, [result(0, measures=measures), result(1)])
+    found = [row for row in at_desk.ledger.past.rows("events") if row["kind"] == kind]
+    assert [(row["table"], row["timelabel"], row["who"], json.loads(row["data"])) for row in found] == [
+        ("raw.a", label_of(day(0)), "ann", {"revision": 7, "claim": held.number})
+    ]
 
 
 def test_a_result_says_which_labels_changed(at_desk: Desk) -> None:
