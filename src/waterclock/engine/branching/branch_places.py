@@ -32,7 +32,9 @@ def require_empty_storage(project: Project) -> None:
     if ledger_file(project) is None:
         raise unusable_storage_error(project, "its ledger is on a server")
     is_begun = file_exists(entry_path(project.storage, BRANCH_FILE))
-    if not is_begun and any(True for _ in files_below(entry_path(project.storage))):
+    # markers of folders remain in an object store where tables were deleted
+    has_files = any(file.size or not is_remote(project.storage) for file in files_below(entry_path(project.storage)))
+    if not is_begun and has_files:
         raise unusable_storage_error(
             project, f"{project.storage} contains files, and deleting the branch would delete them"
         )
