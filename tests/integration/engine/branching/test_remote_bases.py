@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from tests.integration.engine.branching.remote_base import NOW, RemoteBase, make_remote_base
+from tests.integration.engine.branching.test_changed_base import maintain
+from tests.tiny import day
 from tests.unit.cli.conftest import ask
 from waterclock.engine.branching.deletion import delete_branch
 from waterclock.engine.branching.known_branches import find_branch
@@ -65,6 +67,35 @@ def test_a_user_who_may_only_read_tries_a_change(
     left = files_below(entry_path(f"s3://{base.bucket}", "branches"))
     assert not [file.path for file in left if file.size]
     assert not (base.root / ".branches").exists()
+
+
+MERGED = """
+COLLECT shop.sales (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.sales
+  EVERY DAY BY DATA TIME at MERGE ORDER BY at KEEP VERSIONS 7 DAYS;
+TRANSFORM marts.net PARTITIONED AS SELECT id, {net} AS net FROM shop.sales;
+"""
+
+
+def test_rows_that_production_removed_are_reported_to_a_user_who_cannot_keep_them(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    base = make_remote_base(tmp_path / "shop", spark, branch_in_bucket=False, flow=MERGED)
+    branch = base.project.of("try")
+    with base.only_reading():
+        branch.create(NOW)
+    base.project.declare(MERGED.format(net="amount"))
+    base.project.shop("UPDATE sales SET amount = amount + 100")
+    with base.project.ledger() as ledger:
+        ledger.decisions.request_restate("shop.sales", [day(1), day(2)], "recollect", who="a test")
+    assert not base.project.run(NOW).failed
+    assert "shop.sales" in maintain(base.project)
+    base.project.declare(MERGED.format(net="amount * 10"))
+    with base.only_reading():
+        with pytest.raises((AssertionError, WaterclockError), match=r"E475[\s\S]*shop\.sales") as raised:
+            branch.make()
+        assert "waterclock branch delete try" in str(raised.value)
+        with pytest.raises(WaterclockError, match=r"E475.*shop\.sales"):
+            branch.rows("SELECT * FROM shop.sales")
 
 
 def _require_refusals(base: RemoteBase) -> None:
