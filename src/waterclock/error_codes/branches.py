@@ -42,4 +42,9 @@ BRANCHES: Mapping[str, Code] = {
         "A branch needs an empty storage of its own, outside of the storage that it borrows from and not around it. "
         "Its ledger is a file in it, and it is no link: deleting the branch removes all of it.",
     ),
+    "E477": Code(
+        "sandbox of a branch",
+        "A sandbox has the options of connections that publishes of a branch deliver to. Only a branch has one, and "
+        "each connection in it differs from that of the other environment.",
+    ),
 }

@@ -126,10 +126,11 @@ def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) 
         lake = Lake(base.storage, folders=ledger.declared.former().folders)
         with Ledger.open(place.empty_draft()) as draft:
             draft.maintenance.load([ledger.maintenance.export_lines()])
-            records = [record for record in draft.reads.tables() if record.kind != Kind.PUBLISH]
+            every = draft.reads.tables()
+            records = [record for record in every if record.kind != Kind.PUBLISH]
             folders = {record.name: lake.folder(record.name) for record in records}
             draft.maintenance.start_branch(folders, who=who, base=base.env)
-            declared = {record.name: draft.past.codes(record.name, 1) for record in records}
+            declared = {record.name: draft.past.codes(record.name, 1) for record in every}
             newest = {name: found[0] for name, found in declared.items() if found and found[0].statement is not None}
             heads = {record.name: record.head_version for record in records if record.head_version >= 0}
         return replace(
