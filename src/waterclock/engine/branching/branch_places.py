@@ -17,6 +17,7 @@ from waterclock.engine.ledger_opening import ledger_url
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, file_exists, files_below, remove_file, remove_folder
 from waterclock.files.object_stores import is_remote
+from waterclock.storage.ledger_exports import FOLDER as LEDGER_EXPORTS
 
 _SQLITE = "sqlite:///"
 _MADE_BY_A_RUN = ("rebuilding",)
@@ -95,7 +96,7 @@ def remove_contents(project: Project) -> None:
             for name in (file.name, *(f"{file.name}.{made}" for made in _MADE_BY_A_RUN)):
                 remove_file(file.with_name(f"{name}{suffix}"))
     if is_remote(project.storage):
-        for folder in ("tables", "history", "publish"):
+        for folder in ("tables", "history", "publish", LEDGER_EXPORTS):
             remove_folder(entry_path(project.storage, folder))
         return
     root = entry_path(project.storage)
