@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -10,6 +12,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -46,10 +49,10 @@ class Server:
         """Return the URL of a bucket."""
         return f"s3://{bucket}"
 
-    def options(self, *, secret: str = _SECRET) -> dict[str, str]:
+    def options(self, *, key: str = _KEY, secret: str = _SECRET) -> dict[str, str]:
         """Return what a client is told, in the words of `object_stores.OPTIONS`; another secret is refused."""
         return {
-            "access_key_id": _KEY,
+            "access_key_id": key,
             "secret_access_key": secret,
             "region": _REGION,
             "endpoint": self.endpoint,
@@ -64,6 +67,44 @@ class Server:
         name = f"t-{uuid.uuid4().hex[:12]}"
         self.folder_of(name).mkdir()
         return name
+
+    def new_user(self) -> tuple[str, str]:
+        """Make a user who has no rights, and return its key and its secret."""
+        key, secret = f"u{uuid.uuid4().hex[:12]}", uuid.uuid4().hex
+        admin = ["admin", "--access", _KEY, "--secret", _SECRET, "--endpoint-url", self.endpoint]
+        words = [*admin, "create-user", "--access", key, "--secret", secret, "--role", "user"]
+        subprocess.run([str(_program()), *words], check=True, capture_output=True, timeout=_PATIENCE)
+        return key, secret
+
+    def new_bucket_with_policy(self, statements: Callable[[str], Sequence[Mapping[str, Any]]]) -> str:
+        """Make a bucket with a policy, of which `statements` returns those for the bucket's ARN; return its name."""
+        name = f"t-{uuid.uuid4().hex[:12]}"
+        self._put(name, "")
+        document = {"Version": "2012-10-17", "Statement": statements(f"arn:aws:s3:::{name}")}
+        self._put(f"{name}?policy=", json.dumps(document))
+        return name
+
+    def _put(self, path: str, body: str) -> None:
+        """Send a request that obstore has no function for, signed by curl."""
+        words = [
+            "--fail-with-body",
+            "--silent",
+            "--show-error",
+            "--aws-sigv4",
+            f"aws:amz:{_REGION}:s3",
+            "--config",
+            "-",
+        ]
+        words += ["--header", f"x-amz-content-sha256: {hashlib.sha256(body.encode()).hexdigest()}"]
+        sent = subprocess.run(
+            ["curl", *words, "--request", "PUT", "--data-binary", body, f"{self.endpoint}/{path}"],
+            input=f'user = "{_KEY}:{_SECRET}"',
+            text=True,
+            check=False,
+            capture_output=True,
+            timeout=_PATIENCE,
+        )
+        assert sent.returncode == 0, sent.stdout + sent.stderr
 
     def folder_of(self, bucket: str) -> Path:
         """Return the folder in which a bucket's objects lie as files."""
@@ -85,6 +126,7 @@ class Server:
                 [
                     *(str(program), "--port", f"127.0.0.1:{self.port}", "--region", _REGION, "--quiet"),
                     *("--access-log", str(self.folder / "requests")),
+                    *("--iam-dir", str(self.folder / "users")),
                     *("posix", *sidecar, str(self.folder / "data")),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -110,10 +152,10 @@ class Server:
             self.process = None
 
 
-def reach(spark: SparkSession, bucket: str) -> None:
-    """Have the JVM of a session that was opened before reach a bucket of the server."""
+def reach(spark: SparkSession, bucket: str, options: Mapping[str, str] | None = None) -> None:
+    """Have the JVM of a session that was opened before reach a bucket of the server, by `options` or as its owner."""
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    confs = confs_of_stores([Store("s3://none", {}), Store(f"s3://{bucket}", server().options())])
+    confs = confs_of_stores([Store("s3://none", {}), Store(f"s3://{bucket}", options or server().options())])
     for key, value in confs.items():
         if f".bucket.{bucket}." in key:
             hadoop.set(key.removeprefix("spark.hadoop."), value)
@@ -137,7 +179,7 @@ def start_server() -> Server:
     if _program() is None:
         pytest.skip("no S3 server is there: bin/_servers says why it could not be built")
     made = Server(Path(tempfile.mkdtemp(prefix="waterclock-s3-")), free_port())
-    for name in ("data", "attributes"):
+    for name in ("data", "attributes", "users"):
         (made.folder / name).mkdir()
     made.start()
     return made

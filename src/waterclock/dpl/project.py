@@ -19,7 +19,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.object_stores import bucket_of, is_remote, options_of, unknown_option_error
 from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.declarations import Flow, Place, Secret
+from waterclock.flow.declarations import Flow, Place, Secret, Table
 from waterclock.flow.openlineage import LineageSink
 from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.secrets.reader import SecretPlaces, Secrets
@@ -65,7 +65,8 @@ class Project:
     """A loaded project: its flow and its settings for one environment.
 
     `storage` and `ledger` are absolute paths if they are local; a secret with the ledger's URL is read when the ledger
-    is opened. `publish` is True if the environment delivers to destinations; otherwise publishes are staged only.
+    is opened. `publish` is True if the environment delivers to destinations; otherwise publishes are staged only. A
+    branch delivers only to the connections in `sandbox`, and `publish` is True if there are any.
     `bases` are the environments that a branch borrows from, the nearest first; empty for other environments.
     """
 
@@ -88,6 +89,15 @@ class Project:
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     bases: tuple[BaseEnvironment, ...] = ()
+    sandbox: frozenset[str] = frozenset()
+
+    def delivers(self, table: Table) -> bool:
+        """Return whether the environment delivers a publish to its destination."""
+        return table.destination is not None and self.delivers_to(table.destination.connection)
+
+    def delivers_to(self, connection: str) -> bool:
+        """Return whether the environment delivers to a connection: a branch only to those of its sandbox."""
+        return self.publish and (not self.bases or connection in self.sandbox)
 
     @property
     def base_project(self) -> Project | None:
@@ -265,7 +275,7 @@ def _read_without_cache(
     errors += wrong or ([] if sources else [_no_statements_error(config)])
     if not sources:  # without statements, all further errors would only follow from this one
         return None, (), errors
-    flow = _compile(root, config, sources, capabilities, known, errors)
+    flow = compile_sources(root, config, sources, capabilities, known, errors)
     errors += shared_variable_errors(config, flow.connections.values() if flow is not None else ())
     alerts = Alerting()
     if config.alerts and flow is not None:
@@ -286,7 +296,7 @@ def _read_without_cache(
     return read, config.files, []
 
 
-def _compile(
+def compile_sources(
     root: Path,
     config: Config,
     sources: Mapping[str, str],
@@ -294,6 +304,7 @@ def _compile(
     known: RecordedColumns | None,
     errors: list[WaterclockError],
 ) -> Flow | None:
+    """Compile the texts of a flow's files, and add all errors to `errors`; None if there is no flow."""
     from waterclock.dpl.resolve.compile import compile_flow
 
     statements = list(_read_statements(root, config, sources, errors))
@@ -323,7 +334,7 @@ def build_project(root: Path, config: Config, flow: Flow, sources: Mapping[str, 
         env=config.env,
         storage=storage,
         ledger=ledger,
-        publish=environment.publish,
+        publish=bool(environment.sandbox) if config.bases else environment.publish,
         flow=flow,
         pools=dict(config.pools),
         variables=dict(config.variables),
@@ -334,6 +345,7 @@ def build_project(root: Path, config: Config, flow: Flow, sources: Mapping[str, 
         files=tuple(sources),
         sources=sources,
         bases=tuple(_base(root, *base) for base in config.bases),
+        sandbox=frozenset(environment.sandbox),
     )
 
 

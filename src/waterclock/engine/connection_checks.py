@@ -144,8 +144,9 @@ def _check_destination(connections: Connections, project: Project, table: Table)
     if table.destination is None:
         raise AssertionError(f"{table.name} has no destination")
     unit = connections.resolve_unit(table.destination)
-    if not project.publish:
-        return f"{unit} is not checked: `publish = false` in env {project.env}"
+    if not project.delivers(table):
+        why = "no sandbox of it" if project.bases else "`publish = false`"
+        return f"{unit} is not checked: {why} in env {project.env}"
     deliverer: Deliverer = connections.deliverer(unit.connection)
     if isinstance(deliverer, ReachableDestination):
         deliverer.reach(unit)

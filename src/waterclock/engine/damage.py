@@ -116,6 +116,24 @@ def _borrowed_file_error(work: RunContext, error: BaseException) -> WaterclockEr
     return None
 
 
+def removed_state_error(work: RunContext, error: BaseException) -> WaterclockError | None:
+    """Return the error for a state that a batch of a branch reads and that can no longer be computed (E640).
+
+    Nothing is removed from a branch's own tables, so its base has removed the slices. None for any other error.
+    """
+    states = (seen for seen in causes_of(error) if isinstance(seen, WaterclockError) and seen.code == "E640")
+    state = next(states, None) if work.project.bases else None
+    if state is None:
+        return None
+    where = state.where or ""
+    if (borrowed := _find_borrowed_file(work.lake, where)) is not None:
+        return removed_rows_error(work, *borrowed)
+    place = _find_place(work.lake, where)
+    if place is None:
+        return None
+    return removed_rows_error(work, place.table, f"{work.lake.location(place.table)}/{place.path}")
+
+
 def removed_rows_error(work: RunContext, table: str, where: str) -> WaterclockError:
     """Build the error for rows of a borrowed table that the base of a branch has removed."""
     return WaterclockError(

@@ -52,4 +52,9 @@ BRANCHES: Mapping[str, Code] = {
         "A newer version of Waterclock wrote the file of the branch, which this version cannot read. Use that version, "
         "or delete the branch and create it again.",
     ),
+    "E479": Code(
+        "sandbox of a branch",
+        "A sandbox has the options of connections that publishes of a branch deliver to. Only a branch has one, and "
+        "each connection in it differs from that of the other environment.",
+    ),
 }

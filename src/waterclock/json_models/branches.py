@@ -84,7 +84,9 @@ class BranchPlanAnswer(Answer):
     collects: list[str]
     """New and changed collects. A branch collects nothing."""
     publishes: list[str]
-    """Publishes of these tables. A branch does not deliver them."""
+    """Publishes of these tables that have no sandbox. A branch does not deliver them."""
+    delivered: list[str]
+    """Publishes that deliver to a sandbox."""
     borrowed: list[str]
     """The tables that are borrowed."""
     labels: dict[str, list[Label]]
@@ -154,7 +156,9 @@ class BranchesPage(PageAnswer):
     collects: list[str]
     """New and changed collects. A branch collects nothing."""
     publishes: list[str]
-    """Publishes of its own tables. A branch does not deliver them."""
+    """Publishes of its own tables that have no sandbox. A branch does not deliver them."""
+    delivered: list[str]
+    """Publishes that deliver to a sandbox."""
     equal: int
     """The number of its labels that its base has already."""
     error: OneError | None

@@ -12,9 +12,10 @@ from waterclock.dpl.branch_settings import read_environment_bases
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.branch_state import BranchState, no_branch_error, require_branch
 from waterclock.engine.branching.promotion import read_offered_revisions
-from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
+from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.operations.branches import BranchWork, find_branch_work
-from waterclock.operations.code_differences import describe_change, find_reworded
+from waterclock.operations.code_differences import describe_change, find_reworded, renamed_tables
+from waterclock.operations.equal_code import find_branch_changes
 from waterclock.operations.project_opening import (
     OpenedProject,
     no_ledger_error,
@@ -63,15 +64,20 @@ def read_branch_plan(
     with open_read_only(folder, env, state.tick.isoformat()) as at:
         if at.ledger is None:
             raise no_branch_error(env)
-        changes = find_table_changes(at.flow, state, at.ledger.declared.former())
+        changes = find_branch_changes(at.project, at.flow, state, at.ledger.declared.former())
         selected, by_table = select_tables(at.flow, selection, labels)
-        wanted = {name: of for name, of in by_table.items() if name in changes.own}
+        wanted = {name: of for name, of in by_table.items() if name in changes.made}
         work = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
         texts = statement_texts(at.flow, at.project.sources)
+        renamed = renamed_tables(at.flow)
         names = {*at.flow.tables, *at.flow.views, *state.codes}
         parts = {
             name: describe_change(
-                state.statements.get(at.flow.tables[name].was or name, ""), texts[name], at.project.variables, names
+                state.statements.get(at.flow.tables[name].was or name, ""),
+                texts[name],
+                at.project.variables,
+                names,
+                renamed,
             )
             for name in changes.changed
         }

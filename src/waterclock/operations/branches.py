@@ -11,7 +11,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.enums import OnRestate
+from waterclock.flow.enums import Kind, OnRestate
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
@@ -37,7 +37,7 @@ def for_branch(project: Project) -> Project:
         name: replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
         for name, table in project.flow.tables.items()
     }
-    return replace(project, flow=replace(project.flow, tables=tables), publish=False)
+    return replace(project, flow=replace(project.flow, tables=tables))
 
 
 def find_branch_work(
@@ -50,7 +50,8 @@ def find_branch_work(
 ) -> BranchWork:
     """Return the labels that a branch makes: those of `labels`, or the newest windows that the base has made.
 
-    A new table without stored windows gets the newest windows for which its inputs exist; a new regular table all.
+    A new table without stored windows gets the newest windows for which its inputs exist; a new regular table all. A
+    publish to a sandbox is such a new table.
     `selected` limits the tables. Raises E513 if no window of a table is in its range of labels.
     Cost: a query of the labels of each own table.
     """
@@ -58,7 +59,7 @@ def find_branch_work(
     newest = _NewestEnds(flow, ledger, state.tick)
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
     for name in flow.order:
-        if name not in changes.own or (selected is not None and name not in selected):
+        if name not in changes.made or (selected is not None and name not in selected):
             continue
         table, end = flow.tables[name], newest.of(name)
         start = starts[name]
@@ -67,13 +68,13 @@ def find_branch_work(
         if name in labels:
             low, high = labels[name].limit_to(table, start, table.cadence.floor(state.tick))
         else:
-            low, high = _newest_windows(table, start, end, is_new=name in changes.new)
+            low, high = _newest_windows(table, start, end, is_new=name in changes.new or table.kind is Kind.PUBLISH)
         found = tuple(table.cadence.windows(low, high))
         if not found:
             continue
         spans[name] = Labels.from_range(found[0].start, found[-1].start)
         windows[name] = found
-        made = ledger.past.made_labels(name, low, high)
+        made = [] if table.kind is Kind.PUBLISH else ledger.past.made_labels(name, low, high)
         older[name] = tuple(label for label, code in made if code != table.fingerprint)
     return BranchWork(spans, older, windows)
 
@@ -95,7 +96,7 @@ class _NewestEnds:
 
     def __init__(self, flow: Flow, ledger: Ledger, tick: datetime) -> None:
         self._flow, self._ledger, self._tick = flow, ledger, tick
-        self._known = {record.name for record in ledger.reads.tables()}
+        self._known = {record.name for record in ledger.reads.tables() if record.kind != Kind.PUBLISH}
         self._found: dict[str, datetime | None] = {}
 
     def of(self, name: str) -> datetime | None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from waterclock.batches.former_names import replace_table_names
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import Clause, ParsedColumn, ParsedColumnList, ParsedQuery, Statement
@@ -18,26 +19,38 @@ _TYPES, _UPSTREAM = "types", "upstream"
 
 
 def describe_change(
-    before: str, after: str, variables: Mapping[str, Value], names: Collection[str] = ()
+    before: str,
+    after: str,
+    variables: Mapping[str, Value],
+    names: Collection[str] = (),
+    renamed: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
     """Return the parts of a changed statement: `query`, `columns`, `types`, `rules`, or the words of other clauses.
 
     `upstream` follows `query` if the query uses other tables or views of `names`. If no part differs, the change is in
-    something that the statement uses. Statements in Python are not taken apart.
+    something that the statement uses. Statements in Python are not taken apart. `renamed` maps former names of tables
+    to current ones: a renamed table is the same table, so WAS is no change, and neither is its new name in a query.
     """
+    renamed = renamed or {}
     old, new = _parse(before, variables), _parse(after, variables)
     if old is None or new is None:
         return (_PYTHON,)
     words = dict.fromkeys(clause.word for statement in (new, old) for clause in statement.clauses)
+    words.pop("WAS", None)
     found = list[str]()
     for word in words:
         olds, news = _clauses_of(old, word), _clauses_of(new, word)
-        if _texts(olds) == _texts(news):
+        if [replace_table_names(text, renamed) for text in _texts(olds)] == _texts(news):
             continue
         found += _describe_columns(olds, news) if word == "COLUMNS" else [_PARTS.get(word, word)]
-        if word == "AS" and _used_names(olds, names) != _used_names(news, names):
+        if word == "AS" and _used_names(olds, names, renamed) != _used_names(news, names, {}):
             found.append(_UPSTREAM)
     return tuple(dict.fromkeys(found)) or (_ELSEWHERE,)
+
+
+def renamed_tables(flow: Flow) -> dict[str, str]:
+    """Map the declared former name (WAS) of each table to its current name."""
+    return {table.was: name for name, table in flow.tables.items() if table.was is not None}
 
 
 def find_reworded(
@@ -92,8 +105,11 @@ def _without_type(column: ParsedColumn) -> object:
     return replace(column.declared, type=None), [_text_of(rule.expression.span) for rule in column.rules]
 
 
-def _used_names(clauses: Sequence[Clause], names: Collection[str]) -> set[str]:
-    """Return those of `names` that a query uses. A name has a schema: it is two tokens with a dot between them."""
+def _used_names(clauses: Sequence[Clause], names: Collection[str], renamed: Mapping[str, str]) -> set[str]:
+    """Return those of `names` that a query uses, former names as current ones.
+
+    A name has a schema: it is two tokens with a dot between them.
+    """
     tokens = [token.text for each in clauses if isinstance(each.value, ParsedQuery) for token in each.value.tokens]
     dotted = {f"{left}.{right}" for (left, dot), (_, right) in pairwise(pairwise(tokens)) if dot == "."}
-    return dotted.intersection(names)
+    return {renamed.get(name, name) for name in dotted}.intersection(names)

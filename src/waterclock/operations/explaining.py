@@ -13,7 +13,7 @@ from waterclock.engine.query.compared_revisions import TableRevisions, read_tabl
 from waterclock.engine.query.query import require_table
 from waterclock.engine.run_opening import open_workplace
 from waterclock.errors import WaterclockError
-from waterclock.operations.code_differences import describe_change
+from waterclock.operations.code_differences import describe_change, renamed_tables
 from waterclock.operations.compared_environment import naming_environment, query_other_ledger, require_declared
 from waterclock.operations.comparing import (
     ComparisonContext,
@@ -264,5 +264,5 @@ class _Codes:
         return (
             ()
             if old is None or new is None
-            else describe_change(old, new, project.variables, {*flow.tables, *flow.views})
+            else describe_change(old, new, project.variables, {*flow.tables, *flow.views}, renamed_tables(flow))
         )

@@ -19,6 +19,7 @@ from waterclock.files.filesystem import (
     file_exists,
     files_below,
     make_folder,
+    map_each,
     read_bytes,
     remove_folder,
 )
@@ -43,16 +44,16 @@ def mirror_table(
     last = last_version_with_same_rows(source, version, unknown_claims)
     remove_folder(entry_path(target))
     make_folder(entry_path(target))
-    for path in _list_files(source):
-        if not path.startswith(f"{_LOG}/"):
-            _link(source, target, path)
+    paths = [path for path in _list_files(source) if not path.startswith(f"{_LOG}/")]
+    map_each(paths, lambda path: _link(source, target, path), at=source)
     fault("branch files linked")
     return _copy_log(source, target, last)
 
 
 def _list_files(folder: str) -> Iterator[str]:
     if is_remote(folder):
-        yield from (file.path for file in files_below(entry_path(folder)))
+        # objects without content are markers of folders, which cannot be read under their listed name
+        yield from (file.path for file in files_below(entry_path(folder)) if file.size)
         return
     for parent, _, names in os.walk(folder):  # lists links to files, too: a branch may be mirrored itself
         below = Path(parent).relative_to(folder).as_posix()

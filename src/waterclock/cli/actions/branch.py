@@ -26,12 +26,14 @@ from waterclock.engine.branching.creation import create_branch
 from waterclock.engine.branching.deletion import delete_branch
 from waterclock.engine.branching.known_branches import KnownBranch, find_branch, find_branches
 from waterclock.engine.branching.own_tables import take_own_tables
-from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
+from waterclock.engine.branching.sandbox_deliveries import forget_base_deliveries
+from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.operations.branch_plans import read_branch_plan
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
+from waterclock.operations.equal_code import find_branch_changes
 from waterclock.operations.project_opening import select_tables
 
 if TYPE_CHECKING:
@@ -155,6 +157,7 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
             affected={name: changes.reasons[name] for name in changes.affected},
             collects=list(changes.collects),
             publishes=list(changes.publishes),
+            delivered=list(changes.delivered),
             borrowed=list(changes.borrowed),
             labels={name: [window.start for window in windows] for name, windows in found.windows.items()},
         )
@@ -162,13 +165,17 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
 
 
 def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -> tuple[TableChanges, BranchWork]:
-    """Apply the flow to the branch's ledger, take over the changed tables, and request the labels of older code."""
+    """Apply the flow to the branch's ledger, take over the changed tables, and request the labels of older code.
+
+    Publishes to a sandbox start over.
+    """
     apply_flow(work, state.tick)
-    changes = find_table_changes(work.flow, state, work.former)
+    changes = find_branch_changes(work.project, work.flow, state, work.former)
     work.lake = take_own_tables(work.ledger, work.lake, state, changes, who=work.settings.who)
+    state = forget_base_deliveries(work, state, changes.delivered)
     selected, by_table = select_tables(work.flow, list(asked.selection), asked.labels)
     only = selected.tables if asked.selection else None
-    labels = {name: of for name, of in by_table.items() if name in changes.own}
+    labels = {name: of for name, of in by_table.items() if name in changes.made}
     found = find_branch_work(work.flow, work.ledger, state, changes, labels, only)
     for name, older in found.older.items():
         verb = verb_of_earlier_start(work.flow.tables[name])

@@ -172,9 +172,10 @@ def _find_missing_drivers(project: Project) -> Iterator[WaterclockError]:
 
     known, tables = capabilities(), project.flow.tables.values()
     sources = {table.source.unit.connection for table in tables if table.source is not None}
-    destinations = {table.destination.connection for table in tables if table.destination is not None}
+    delivered = (table.destination for table in tables if project.delivers(table))
+    destinations = {unit.connection for unit in delivered if unit is not None}
     keys = {name for name, each in project.flow.connections.items() if each.type == KEYS}
-    for name in sorted(sources | keys | (destinations if project.publish else set())):
+    for name in sorted(sources | keys | destinations):
         connection = project.flow.connections[name]
         try:
             require_driver(known[connection.type], name, str(connection.place))

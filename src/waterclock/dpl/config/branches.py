@@ -19,7 +19,7 @@ BRANCH_FILE = "branch.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _MOST_BYTES = 64_000_000
 # a branch has its own places, and sends nothing to others unless its own section enables it
-_OWN_SETTINGS = frozenset({"storage", "ledger", "publish", "alerts", "openlineage", "from_"})
+_OWN_SETTINGS = frozenset({"storage", "ledger", "publish", "alerts", "openlineage", "from_", "sandbox"})
 
 
 def is_branch_name(name: str) -> bool:
@@ -66,11 +66,13 @@ def recorded_chain(root: Path, env: str | None) -> dict[str, str]:
 def inherited_settings(name: str, own: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a branch: its own, and for all others those of its base.
 
-    `own` has only the settings that the branch's section has. Connections and variables are inherited one by one.
+    `own` has only the settings that the branch's section has. Connections and variables are inherited one by one. The
+    options of a sandbox replace those of the connection with its name.
     """
     found = {key: value for key, value in base.items() if key not in _OWN_SETTINGS} | dict(own)
     for key in ("connections", "vars", "pools", "roles", "users"):
         found[key] = {**base[key], **own.get(key, {})}
+    found["connections"].update(own.get("sandbox", {}))
     if "storage" not in own:
         found["storage"] = f"{BRANCHES}/{name}"
         found["storage_options"] = own.get("storage_options", {})

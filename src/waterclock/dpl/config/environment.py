@@ -54,7 +54,8 @@ class VaultSection(BaseModel):
 class Environment(BaseModel):
     """The section [env.NAME]: the settings of one environment.
 
-    `from` makes it a branch of another one, whose settings it inherits and whose tables it borrows.
+    `from` makes it a branch of another one, whose settings it inherits and whose tables it borrows. `sandbox` has the
+    options of connections that publishes of a branch deliver to.
     `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `secrets` is a folder with files
     that contain secrets. `keyring` is the name of a service in the system's keyring.
     """
@@ -71,6 +72,7 @@ class Environment(BaseModel):
     keyring: str | None = None
     vault: VaultSection | None = None
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    sandbox: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
     spark: SparkSection = Field(default_factory=SparkSection)

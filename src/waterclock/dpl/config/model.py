@@ -123,6 +123,10 @@ class Config:
             path = path[:-1]
         return self.places[path] if path else self.source.span(0)
 
+    def connection_path(self, name: str) -> tuple[str, ...]:
+        """Return the path of a connection's section in the file: that of a sandbox if the branch has one of it."""
+        return "env", self.env, "sandbox" if name in self.environment.sandbox else "connections", name
+
     def place_of_env(self, path: tuple[str, ...]) -> Span:
         """Return the span of a key that environments may override: that of the environment, or else the general one."""
         own = ("env", self.env, *path)

@@ -12,6 +12,7 @@ from typing import Any
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
 from waterclock.dpl.resolve.receivers import check_receivers
+from waterclock.dpl.resolve.sandbox import check_sandbox
 from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTIONS, without_table_options
 from waterclock.dpl.resolve.written_secrets import written_secret
@@ -123,7 +124,7 @@ def resolve_connections(
     connections: dict[str, Connection] = {}
     unknown = [name for name in config.environment.connections if name not in by_name and name != PROJECT]
     errors.extend(
-        config.place(("env", config.env, "connections", name)).refuse(
+        config.place(config.connection_path(name)).refuse(
             "E221",
             f"unknown connection {name}",
             why="a connection and its type are declared in DPL, its address in this file",
@@ -143,6 +144,7 @@ def resolve_connections(
     def span_of(name: str, key: str) -> Span:
         return _place_of_option(name, key, by_name, config)
 
+    errors.extend(check_sandbox(connections, by_name, config))
     _check_secrets(connections.values(), config, root, span_of, errors)
     files = [each for each in connections.values() if each.type == _FILES]
     errors.extend(check_buckets(files, config, span_of))
@@ -176,7 +178,7 @@ def _connection(
     """
     name = statement.name
     overlay = dict(flat_options(config.environment.connections.get(name, {})))
-    path = ("env", config.env, "connections", name)
+    path = config.connection_path(name)
     clause = statement.clause("TYPE")
     type_span = clause.span if clause else statement.span
     type_name = clause.value if clause else None
@@ -264,7 +266,7 @@ def _check_secrets(
 
 def _place_of_option(name: str, key: str, statements: Mapping[str, Statement], config: Config) -> Span:
     """Return the span of a connection's option in the project file, or else in its statement."""
-    path = ("env", config.env, "connections", name, *key.split("."))
+    path = (*config.connection_path(name), *key.split("."))
     if path in config.places:
         return config.places[path]
     options = statements[name].value("OPTIONS", ParsedOptions) if name in statements else None

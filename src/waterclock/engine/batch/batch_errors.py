@@ -5,7 +5,7 @@ from __future__ import annotations
 from waterclock.engine.batch.failed_expressions import add_failed_expression
 from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.collect.collect import explain_source_error
-from waterclock.engine.damage import damage_error
+from waterclock.engine.damage import damage_error, removed_state_error
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import add_batch_place, ended_jvm_error, to_error
 from waterclock.errors import WaterclockError
@@ -43,7 +43,7 @@ def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -
 
 
 def _convert(work: RunContext, table: Table, raised: Exception, where: str) -> WaterclockError:
-    raised = damage_error(work, raised) or raised
+    raised = removed_state_error(work, raised) or damage_error(work, raised) or raised
     if isinstance(raised, WaterclockError):
         return add_batch_place(raised, table.name, where, table.place)
     if (of_rule := rule_error(table, raised)) is not None:

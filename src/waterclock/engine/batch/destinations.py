@@ -26,7 +26,7 @@ def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | 
     newest delivery.
     """
     newest = work.ledger.reads.newest(table.name)
-    if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
+    if newest is None or batch.verb == RECOMPUTE or not work.project.delivers(table):
         return None
     return newest if _describe_loss(work, table, newest) is None else None
 
@@ -38,7 +38,7 @@ def require_last_delivery(work: RunContext, table: Table, group: Group) -> None:
     is only reported. Cost: one query of the destination, whatever its size; two if an older label was delivered last.
     """
     newest = work.ledger.reads.newest(table.name)
-    if newest is None or not work.project.publish or group.verb == RECOMPUTE:
+    if newest is None or not work.project.delivers(table) or group.verb == RECOMPUTE:
         return
     lost = _describe_loss(work, table, newest)
     if lost is None and table.is_delivered_by_label:

@@ -33,7 +33,7 @@ def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> 
 
 def _label_table_keeper(work: RunContext, table: Table) -> LabelTableDestination | None:
     unit = table.destination
-    if unit is None or not is_behind_view(unit) or not table.is_partitioned or not work.project.publish:
+    if unit is None or not is_behind_view(unit) or not table.is_partitioned or not work.project.delivers(table):
         return None
     found = work.connections.deliverer(unit.connection)
     return found if isinstance(found, LabelTableDestination) else None

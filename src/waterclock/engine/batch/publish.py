@@ -123,8 +123,9 @@ def _rows_of_label(
 
 def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
     """Deliver the sealed slices to the destination, each once. Raises E750 if the claim was killed there first."""
-    if not work.project.publish:
-        work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
+    if not work.project.delivers(table):
+        why = "no sandbox of it" if work.project.bases else "`publish = false`"
+        work.report_once(f"{table.name}: staged, not delivered: {why} in env {work.project.env}")
         return
     unit = unit_of(work, table)
     note = view_note(unit) or condition_text(table.where)
@@ -149,7 +150,7 @@ def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Ma
 
 def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
     """Kill the claim at the destination, so that it can no longer deliver. Return True if it had delivered before."""
-    if not work.project.publish:
+    if not work.project.delivers(table):
         return False
     unit = unit_of(work, table)
     killed = work.connections.deliverer(unit.connection).kill(unit, work.flow.project, table.name, claim)
@@ -158,7 +159,7 @@ def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
 
 def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
     """Return whether the destination has the claim's delivery. Always True if the project does not publish."""
-    if not work.project.publish:
+    if not work.project.delivers(table):
         return True
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, claim)

@@ -74,7 +74,7 @@ def find_delivered_slices(work: RunContext, table: Table, batch: Batch, earlier:
     from an older copy or `publish` was false then, they are all `earlier` slices.
     """
     before = work.ledger.reads.slices(table.name, batch.label, batch.window.end)
-    is_as_known = not work.project.publish or all(has_delivery(work, table, piece) for piece in before)
+    is_as_known = not work.project.delivers(table) or all(has_delivery(work, table, piece) for piece in before)
     return before if is_as_known else earlier
 
 

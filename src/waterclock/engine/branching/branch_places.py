@@ -18,6 +18,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, file_exists, files_below, remove_file, remove_folder
 from waterclock.files.object_stores import is_remote
+from waterclock.storage.ledger_exports import FOLDER as LEDGER_EXPORTS
 
 _SQLITE = "sqlite:///"
 _MADE_BY_A_RUN = ("rebuilding",)
@@ -103,7 +104,9 @@ def has_files_of_others(folder: Path) -> bool:
     """
     if file_exists(folder / BRANCH_FILE):
         return False
-    return any(not file.path.startswith(f".{BRANCH_FILE}.") for file in files_below(folder))
+    # markers of folders remain in an object store where tables were deleted
+    found = (file for file in files_below(folder) if file.size or not is_remote(folder))
+    return any(not file.path.startswith(f".{BRANCH_FILE}.") for file in found)
 
 
 def remove_contents(project: Project) -> None:
@@ -115,7 +118,7 @@ def remove_contents(project: Project) -> None:
                 remove_file(file.with_name(f"{name}{suffix}"))
     fault("branch ledger removed")
     if is_remote(project.storage):
-        for folder in ("tables", "history", "publish"):
+        for folder in ("tables", "history", "publish", LEDGER_EXPORTS):
             remove_folder(entry_path(project.storage, folder))
         return
     root = entry_path(project.storage)

@@ -29,9 +29,10 @@ class BorrowedHead:
 class BranchState:
     """A branch: the environment `base` that it borrows from, as of `tick`. It ends at `expires_at`.
 
-    `codes` are the fingerprints of the tables that the base declares, `statements` their texts, and `heads` the tables
-    that it has made. `places` are the storages and ledgers of the environments that it borrows from, which deleting the
-    branch never touches. A branch that is not complete was interrupted while it was created or deleted.
+    `codes` are the fingerprints of the tables and publishes that the base declares, `statements` their texts, and
+    `heads` the tables that it has made. `sandboxed` are the publishes whose deliveries in the base are forgotten, since
+    they deliver to a sandbox. `places` are the storages and ledgers of the environments that it borrows from, which
+    deleting the branch never touches. A branch that is not complete was interrupted while it was created or deleted.
     """
 
     name: str
@@ -43,6 +44,7 @@ class BranchState:
     statements: Mapping[str, str] = field(default_factory=dict)
     heads: Mapping[str, BorrowedHead] = field(default_factory=dict)
     places: tuple[str, ...] = ()
+    sandboxed: tuple[str, ...] = ()
     is_complete: bool = False
 
 
@@ -71,6 +73,7 @@ def read_branch_state(project: Project) -> BranchState | None:
                 for name, head in found["heads"].items()
             },
             places=tuple(map(str, found.get("places", ()))),  # older versions recorded none
+            sandboxed=tuple(map(str, found.get("sandboxed", ()))),
             is_complete=found["is_complete"] is True,
         )
     except (AttributeError, KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError):

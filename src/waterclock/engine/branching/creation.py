@@ -146,11 +146,12 @@ def _copy_ledger(project: Project, base: Project, state: BranchState, who: str) 
         with Ledger.open(url) as draft:
             if not is_copied:
                 draft.maintenance.load([ledger.maintenance.export_lines()])
-            records = [record for record in draft.reads.tables() if record.kind != Kind.PUBLISH]
+            every = draft.reads.tables()
+            records = [record for record in every if record.kind != Kind.PUBLISH]
             folders = {record.name: lake.folder(record.name) for record in records}
             draft.maintenance.start_branch(folders, who=who, base=base.env)
             fault("branch ledger read")
-            declared = {record.name: draft.past.declared_code(record.name) for record in records}
+            declared = {record.name: draft.past.declared_code(record.name) for record in every}
             newest = {name: found for name, found in declared.items() if found is not None}
             heads = {record.name: record.head_version for record in records if record.head_version >= 0}
         return replace(

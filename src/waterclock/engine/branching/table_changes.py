@@ -6,7 +6,7 @@ fingerprints, which ignore comments, spacing and unused views.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from waterclock.batches.former_names import FormerNames
@@ -21,8 +21,9 @@ class TableChanges:
     """The tables of a branch whose code differs from that of its base, and those that are made from them.
 
     `changed` and `new` are transforms. `affected` are unchanged transforms that read one of them, directly or not.
-    `collects` are new or changed collects: a branch collects nothing, so they keep the rows of the base. `publishes`
-    deliver own tables; a branch does not run them.
+    `collects` are new or changed collects: a branch collects nothing, so they keep the rows of the base. `delivered`
+    are publishes to the sandbox that deliver own tables or have other code. `publishes` deliver own tables to other
+    connections; a branch does not run them.
     """
 
     changed: tuple[str, ...] = ()
@@ -30,6 +31,7 @@ class TableChanges:
     affected: tuple[str, ...] = ()
     collects: tuple[str, ...] = ()
     publishes: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
     borrowed: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
 
@@ -38,26 +40,46 @@ class TableChanges:
         """The transforms that the branch makes itself."""
         return (*self.changed, *self.new, *self.affected)
 
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The transforms and publishes whose labels the branch makes."""
+        return (*self.own, *self.delivered)
 
-def find_table_changes(flow: Flow, state: BranchState, former: FormerNames) -> TableChanges:
-    """Compare a flow with the code that the base of a branch had declared when the branch was created."""
-    changed, new, collects = list[str](), list[str](), list[str]()
+
+def find_table_changes(
+    flow: Flow, state: BranchState, former: FormerNames, sandbox: Collection[str] = ()
+) -> TableChanges:
+    """Compare a flow with the code that the base of a branch had declared when the branch was created.
+
+    `sandbox` are the connections that the branch may deliver to.
+    """
+    changed, new, collects, changed_publishes = list[str](), list[str](), list[str](), set[str]()
     for name in flow.order:
         table = flow.tables[name]
         was = _former_code(table, state)
-        if table.kind is Kind.PUBLISH or (was is not None and former.code(was, table.fingerprint) == table.fingerprint):
+        if was is not None and former.code(was, table.fingerprint) == table.fingerprint:
+            continue
+        if table.kind is Kind.PUBLISH:
+            changed_publishes.add(name)
             continue
         (collects if table.kind is Kind.COLLECT else new if was is None else changed).append(name)
     edges = {name: {*others, *_companions(flow, name)} for name, others in readers_of(flow).items()}
     reached = closure((*changed, *new), edges)
     others = [name for name in flow.order if name in reached and name not in {*changed, *new}]
     own = {*changed, *new, *others}
+    publishes = [name for name in others if flow.tables[name].kind is Kind.PUBLISH]
+    delivered = [
+        name
+        for name in flow.order
+        if (name in publishes or name in changed_publishes) and _connection_of(flow.tables[name]) in sandbox
+    ]
     return TableChanges(
         tuple(changed),
         tuple(new),
         tuple(name for name in others if flow.tables[name].kind is Kind.TRANSFORM),
         tuple(collects),
-        tuple(name for name in others if flow.tables[name].kind is Kind.PUBLISH),
+        tuple(name for name in publishes if name not in delivered),
+        tuple(delivered),
         tuple(name for name in flow.order if name not in own and flow.tables[name].kind is not Kind.PUBLISH),
         {name: _first_changed_input(flow, name, own) for name in others},
     )
@@ -66,6 +88,10 @@ def find_table_changes(flow: Flow, state: BranchState, former: FormerNames) -> T
 def _former_code(table: Table, state: BranchState) -> str | None:
     found = state.codes.get(table.name)
     return found if found is not None or table.was is None else state.codes.get(table.was)
+
+
+def _connection_of(table: Table) -> str | None:
+    return None if table.destination is None else table.destination.connection
 
 
 def _companions(flow: Flow, name: str) -> list[str]:

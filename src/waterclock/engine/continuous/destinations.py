@@ -45,7 +45,7 @@ def deliver_open_windows(work: RunContext, table: Table) -> int:
 
     Cost: one connection, and the rows of labels that changed since the last delivery.
     """
-    if not work.project.publish:
+    if not work.project.delivers(table):
         return 0
     unit = unit_of(work, table)
     deliverer = work.connections.deliverer(unit.connection)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegralType, MapType, StringType, StructType
 
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.run_context import RunContext
 from waterclock.personal_data.patterns import MOST_CHARACTERS, ValueMatch, match_values
@@ -46,7 +47,7 @@ def sample_values(work: RunContext, table: str, rows: int) -> SampledValues | No
     Cost: one Spark job for all columns of the table. At most MOST_CHARACTERS characters of a value are fetched.
     """
     folder = work.lake.folder(table)
-    manifest = _newest_with_rows(folder)
+    manifest = _newest_with_rows(_known_slices(work, table) if work.project.bases else _stored_slices(folder), folder)
     if manifest is None:
         return None
     frame = frame_of_slices(work.sessions.own(), folder, [manifest])
@@ -63,9 +64,19 @@ def sample_values(work: RunContext, table: str, rows: int) -> SampledValues | No
     )
 
 
-def _newest_with_rows(folder: str) -> Manifest | None:
-    for leaf in islice(sealed_newest_first(folder), _NEWEST):
-        manifest = read_manifest(folder, leaf.path)
+def _stored_slices(folder: str) -> Iterator[str]:
+    return (leaf.path for leaf in sealed_newest_first(folder))
+
+
+def _known_slices(work: RunContext, table: str) -> Iterator[str]:
+    """Yield the current slices of a branch's table, newest first: the stage may have newer ones of its base."""
+    known = work.ledger.reads.slices(table, BEGINNING, FOREVER)
+    return (piece.slice_path for piece in reversed(known) if piece.slice_path)
+
+
+def _newest_with_rows(paths: Iterator[str], folder: str) -> Manifest | None:
+    for path in islice(paths, _NEWEST):
+        manifest = read_manifest(folder, path)
         if manifest.rows:
             return manifest
     return None

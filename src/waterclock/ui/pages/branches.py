@@ -44,6 +44,7 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
         "reworded": [],
         "collects": [],
         "publishes": [],
+        "delivered": [],
         "equal": 0,
         "error": None,
     }
@@ -138,6 +139,7 @@ def _describe_plan(at: OpenedProject, plan: BranchPlan, promotion: Promotion, ma
         "reworded": list(plan.reworded),
         "collects": list(changes.collects),
         "publishes": list(changes.publishes),
+        "delivered": list(changes.delivered),
     }
 
 

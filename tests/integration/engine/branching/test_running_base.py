@@ -9,6 +9,7 @@ import pytest
 from tests.branches import Branched
 from tests.tiny import day, described
 from waterclock.engine.maintenance.reset import prepare_reset, reset
+from waterclock.engine.query.value_samples import SampledValues, sample_values
 from waterclock.engine.run_opening import open_workplace
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
@@ -132,3 +133,25 @@ def test_a_renamed_table_that_production_starts_over_is_reported(production: Bra
         reset(work, found, why="wrong")
     with pytest.raises(WaterclockError, match="E475"):
         branch.rows("SELECT k, v FROM marts.now")
+
+
+def test_personal_data_is_sampled_from_the_slices_of_the_branch(tmp_path: Path, spark: SparkSession) -> None:
+    production = Branched(tmp_path / "project", spark)
+    production.declare(FLOW.format(factor=1))
+    fill(production, 1, 2, 3)
+    run(production, day(3), MADE_AT_FIRST)
+    branch = production.of("try")
+    branch.create(day(3))
+    production.shop("INSERT INTO o VALUES (3, 4, '2020-01-03 08:00:00')")
+    run(production, day(4), MADE_AT_FIRST)
+    branch.declare(FLOW.format(factor=10))
+    branch.make("marts.net", labels="2020-01-01")
+    for name in ("raw.o", "marts.net"):
+        found = [sampled(project, name) for project in (production, branch)]
+        assert [each and each.label for each in found] == [day(3), day(2)], name
+
+
+def sampled(project: Branched, table: str) -> SampledValues | None:
+    sessions = Sessions.from_session(project.spark)
+    with open_workplace(project.load(), sessions=sessions, is_question=True) as work:
+        return sample_values(work, table, 10)

@@ -125,3 +125,24 @@ def test_a_renamed_table_is_not_a_changed_one(tmp_path: Path) -> None:
     order = tuple("core.renamed" if name == "core.d" else name for name in project.flow.order)
     flow = replace(project.flow, tables=tables | {"core.renamed": table}, order=order)
     assert find_table_changes(flow, state, FormerNames()).own == ()
+
+
+QUERY = "TRANSFORM core.d PARTITIONED {was}EXPECT id > {least} AS SELECT b.id FROM {read} b"
+
+
+@pytest.mark.parametrize(
+    ("after", "parts"),
+    [
+        (QUERY.format(was="", least=2, read="raw.b"), ("rules",)),
+        (QUERY.format(was="WAS core.former ", least=2, read="raw.b"), ("rules",)),
+        (QUERY.format(was="WAS core.former ", least=2, read="raw.now"), ("rules",)),
+        (QUERY.format(was="", least=1, read="raw.other"), ("query", "upstream")),
+        (QUERY.format(was="", least=1, read="raw.now").replace("b.id", "b.id + 1 AS id"), ("query",)),
+    ],
+)
+def test_a_new_name_of_a_table_is_no_part_of_a_change(after: str, parts: tuple[str, ...]) -> None:
+    before = QUERY.format(was="", least=1, read="raw.b")
+    names, renamed = {"raw.b", "raw.now", "raw.other"}, {"raw.b": "raw.now", "core.former": "core.d"}
+    if "raw.b" in after:
+        renamed.pop("raw.b")
+    assert describe_change(before, after, {}, names, renamed) == parts

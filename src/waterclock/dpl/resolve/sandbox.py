@@ -1,0 +1,73 @@
+"""Checks the sandbox of a branch: the connections to which its publishes deliver."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+
+from waterclock.dpl.config.model import Config, flat_options, option_value
+from waterclock.dpl.syntax.statements import ParsedOptions, Statement
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Connection, Options
+
+_ADDRESS = frozenset({"url", "path", "schema", "database", "servers", "endpoint"})
+_USER = re.compile(r"//[^/@]*@")
+
+
+def check_sandbox(
+    connections: Mapping[str, Connection], statements: Mapping[str, Statement], config: Config
+) -> Iterator[WaterclockError]:
+    """Yield E479 for a sandbox of an environment that is no branch, and for one that is a connection of its base.
+
+    Addresses are compared as they are written: two of them may be those of one server.
+    """
+    section = ("env", config.env, "sandbox")
+    if config.environment.sandbox and not config.bases:
+        yield config.place(section).refuse(
+            "E479",
+            f"{config.env} cannot have a sandbox",
+            why="it is no branch, so its publishes deliver to its own connections",
+            fix=f"remove it, or add `from` to [env.{config.env}]",
+        )
+        return
+    for name in config.environment.sandbox:
+        if name not in connections or name not in statements:
+            continue
+        own = _destination(connections[name].type, connections[name].options)
+        used = (
+            (other, base)
+            for base, environment in config.bases
+            for other in (name, *statements)
+            if _of_base(statements[other], environment.connections) == own
+        )
+        if found := next(used, None):
+            yield config.place((*section, name)).refuse(
+                "E479",
+                f"the sandbox {name} is the connection {found[0]} of {found[1]}",
+                why=f"its address is the same, so the branch would deliver to a destination of {found[1]}",
+                fix="name a destination that only the branch uses",
+            )
+
+
+def _of_base(statement: Statement, connections: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]:
+    """Return the type and the options of a connection in another environment."""
+    declared = statement.value("OPTIONS", ParsedOptions)
+    clause = statement.clause("TYPE")
+    overlay = flat_options(dict(connections.get(statement.name, {})))
+    type_name = str(overlay.pop("type", clause.value if clause else "")).lower()
+    values = {key: value for key, raw in overlay.items() if (value := option_value(raw)) is not None}
+    return _destination(type_name, {**(declared.values if declared else {}), **values})
+
+
+def _destination(type_name: str, options: Options) -> Mapping[str, object]:
+    """Return what an address depends on: the type and the options in `_ADDRESS`, without the user in a URL."""
+    address = {key: value for key, value in options.items() if key in _ADDRESS}
+    return {
+        "type": type_name,
+        **{key: _plain(value) if isinstance(value, str) else value for key, value in address.items()},
+    }
+
+
+def _plain(address: str) -> str:
+    return _USER.sub("//", address) if "://" in address else posixpath.normpath(address)
