@@ -10,10 +10,19 @@ from pathlib import Path
 
 from waterclock.batches.former_names import is_borrowed
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import entry_path, make_folder, open_for_writing, put_if_absent, remove_file
+from waterclock.files.filesystem import (
+    entry_path,
+    folders_in,
+    make_folder,
+    open_for_writing,
+    put_if_absent,
+    remove_file,
+)
 from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"
+VAULT = "vault"
+"""The folder of a storage with the vaults of tokens: `vault/<subject>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,11 @@ class Lake:
         below = table.replace(".", "/") if is_borrowed(location) else location.removeprefix("tables/")
         return f"{self.root.rstrip('/')}/history/{below}"
 
+    @property
+    def vault_root(self) -> str:
+        """The storage with the vaults of tokens."""
+        return self.root
+
     def slice_path(self, label: datetime, claim: int) -> str:
         """Return the folder of the slice that a claim seals for a label, relative to the table's folder."""
         return f"{label_folder(label)}/c={claim}"
@@ -51,6 +65,16 @@ class Lake:
 def readable_by_queries(root: str) -> list[Path]:
     """Return the local folders of a storage that queries may read. The ledger and its exports are not among them."""
     return [Path(root) / name for name in ("tables", "history", "publish")]
+
+
+def vault_folder(root: str, subject: str) -> str:
+    """Return the absolute folder of the vault with the tokens of a subject."""
+    return f"{root.rstrip('/')}/{VAULT}/{subject}"
+
+
+def vault_subjects(root: str) -> list[str]:
+    """Return the subjects that have a vault in a storage."""
+    return sorted(folders_in(entry_path(root, VAULT)))
 
 
 def label_folder(label: datetime) -> str:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FOLDER = "vault"
 VALUE, TOKEN = "value", "token"
 DIGITS = 32
 """The number of hexadecimal digits of a token: 128 random bits."""
@@ -58,11 +57,6 @@ _SCHEMA = json.dumps(
         "fields": [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in (VALUE, TOKEN)],
     }
 )
-
-
-def vault_folder(root: str, subject: str) -> str:
-    """Return the absolute folder of a subject's vault in a storage."""
-    return f"{root.rstrip('/')}/{FOLDER}/{subject}"
 
 
 def read_tokens(spark: SparkSession, folder: str) -> DataFrame:

@@ -26,6 +26,17 @@ def test_check_warns_of_an_open_storage_until_it_is_closed(shop: Shop, monkeypat
     assert json.loads(shop.ask("check", "--json").stdout)["warnings"] == []
 
 
+def test_check_warns_of_an_open_vault_of_tokens(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.permissions.open_places._lets_in", lambda *_: True)
+    vault = Path(shop.project.storage) / "vault" / "customer"
+    vault.mkdir(parents=True)
+    vault.chmod(0o755)
+    told = json.loads(shop.ask("check", "--json").stdout)
+    assert [(each["code"], each["where"]) for each in told["warnings"]] == [("W205", str(vault))]
+    vault.chmod(0o700)
+    assert json.loads(shop.ask("check", "--json").stdout)["warnings"] == []
+
+
 def test_check_warns_of_a_private_key_of_a_connection_or_of_vault(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("waterclock.permissions.open_places._lets_in", lambda *_: True)
     keys = [shop.folder.resolve() / name for name in ("client.key", "vault.key")]

@@ -13,6 +13,7 @@ from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.maintenance.maintain import CountAndBytes, TableMaintenance, find_maintenance, maintain_table
 from waterclock.engine.maintenance.replication_slots import UnusedSlot, find_unused_slots, release_slot
+from waterclock.engine.maintenance.token_vaults import find_vault_maintenance, maintain_vault
 from waterclock.engine.maintenance.unused_open_windows import find_unused_open_windows, remove_unused_open_windows
 from waterclock.engine.run_opening import open_workplace
 from waterclock.flow.declarations import Flow
@@ -35,17 +36,20 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
         seen = {record.name for record in work.ledger.reads.tables()}
         found = find_maintenance(work, [name for name in chosen.tables if name in seen], now)
         unused = find_unused_open_windows(work) if selection is None else []
+        vaults = list(find_vault_maintenance(work, now)) if selection is None else []
         at_sources = find_unused_slots(work)
         if not is_dry:
             for each in found:
                 maintain_table(work, each, now)
+            for each in vaults:
+                maintain_vault(work, each, now)
             for each in unused:
                 remove_unused_open_windows(work, each)
             for kept in at_sources:
                 release_slot(work, kept)
             work.ledger.access.forget(work.ledger.now() - project.access.keep)
     return _report_maintenance(
-        [*found, *unused], at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json
+        [*found, *vaults, *unused], at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json
     )
 
 

@@ -207,9 +207,12 @@ def _find_permission_warnings(project: Project) -> Iterator[WaterclockError]:
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.files.object_stores import is_remote
     from waterclock.permissions.open_places import open_place_warnings
+    from waterclock.storage.lake import vault_folder, vault_subjects
 
     places = [project.work_folder, project.root / WORK, project.secrets.folder]
-    places += [] if is_remote(project.storage) else [Path(project.storage)]
+    if not is_remote(project.storage):
+        vaults = (vault_folder(project.storage, subject) for subject in vault_subjects(project.storage))
+        places += [Path(project.storage), *map(Path, vaults)]
     places += _list_private_keys(project)
     try:
         url = ledger_url(project)

@@ -19,6 +19,7 @@ from waterclock.engine.batch.results import GroupPart
 from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shapes
 from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.spark.tokens import stored_rows_with_values
 from waterclock.flow.declarations import Columns, Table
 from waterclock.planner.plan import Group
 from waterclock.spark_sql import INTERNAL_PREFIX, quote_name
@@ -74,7 +75,8 @@ def add_stored_rows(
             add_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_miss_columns=True,
             loose=mismatch_columns_of(table), values=values,
         )
-        for frame in _read_stored_rows(spark, folder, stored)
+        for each in _read_stored_rows(spark, folder, stored)
+        for frame in (stored_rows_with_values(spark, work.lake, table, each),)
     ]  # fmt: skip
     shapes = [_mark_new(it, is_new=True) for it in read] + [_mark_new(it, is_new=False) for it in kept]
     frame, through = union_shapes(part.through, shapes)

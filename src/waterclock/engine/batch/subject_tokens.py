@@ -15,12 +15,12 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Table
 from waterclock.masking.row_refusals import WITHOUT_TOKEN, message_of
 from waterclock.spark_sql import quote_name
+from waterclock.storage.lake import vault_folder
 from waterclock.storage.token_vault import (
     TOKEN,
     VALUE,
     add_tokens,
     read_tokens,
-    vault_folder,
     with_tokens_as_values,
 )
 
@@ -63,7 +63,7 @@ def _columns_in(table: Table, names: Sequence[str]) -> list[Column]:
 def _replace_values(
     attempt: GroupAttempt, cached: DataFrame, rows: DataFrame, subject: str, names: Sequence[str]
 ) -> DataFrame:
-    folder = vault_folder(attempt.work.lake.root, subject)
+    folder = vault_folder(attempt.work.lake.vault_root, subject)
     every = reduce(
         lambda left, right: left.unionByName(right),
         (cached.select(F.col(quote_name(name)).alias(VALUE)) for name in names),

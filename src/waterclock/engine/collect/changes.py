@@ -20,6 +20,7 @@ from waterclock.connectors.change_collector import ChangeCollector, ChangeReques
 from waterclock.engine.collect.changed_keys import complete_moved_rows
 from waterclock.engine.collect.collect_result import COPIED, CollectResult
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.spark.tokens import stored_rows_with_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, IN_ROWS, LSN, MISSING, OP, SEQ
 from waterclock.flow.checks import columns_to_request
@@ -117,6 +118,7 @@ def _read_own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataF
     if record is None or record.head_label is None:
         return None
     rows = frame_of_version(spark, work.folder(table), record.head_version)
+    rows = stored_rows_with_values(spark, work.lake, table, rows)
     return rows.where(RECORD[2]) if table.temporal is not None else rows
 
 

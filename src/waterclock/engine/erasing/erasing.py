@@ -27,8 +27,9 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger_errors import changed_declaration_error
 from waterclock.storage.erasure_files import write_erasure
+from waterclock.storage.lake import vault_folder
 from waterclock.storage.search.byte_search import SearchResult
-from waterclock.storage.token_vault import remove_values, vault_folder
+from waterclock.storage.token_vault import remove_values
 
 STORAGE_STEP = "folders"
 TOKENS_STEP = "tokens"

@@ -16,7 +16,8 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.key_connections import CURRENT
 from waterclock.similar_names import did_you_mean
 from waterclock.storage.folds.slices_without_rows import Persons
-from waterclock.storage.token_vault import find_tokens, vault_folder
+from waterclock.storage.lake import vault_folder
+from waterclock.storage.token_vault import find_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class TableMaintenance:
 def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> list[TableMaintenance]:
     """Find the maintenance that each table needs at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.maintenance.holds().keys()
-    busy |= set(tables) if _is_rebuilding(work) else set()
+    busy |= set(tables) if is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
     older = find_log_errors(work)
     return [
@@ -131,7 +131,7 @@ def maintain_table(work: RunContext, found: TableMaintenance, now: datetime) -> 
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
-    found.is_busy = found.is_busy or table.name in work.ledger.maintenance.holds() or _is_rebuilding(work)
+    found.is_busy = found.is_busy or table.name in work.ledger.maintenance.holds() or is_rebuilding(work)
     if found.is_busy or find_log_error(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
@@ -160,7 +160,7 @@ def maintain_table(work: RunContext, found: TableMaintenance, now: datetime) -> 
         remove_folder(state.folder)
 
 
-def _is_rebuilding(work: RunContext) -> bool:
+def is_rebuilding(work: RunContext) -> bool:
     """Return whether a rebuild of all tables runs. It reads the existing files, so none may be removed meanwhile."""
     known = work.ledger.maintenance.current_rebuilding()
     return known is not None and known.is_blocking(work.real_now())
@@ -182,7 +182,7 @@ def _find_table_maintenance(
             found.small = find_joinable_files(folder)
             found.joined = CountAndBytes(found.small.files, found.small.bytes)
         found.manifests = _stale_manifests(table, folder)
-        unneeded = unneeded_files(folder, _retention_hours(work, table, now))
+        unneeded = unneeded_files(folder, retention_hours(work, find_retention_start(table, now)))
         found.unneeded = CountAndBytes(len(unneeded), sum(file.size for file in unneeded))
     found.old_states = list_old_states(work.lake.history(table.name), find_retention_start(table, now))
     found.states = CountAndBytes(len(found.old_states), sum(state.bytes for state in found.old_states))
@@ -285,7 +285,8 @@ def _vacuum(work: RunContext, table: Table, now: datetime) -> None:
         work.ledger.maintenance.forget_versions(table.name, oldest)
     # queried after versions were forgotten: a batch that is bound from now on finds none of them
     read = {each.version for each in inputs_of(work.ledger.claims.open(), table.name)}
-    vacuum(work.folder(table), _retention_hours(work, table, now), _identity(work, table, VACUUMED), keeping=read)
+    hours = retention_hours(work, find_retention_start(table, now))
+    vacuum(work.folder(table), hours, _identity(work, table, VACUUMED), keeping=read)
 
 
 def _stale_manifests(table: Table, folder: str) -> int:
@@ -312,6 +313,6 @@ def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Tabl
         found.labels = find_dropped_labels(work, table, before)
 
 
-def _retention_hours(work: RunContext, table: Table, now: datetime) -> int:
-    """Return for how many hours versions are kept. Delta measures the age of files by the real clock."""
-    return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))
+def retention_hours(work: RunContext, since: datetime) -> int:
+    """Return for how many hours versions since an instant are kept. Delta measures ages of files by the real clock."""
+    return max(0, math.ceil((work.real_now() - since) / timedelta(hours=1)))

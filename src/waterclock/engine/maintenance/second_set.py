@@ -52,6 +52,11 @@ class RebuildLake(Lake):
         """Return the absolute folder of a table, in this storage or in the live one."""
         return self.live.folder(table) if table in self.live_tables else Lake.folder(self, table)
 
+    @property
+    def vault_root(self) -> str:
+        """The live storage: rebuilt tables have the tokens that persons have already."""
+        return self.live.vault_root
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:

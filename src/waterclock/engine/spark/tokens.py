@@ -5,19 +5,41 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from waterclock.flow.declarations import Flow
+from waterclock.flow.declarations import Flow, Table
 from waterclock.masking.token_sql import TOKENS_VIEW, TOKENS_VIEW_COLUMNS
-from waterclock.spark_sql import sql_text
-from waterclock.storage.token_vault import TOKEN, VALUE, read_tokens, vault_folder
+from waterclock.spark_sql import quote_name, sql_text
+from waterclock.storage.lake import Lake, vault_folder
+from waterclock.storage.token_vault import TOKEN, VALUE, read_tokens
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_VALUE, _TOKEN = "_waterclock_value", "_waterclock_token"
 
 
 def subjects_with_tokens(flow: Flow) -> list[str]:
     """Return the subjects of columns with TOKENS."""
     columns = (column for table in flow.tables.values() for column in table.columns.named)
     return sorted({column.subject for column in columns if column.is_token and column.subject is not None})
+
+
+def stored_rows_with_values(spark: SparkSession, lake: Lake, table: Table, rows: DataFrame) -> DataFrame:
+    """Return stored rows of a table with the persons' values instead of tokens, to compare them with source rows.
+
+    A value that is no token stays, as in rows from before TOKENS. Cost: nothing for other tables; else a join with the
+    vault for each column with TOKENS. Starts no job.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+    there = {name.lower() for name in rows.columns}
+    for column in table.columns.named:
+        if column.is_token and column.subject is not None and column.name.lower() in there:
+            known = read_tokens(spark, vault_folder(lake.vault_root, column.subject))
+            known = known.selectExpr(f"{TOKEN} AS {_TOKEN}", f"{VALUE} AS {_VALUE}")
+            name, order = quote_name(column.name), rows.columns
+            joined = rows.join(known, F.col(name) == F.col(_TOKEN), "left")
+            rows = joined.withColumn(column.name, F.expr(f"coalesce({_VALUE}, {name})")).select(*map(quote_name, order))
+    return rows
 
 
 def add_tokens_view(spark: SparkSession, storage: str, flow: Flow) -> None:

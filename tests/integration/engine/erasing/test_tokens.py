@@ -15,13 +15,18 @@ from tests.faults.test_kill import said_by, started
 from tests.integration.engine.erasing.test_erasing import keys, places_with, run
 from tests.keys import DECLARED
 from tests.tiny import Tiny, day
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
 from waterclock.engine.erasing.request import build_request
 from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.storage.token_vault import find_tokens, vault_folder
+from waterclock.storage.lake import vault_folder
+from waterclock.storage.slices.manifest import read_manifest
+from waterclock.storage.token_vault import find_tokens
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,9 +65,14 @@ def project(root: Path, spark: SparkSession, flow: str = FLOW) -> Tiny:
     root.mkdir(parents=True, exist_ok=True)
     tiny = Tiny(root, spark)
     tiny.declare(flow)
+    fill(tiny)
+    return tiny
+
+
+def fill(tiny: Tiny) -> None:
+    """Fill the sources."""
     tiny.source("visits", "id INT, person TEXT, email TEXT, page TEXT, at TEXT", ROWS)
     tiny.source("people", "person TEXT, land TEXT", [(ADA, "uk"), (EVA, "us"), ("joe.new", "fr")])
-    return tiny
 
 
 def tokens(tiny: Tiny) -> dict[str, str]:
@@ -105,6 +115,51 @@ def test_a_label_that_is_made_again_has_the_same_tokens(tmp_path: Path, spark: S
     run(tiny)
     assert tiny.runs_of("raw.visits") > 2, "it was not collected again"
     assert (tokens(tiny), tiny.digests()) == (before, digests)
+
+
+def test_a_window_that_is_read_again_has_no_row_twice(tmp_path: Path, spark: SparkSession) -> None:
+    """Stored rows, which have tokens, are those of the source, which has values: of equal keys the source's stays."""
+    folds = "".join(
+        f"COLLECT raw.{name} (person STRING KEY SUBJECT customer TOKENS, page STRING, at TIMESTAMP) "
+        f"FROM shop.visits EVERY DAY BY DATA TIME at LOOKBACK 3 DAYS {mode};"
+        for name, mode in (("merged", "MERGE ORDER BY at"), ("temporal", "TEMPORAL AT at"))
+    )
+    tiny = project(tmp_path, spark, DECLARED + folds)
+    tiny.shop("DELETE FROM visits WHERE person IS NULL")  # a row without a key
+    run(tiny, 2)
+    run(tiny, 3)
+    tiny.shop("UPDATE visits SET page = '/new' WHERE id = 2")
+    tiny.shop("DELETE FROM visits WHERE id = 1")  # it is no longer there, and stays in the table
+    run(tiny, 4)
+    for table in ("raw.merged", "raw.temporal"):
+        assert rows_by_label(tiny, table) == {"20200101000000": 2, "20200102000000": 2, "20200103000000": 0}
+    known = vault(tiny)
+    wanted = sorted([(known[ADA], "/c"), (known[EVA], "/new"), (known["joe.new"], "/c")])
+    assert sorted(tiny.rows("SELECT person, page FROM raw.merged")) == wanted
+    old = [(known[ADA], "/a")]
+    assert sorted(tiny.rows("SELECT person, page FROM raw.temporal")) == sorted(wanted + old)
+
+
+def rows_by_label(tiny: Tiny, table: str) -> dict[str, int]:
+    """Count the rows of the current slices of a table."""
+    with tiny.opened() as work:
+        folder = work.folder(work.flow.tables[table])
+        found = work.ledger.reads.slices(table, BEGINNING, FOREVER)
+        return {label_of(piece.label): read_manifest(folder, piece.slice_path).rows for piece in found}
+
+
+def test_a_rebuild_of_all_tables_keeps_tokens_and_values(tmp_path: Path, spark: SparkSession) -> None:
+    """Its tables are made in a folder of their own, by the vault of the storage."""
+    again = "TRANSFORM marts.again PARTITIONED (id BIGINT, person STRING SUBJECT customer TOKENS) "
+    tiny = project(tmp_path, spark, FLOW + again + "AS SELECT id, person FROM raw.visits;")
+    run(tiny)
+    before, known = tokens(tiny), vault(tiny)
+    with tiny.opened() as work:
+        rebuild_all(work, day(3))
+    assert (tokens(tiny), vault(tiny)) == (before, known)
+    made = sorted(tiny.rows("SELECT id, person FROM marts.again"))
+    assert made == sorted(tiny.rows("SELECT id, person FROM raw.visits"))
+    assert sorted(tiny.rows("SELECT id, who FROM safe.people")) == [(row[0], row[1]) for row in ROWS]
 
 
 @pytest.mark.parametrize("point", ["tokens.written", "tokens.committed"])
