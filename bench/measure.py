@@ -49,12 +49,17 @@ def cost_of(work: Callable[[], object], spark: SparkSession | None = None) -> Co
 
 
 def cost_of_process(command: Sequence[str]) -> Cost:
+    return run_process(command)[1]
+
+
+def run_process(command: Sequence[str], *, folder: Path | None = None, codes: Sequence[int] = (0,)) -> tuple[str, Cost]:
+    """Run a command. Return its output and its cost. Any exit code that is not in `codes` ends this process."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
+    if done.returncode not in codes:
         raise SystemExit(f"{' '.join(command)} gave {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return done.stdout, Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def interleaved(
