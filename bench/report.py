@@ -34,6 +34,7 @@ BENCHES = (
     "quality",
     "rights",
     "erasing",
+    "layout",
     "receive",
     "connect",
     "restate",
