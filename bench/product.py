@@ -55,9 +55,9 @@ class Clocked(Listener):
 class Project:
     """A project that is run step by step. The cost of its batches is in `clock.batches`."""
 
-    def __init__(self, spark: SparkSession, folder: Path, threads: int) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, threads: int, *, clock: type[Clocked] = Clocked) -> None:
         self.folder = folder
-        self.clock = Clocked(spark)
+        self.clock = clock(spark)
         self._opened = open_workplace(
             open_project(folder, None),
             settings=RunSettings(threads=threads),

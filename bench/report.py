@@ -35,6 +35,7 @@ BENCHES = (
     "rights",
     "erasing",
     "branch",
+    "layout",
     "receive",
     "connect",
     "restate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from deltalake.transaction import CommitProperties
 from waterclock.files.filesystem import FileInfo, entry_path, map_each, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import quote_name
+from waterclock.storage.commit.file_joining import join_files_in_order, order_of_joined_files
 from waterclock.storage.commit.write_commit import Change, build_remove_actions, try_commit
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.commit_history import read_new_commits
@@ -41,7 +42,7 @@ _RETENTION_PROPERTIES = ("delta.logRetentionDuration", "delta.setTransactionRete
 
 @dataclass(frozen=True, slots=True)
 class JoinableFiles:
-    """Small files that OPTIMIZE would join. `labels` are the partitions; an unpartitioned table has none."""
+    """Small files that would be joined. `labels` are the partitions; an unpartitioned table has none."""
 
     files: int = 0
     bytes: int = 0
@@ -51,25 +52,37 @@ class JoinableFiles:
 def find_joinable_files(folder: str) -> JoinableFiles:
     """Find the small live files of a table, if there are enough of them that joining is worthwhile."""
     with open_table(folder) as table:
-        # joined files would be in no buckets, and Spark would shuffle them again
-        small = [file for file in table.files.values() if file.size < _SMALL and bucket_of(file.path) is None]
-        if not table.partition_columns:
-            found = small if len(small) >= _MANY_IN_TABLE else []
-            return JoinableFiles(len(found), sum(file.size for file in found))
-    by_label: defaultdict[str, list[LiveFile]] = defaultdict(list)
-    for file in small:
-        by_label[file.label or ""].append(file)
-    many = {label: files for label, files in by_label.items() if label and len(files) >= _MANY_IN_PARTITION}
+        is_partitioned = bool(table.partition_columns)
+        groups = _small_files(table)
+    fewest = _MANY_IN_PARTITION if is_partitioned else _MANY_IN_TABLE
+    many = {label: files for label, files in groups.items() if len(files) >= fewest}
     found = [file for files in many.values() for file in files]
-    return JoinableFiles(len(found), sum(file.size for file in found), tuple(sorted(many)))
+    return JoinableFiles(len(found), sum(file.size for file in found), tuple(sorted(many)) if is_partitioned else ())
+
+
+def _small_files(table: OpenTable) -> Mapping[str, list[LiveFile]]:
+    """Return the small live files of a table by label; those of an unpartitioned table by an empty text."""
+    by_label: defaultdict[str, list[LiveFile]] = defaultdict(list)
+    for file in table.files.values():
+        # joined files would be in no buckets, and Spark would shuffle them again
+        if file.size < _SMALL and bucket_of(file.path) is None and (file.label or not table.partition_columns):
+            by_label[file.label or ""].append(file)
+    return by_label
 
 
 def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:
-    """Join small files, of some partitions or of all. Return the version that OPTIMIZE committed, or None.
+    """Join small files, of some partitions or of all. Return the version that was committed, or None.
 
-    Rows stay as they are, and so does the sealed stage. If a batch removes the same files meanwhile, OPTIMIZE fails. If
-    other commits come before it, its version also contains their rows.
+    Rows stay as they are, and so does the sealed stage. Files of a table with an order of rows (SORT BY, CLUSTER BY)
+    are joined in this order. Others are joined by Delta's OPTIMIZE, which fails if a batch removes the same files
+    meanwhile. If other commits come first, the version also contains their rows.
     """
+    with open_table(folder) as table:
+        order = order_of_joined_files(table)
+        groups = [files for label, files in sorted(_small_files(table).items()) if not labels or label in labels]
+    if order:
+        several = [files for files in groups if len(files) > 1]
+        return join_files_in_order(spark, folder, several, order, identity) if several else None
     require_log_store(spark, folder)
     before = _version(folder)
     where = f" WHERE {TIMELABEL} IN ({', '.join(repr(label) for label in labels)})" if labels else ""
