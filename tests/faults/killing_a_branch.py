@@ -37,7 +37,7 @@ def main(sent: str, point: str, number: str, *words: str) -> int:
             if not left:
                 os.kill(os.getpid(), signal.Signals[sent])
 
-    Sessions._start = start_there  # type: ignore[method-assign]
+    Sessions._start = start_there  # type: ignore[assignment,method-assign]
     with inject_faults(strike):
         return run_command(words)
 

@@ -119,7 +119,7 @@ def differences(before: Oracle, after: Oracle, name: str) -> dict[int, Differenc
             continue
         old, new = (side.get(label) for side in sides)
         if old is None or new is None:
-            found[label] = Difference(*(None if rows is None else len(rows) for rows in (old, new)))
+            found[label] = Difference(None if old is None else len(old), None if new is None else len(new))
         elif Counter(old) != Counter(new):
             found[label] = _difference(old, new, is_keyed=is_keyed)
     return found

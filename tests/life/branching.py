@@ -73,6 +73,10 @@ class Branching(Erasing):
     had_branch: list[str] = field(default_factory=list)
     """What became of the branch, for a test to know."""
 
+    def run(self, *, is_last: bool = False) -> None:
+        """Make what is due, as a whole life does."""
+        raise NotImplementedError
+
     def attend_branch(self, *, is_last: bool = False) -> None:
         """After a run: create the branch, make it, or end it, by chance; the last time all that is left."""
         for _ in range(3 if is_last else 1):
@@ -221,9 +225,9 @@ class Branching(Erasing):
         is_calm = not self.oracle.troubles()
         adopted_before = branch.world.adopted()
         plan, outcome, jobs = branch.world.promote(self.moment(self.oracle.today))
-        for name, labels in plan.older.items():
-            for label in labels:
-                self.oracle.ask(name, branch.world.base.number(label), "recompute")
+        for name, older in plan.older.items():
+            for at in older:
+                self.oracle.ask(name, branch.world.base.number(at), "recompute")
         adopted = branch.world.adopted() - adopted_before
         predicted = {(name, label_of(label)) for name, labels in plan.adopted.items() for label in labels}
         self.story.append(

@@ -83,7 +83,8 @@ def result_of(made: sqlite3.Connection, query: str) -> Result:
 
 
 def are_equal(before: str, after: str) -> bool:
-    return differs_only_in_aliases(*(f"TRANSFORM m.t PARTITIONED AS {each}" for each in (before, after)), {})
+    old, new = (f"TRANSFORM m.t PARTITIONED AS {each}" for each in (before, after))
+    return differs_only_in_aliases(old, new, {})
 
 
 def mutated(query: str, at: random.Random) -> str:

@@ -73,8 +73,8 @@ def test_another_changed_table_is_still_made(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_aliases_of_sources_alone_are_ignored(before: str, after: str, equal: bool) -> None:
-    texts = (f"TRANSFORM m.t PARTITIONED EXPECT id > 0 AS {query}" for query in (before, after))
-    assert differs_only_in_aliases(*texts, {}) is equal
+    old, new = (f"TRANSFORM m.t PARTITIONED EXPECT id > 0 AS {query}" for query in (before, after))
+    assert differs_only_in_aliases(old, new, {}) is equal
 
 
 def test_spaces_of_texts_in_rules_count() -> None:

@@ -30,7 +30,7 @@ def create(folder: Path, name: str, base: str | None, at: str | None, days: int,
     environments = read_environment_bases(root)
     _check_base(base, name, environments)
     with lock_branch(root, name), _forgotten_if_failed(root, name):
-        project = _open_new_branch(root, name, base)
+        project = open_new_branch(root, name, base)
         tick = None if at is None else now_of(at, project.flow)
         state = create_branch(project, tick=tick, now=now, days=days, who=RunSettings().who)
     if is_json:
@@ -47,7 +47,7 @@ def create(folder: Path, name: str, base: str | None, at: str | None, days: int,
     )
 
 
-def _open_new_branch(root: Path, name: str, base: str | None) -> Project:
+def open_new_branch(root: Path, name: str, base: str | None) -> Project:
     """Load the project for a branch to create. One that the project file does not declare is recorded in its folder."""
     if name not in read_environment_bases(root):
         record_new_branch(root, name, base or open_project(root, None).env)

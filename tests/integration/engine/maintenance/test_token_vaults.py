@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.engine.erasing.test_tokens import ADA, EVA, keys, project, run, tokens, vault
+from tests.integration.engine.erasing.test_erasing import run
+from tests.integration.engine.erasing.test_tokens import ADA, EVA, keys, project, tokens, vault
 from tests.tiny import Tiny
 from waterclock.engine.maintenance.maintain import TableMaintenance
 from waterclock.engine.maintenance.token_vaults import find_vault_maintenance, maintain_vault
