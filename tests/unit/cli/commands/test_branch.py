@@ -447,6 +447,14 @@ def test_a_branch_with_a_damaged_version_is_damaged(root: Path, version: str) ->
     assert ask(root, "branch", "delete", "pr-1", "--yes")["deleted"] == "pr-1"
 
 
+def test_a_branch_that_cannot_be_locked_is_refused(root: Path) -> None:
+    (root / ".branches").write_text("mine")
+    error = ask(root, "branch", "create", "new", "--from", "prod")["error"]
+    assert isinstance(error, dict)
+    assert (error["code"], error["what"]) == ("E476", "the branch new cannot be locked")
+    assert (root / ".branches").read_text() == "mine"
+
+
 @contextmanager
 def used_by_another_process(root: Path, name: str) -> Iterator[int]:
     """Let a process of its own use a branch for the block. Yield its number."""
