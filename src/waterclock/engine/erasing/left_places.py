@@ -10,7 +10,7 @@ from waterclock.engine.erasing.originals import ErasedOriginals
 from waterclock.engine.erasing.request import ErasureRequest
 from waterclock.engine.erasing.search import TableSearch
 from waterclock.engine.run_context import RunContext
-from waterclock.files.filesystem import entry_path, folders_in, is_folder
+from waterclock.files.filesystem import entry_path, files_below, is_folder
 from waterclock.flow.enums import Kind
 from waterclock.storage.lake import STAGE
 from waterclock.timelabel.label import label_of
@@ -103,7 +103,8 @@ def _list_undeclared(work: RunContext) -> Iterator[LeftPlace]:
 def _list_folders(work: RunContext) -> Iterator[LeftPlace]:
     root = entry_path(work.lake.root)
     for name in ("views", "rebuild"):
-        if folders_in(root / name):
+        # Spark leaves objects without content in a bucket, which stand for folders
+        if any(file.size for file in files_below(root / name)):
             why = "a running command uses it" if name == "views" else "an unfinished rebuild left it"
             yield LeftPlace(f"{name}/", why, "repeat the command with --continue later")
 
