@@ -70,7 +70,7 @@ PUBLISH = replace(table(NAME, kind=Kind.PUBLISH), destination=unit_of("out", "da
 
 def work_of(delivering: Delivering) -> Any:
     flow = Flow(project="demo", tables={NAME: PUBLISH}, order=(NAME,))
-    project = SimpleNamespace(publish=True)
+    project = SimpleNamespace(delivers=lambda _: True)
     return SimpleNamespace(ledger=SimpleNamespace(reads=delivering), connections=delivering, flow=flow, project=project)
 
 

@@ -54,7 +54,7 @@ def work(tmp_path: Path) -> Any:
         ledger=SimpleNamespace(reads=reads),
         connections=SimpleNamespace(resolve_unit=lambda unit: unit, deliverer=lambda _: deliverer),
         flow=Flow(project="demo", tables={NAME: PUBLISH}, order=(NAME,)),
-        project=SimpleNamespace(publish=True),
+        project=SimpleNamespace(delivers=lambda _: True),
     )
 
 
