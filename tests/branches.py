@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.tiny import Tiny, described
-from waterclock.cli.actions.branch import BranchRun, prepare_branch_run
+from waterclock.cli.actions.branch_run import BranchRun, prepare_branch_run
 from waterclock.cli.actions.promote import request_promotion
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project

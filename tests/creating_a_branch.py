@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from waterclock.cli.actions.branch import BranchRun, prepare_branch_run
+from waterclock.cli.actions.branch_run import BranchRun, prepare_branch_run
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.branching.creation import create_branch

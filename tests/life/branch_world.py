@@ -14,8 +14,8 @@ from tests.life.drawing import Flow, statements
 from tests.life.world import World
 from tests.tiny import Tiny
 from waterclock.batches.earlier_revisions import PROMOTED
-from waterclock.cli.actions.branch import BranchRun, prepare_branch_run
 from waterclock.cli.actions.branch_creation import open_new_branch
+from waterclock.cli.actions.branch_run import BranchRun, prepare_branch_run
 from waterclock.cli.actions.promote import request_promotion
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project

@@ -41,7 +41,7 @@ def plan(  # noqa: PLR0913 - each is an option
 
     opened = open_project(project, env)
     if opened.bases:
-        from waterclock.cli.actions.branch import plan_branch
+        from waterclock.cli.actions.branch_run import plan_branch
 
         plan_branch(project, opened.env, selection, labels, is_json=json)
         raise typer.Exit(ExitCode.DONE)

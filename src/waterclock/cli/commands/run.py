@@ -90,7 +90,7 @@ def run(  # noqa: PLR0913 - each is an option
     if opened.bases:
         if watch or now is not None or until is not None:
             raise typer.BadParameter("a branch runs once, as of its tick", param_hint="--now")
-        from waterclock.cli.actions.branch import BranchRun, run_in_branch
+        from waterclock.cli.actions.branch_run import BranchRun, run_in_branch
 
         raise typer.Exit(run_in_branch(opened, BranchRun(tuple(selection or ()), labels, threads, is_json=json)))
     found, by_table = select_tables(opened.flow, selection, labels)
