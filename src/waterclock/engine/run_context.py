@@ -78,7 +78,9 @@ class RunContext:
     @property
     def keys(self) -> KeysOfProject:
         """The keys of the project's connections of type `keys`, for functions such as `hash_keyed`."""
-        return KeysOfProject.from_flow(self.flow, Secrets.from_places(self.project.secrets), self.lake.vault_root)
+        # a branch reads the tokens of the environment that collects, and adds none
+        tokens = self.project.bases[-1].storage if self.project.bases else self.lake.vault_root
+        return KeysOfProject.from_flow(self.flow, Secrets.from_places(self.project.secrets), tokens)
 
     def folder(self, table: Table) -> str:
         """Return the absolute path of a table's folder. A PUBLISH has a folder of its own for its slices."""

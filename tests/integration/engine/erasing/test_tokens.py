@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.branches import Branched, contents
 from tests.faults.killing import wait_for_leases
 from tests.faults.test_kill import said_by, started
 from tests.integration.engine.erasing.test_erasing import keys, places_with, run
@@ -175,6 +176,24 @@ def test_a_kill_changes_no_token(tmp_path: Path, spark: SparkSession, point: str
     found = tokens(tiny)
     assert found.keys() == {ADA, EVA, "joe.new"}
     assert before.items() <= found.items()
+
+
+def test_a_branch_reads_the_tokens_of_its_base(tmp_path: Path, spark: SparkSession) -> None:
+    production = Branched(tmp_path, spark)
+    production.declare(FLOW)
+    production.source("visits", "id INT, person TEXT, email TEXT, page TEXT, at TEXT", ROWS)
+    production.source("people", "person TEXT, land TEXT", [(ADA, "uk")])
+    run(production)
+    before = contents(tmp_path / ".prod")
+    branch = production.of("try")
+    branch.create(day(3))
+    branch.declare(
+        FLOW.replace("detokenize(person, 'customer') AS who", "upper(detokenize(person, 'customer')) AS who")
+    )
+    branch.make()
+    found = sorted(branch.rows("SELECT id, who FROM safe.people"))
+    assert found == [(row[0], None if row[1] is None else row[1].upper()) for row in ROWS]
+    assert contents(tmp_path / ".prod") == before
 
 
 def test_an_erased_person_is_removed_with_the_token(tmp_path: Path, spark: SparkSession) -> None:
