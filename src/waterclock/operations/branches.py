@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
@@ -109,9 +108,9 @@ class _NewestEnds:
     def _find(self, name: str) -> datetime | None:
         cadence = self._flow.tables[name].cadence
         last = cadence.floor(self._tick)
-        made = self._ledger.past.made_labels(name, BEGINNING, last) if name in self._known else []
-        if made:
-            return cadence.next(made[-1][0])
+        newest = self._ledger.reads.newest(name, last) if name in self._known else None
+        if newest is not None:
+            return cadence.next(newest.label)
         ends = [self.of(read.table) for read in self._flow.tables[name].reads if read.table != name]
         known = [end for end in ends if end is not None]
         return min(cadence.floor(min(known)), last) if known else None

@@ -152,10 +152,10 @@ def state(database: LedgerDatabase, name: str, at: datetime) -> Slice | None:
         return None if found is None else states_of(connection, [(found, at)])[name, at]
 
 
-def newest(database: LedgerDatabase, name: str) -> Slice | None:
-    """Return the current slice with the newest label; None before the first batch is done."""
+def newest(database: LedgerDatabase, name: str, before: datetime = FOREVER) -> Slice | None:
+    """Return the current slice with the newest label before `before`; None before the first batch is done."""
     with database.read() as connection:
-        row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": FOREVER}).first()
+        row = connection.execute(_NEWEST_BEFORE, {"of": name, "at": before}).first()
         return None if row is None else slice_of(row)
 
 

@@ -27,9 +27,9 @@ _NEW_LEDGER = "UPDATE ledger SET created_at = ?, moved_to = NULL"
 def copy_file(database: LedgerDatabase, target: str) -> bool:
     """Copy the ledger to the URL of a file that does not exist. Return False, without a copy, for one on a server.
 
-    The copy contains what an export contains, and is a new ledger: tokens, logged accesses and active runners stay.
+    The copy is a new ledger with what an export contains: without tokens, logged accesses and active runners.
     Raises E416 if the file cannot be written, E422 if the ledger is damaged. Cost: some 4 µs for each page of 4 kB, and
-    the rows that stay.
+    the rows that are removed.
     """
     if database.url.get_backend_name() != "sqlite":
         return False
