@@ -309,16 +309,30 @@ class Reading:
             pieces, settled = self._labels(u, first, last)
             is_there = YES if settled != GONE else GONE
             return [(of, rows) for of, rows in pieces if self._settled(u, of) == YES], is_there
-        is_regular = u.mode == "APPEND" and not u.is_snapshot
+        if u.mode == "APPEND" and not u.is_snapshot:
+            return self._state_before_a_gap(table, u, read, label)
         first = self.start(u.name) + u.size - (0 if read.kind == "PREVIOUS" else table.size)
         # without a state it waits, except before the table begins
         for at in range(label, min(label, first) - 1, -u.size):
             self.partly, without = "", self.partly
             pieces, settled = self._read(table, read, at)
             self.partly = without
-            if settled in {YES, GONE} and (settled == YES or is_regular or at == label):
+            if settled == YES or (settled == GONE and at == label):
                 return pieces, settled
         return [], NO
+
+    def _state_before_a_gap(
+        self, table: Declared, u: Declared, read: Read, label: int
+    ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return the rows of a regular table before its first label that is not settled; without any it waits.
+
+        RETAIN cuts them where it cuts the whole read.
+        """
+        low, last = self.span(table, read, label)
+        self.partly, without = "", self.partly
+        found = [self._labels(u, low, end) for end in range(last, low - 1, -u.size)] or [([], YES)]
+        self.partly = without
+        return next(((pieces, settled) for pieces, settled in found if settled in {YES, GONE}), ([], NO))
 
     def span(self, table: Declared, read: Read, label: int) -> tuple[int, int]:
         """Return the first and the last label that a reference to a table by label means at a label of `table`."""
