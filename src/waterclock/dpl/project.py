@@ -99,6 +99,12 @@ class Project:
         """Return whether the environment delivers to a connection: a branch only to those of its sandbox."""
         return self.publish and (not self.bases or connection in self.sandbox)
 
+    def why_not_delivered(self, connection: str) -> str:
+        """Return why the environment delivers nothing to a connection, for a message."""
+        if self.bases:
+            return f"the branch {self.env} has no sandbox.{connection}"
+        return f"`publish = false` in env {self.env}"
+
     @property
     def base_project(self) -> Project | None:
         """This project with the storage and the ledger of the environment of which it is a branch, or None."""

@@ -145,8 +145,7 @@ def _check_destination(connections: Connections, project: Project, table: Table)
         raise AssertionError(f"{table.name} has no destination")
     unit = connections.resolve_unit(table.destination)
     if not project.delivers(table):
-        why = "no sandbox of it" if project.bases else "`publish = false`"
-        return f"{unit} is not checked: {why} in env {project.env}"
+        return f"{unit} is not checked: {project.why_not_delivered(unit.connection)}"
     deliverer: Deliverer = connections.deliverer(unit.connection)
     if isinstance(deliverer, ReachableDestination):
         deliverer.reach(unit)

@@ -45,7 +45,7 @@ BRANCHES: Mapping[str, Code] = {
     "E477": Code(
         "branch in use",
         "One process at a time creates, runs or deletes a branch, and another one does so now. Nothing was changed. A "
-        "process that was killed uses nothing any more.",
+        "killed process holds no lock.",
     ),
     "E478": Code(
         "branch of a newer version",

@@ -391,7 +391,7 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "The zip has too many members, the members exceed `most_mb` in total, or a compression ratio is too high for "
         "real data. It is refused before extraction. Excel files are zips too, and the used range of a sheet "
         "is at most 33,554,432 cells. A workbook is read by a process that may use 3 GiB of memory and 300 seconds of "
-        "CPU time. If the machine runs out of memory, this process is killed first, and the batch is tried again.",
+        "CPU time. If the machine runs out of memory, this process is killed first.",
     ),
     "E883": Code(
         "zip without readable members",

@@ -322,8 +322,7 @@ def _require_unpublished(project: Project, unit: Unit) -> None:
             why = f"PUBLISH {table.name} delivers to it, and knows what it has brought there"
             raise _usage_error(f"{unit} is not for a notebook", why, "write under another name")
     if not project.delivers_to(unit.connection):
-        why = f"the environment {project.env} does not say publish = true: what is published there is delivered nowhere"
-        why = f"the branch {project.env} has no sandbox {unit.connection}" if project.bases else why
+        why = project.why_not_delivered(unit.connection)
         raise _usage_error(f"{unit} is not written", why, "name an environment that publishes, as in env='prod'")
 
 

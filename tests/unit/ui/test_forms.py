@@ -289,6 +289,7 @@ def test_a_field_that_refers_to_another_form_is_completed_from_its_rows(folder: 
     assert len(options_of(client.get(address, params={"column": "", "f.sku": "tea"}).text)) == 20
     assert {value for value, _ in options_of(client.get(address, params={"column": "GTIN"}).text)} == {"400", "401"}
     assert options_of(client.get(address, params={"column": "", "f.sku": "nothing"}).text) == []
+    assert options_of(client.get(address, params={"column": "none"}).text) == []
     assert client.get("/forms/mdm.none/values").status_code == 404
 
 

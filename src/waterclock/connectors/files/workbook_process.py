@@ -141,8 +141,8 @@ def _explain_exit(code: int, errors: IO[bytes]) -> WaterclockError | ValueError:
         return WaterclockError(
             "E882",
             "the process that reads the workbook was killed",
-            why="the machine ran out of memory, or somebody killed the process",
-            fix="it is tried again; if it fails again, give the machine more memory or run fewer batches at once",
+            why="most likely the machine ran out of memory: this process is then killed first",
+            fix="run it again; if it fails again, give the machine more memory, or run fewer batches at once",
             transient=True,
         )
     if code < 0 or code == OUT_OF_MEMORY:

@@ -124,8 +124,8 @@ def _rows_of_label(
 def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
     """Deliver the sealed slices to the destination, each once. Raises E750 if the claim was killed there first."""
     if not work.project.delivers(table):
-        why = "no sandbox of it" if work.project.bases else "`publish = false`"
-        work.report_once(f"{table.name}: staged, not delivered: {why} in env {work.project.env}")
+        why = work.project.why_not_delivered(table.destination.connection if table.destination else "")
+        work.report_once(f"{table.name}: staged, not delivered: {why}")
         return
     unit = unit_of(work, table)
     note = view_note(unit) or condition_text(table.where)

@@ -43,7 +43,7 @@ def lock_branch(root: Path, name: str) -> Iterator[None]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left in the folder of a branch that is not created, or not any more."""
+    """Remove what a killed process left in the folder of a branch that does not exist."""
     if not file_exists(folder / BRANCH_FILE):
         for draft in folder.glob(f".{BRANCH_FILE}.*"):
             remove_file(draft)
@@ -52,9 +52,9 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _open_locked(path: Path, name: str) -> int:
-    """Create and lock the file of a lock. Return its descriptor.
+    """Create the lock file and lock it. Return its descriptor.
 
-    A file that its owner removed after it was opened here is none: it is opened again.
+    If its owner removed the file after it was opened here, another file is created.
     """
     for _ in range(_MOST_ATTEMPTS):
         try:

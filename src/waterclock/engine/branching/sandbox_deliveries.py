@@ -1,4 +1,4 @@
-"""Prepares the publishes of a branch that deliver to a sandbox: none of their labels was delivered there yet."""
+"""Makes the publishes of a branch that deliver to a sandbox start over: it has nothing that the base delivered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from waterclock.ledger.write.resetting import EmptyingCommit
 def forget_base_deliveries(work: RunContext, state: BranchState, publishes: Iterable[str]) -> BranchState:
     """Forget in the branch's ledger what its base delivered by publishes, once for each. Return the new state.
 
-    An interruption repeats it for a publish that has not delivered to the sandbox since.
+    If it is interrupted after a publish was reset and before that was recorded, it is reset again: it has delivered
+    nothing since.
     """
     for name in publishes:
         if name in state.sandboxed:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -322,10 +322,13 @@ def forget_open_table(folder: str) -> None:
 
 def _is_open(folder: str) -> bool:
     """Return whether a folder's table is in the cache."""
-    with _lock, suppress(WaterclockError):
-        kept = _kept.get((folder, *_identity_of_log(folder)))
-        return kept is not None and kept.table is not None
-    return False
+    try:
+        key = (folder, *_identity_of_log(folder))
+    except WaterclockError:
+        return False
+    with _lock:
+        kept = _kept.get(key)
+    return kept is not None and kept.table is not None
 
 
 def _cache_entry(folder: str) -> _CacheEntry:

@@ -124,11 +124,15 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool
 def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     """Return the values of a column, `column`, in rows that contain the text of the field that is being filled.
 
-    The text is that of the first parameter `f.…`. Each option has the row's other values as a label. Empty for an
-    unknown column. Cost: a search of the form's rows, which ends at the twentieth that matches.
+    The text is that of the first parameter `f.…`. Each option has the row's other values as a label. Without a column
+    the values of the KEY are returned. Empty for an unknown column, and for a KEY of several columns. Cost: a search of
+    the form's rows, which ends at the twentieth that matches.
     """
     entity = form.entity
-    column = entity.field(values.get("column", "")) or next(iter(entity.keys))
+    name = values.get("column", "") or (entity.keys[0].name if len(entity.keys) == 1 else "")
+    column = entity.field(name)
+    if column is None:
+        return []
     text = next((value for name, value in values.items() if name.startswith("f.")), "")
     rows, _ = list_rows(form.database, entity, RowQuery(text=text.strip()[:200], limit=_OPTIONS))
     others = [each.name for each in entity.fields if each.name != column.name]
