@@ -13,7 +13,7 @@ from waterclock.dpl.config.model import (
     _File,
     _ProjectSection,
 )
-from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection
+from waterclock.dpl.config.sections import MaintenanceSection, OidcSection, SignInSection, UserSection
 from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
 from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
 from waterclock.error_codes.catalog import CODES
@@ -39,7 +39,17 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 
 def test_every_setting_is_documented_and_no_other() -> None:
     models: dict[str, type[BaseModel]] = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
-    assert set(_File.model_fields) == {*models, "vars", "pools", "alerts", "openlineage", "roles", "users", "sign_in"}
+    assert set(_File.model_fields) == {
+        *models,
+        "vars",
+        "pools",
+        "alerts",
+        "openlineage",
+        "roles",
+        "users",
+        "sign_in",
+        "maintenance",
+    }
     for heading, model in models.items():
         assert [row[0] for row in rows_of(SETTINGS, heading)] == [
             field.alias or name for name, field in model.model_fields.items()
@@ -59,10 +69,11 @@ def test_every_setting_of_openlineage_is_documented_and_no_other() -> None:
     assert set(OPENLINEAGE_KEYS) == {"url", "token", "file", "namespace"}
 
 
-def test_every_setting_and_right_of_people_is_documented_and_no_other() -> None:
+def test_every_setting_of_people_and_maintenance_and_every_right_is_documented() -> None:
     assert [row[0] for row in rows_of(SETTINGS, "roles")] == [right.value for right in Right]
     assert [row[0] for row in rows_of(SETTINGS, "users")] == list(UserSection.model_fields)
     assert [row[0] for row in rows_of(SETTINGS, "sign_in")] == list(SignInSection.model_fields)
+    assert [row[0] for row in rows_of(SETTINGS, "maintenance")] == list(MaintenanceSection.model_fields)
     of_provider = SETTINGS.partition("`[sign_in.oidc]`")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", of_provider, re.MULTILINE) == list(OidcSection.model_fields)
 

@@ -20,6 +20,7 @@ from waterclock.files.object_stores import bucket_of, is_remote, options_of, unk
 from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret, Table
+from waterclock.flow.maintenance_hours import MaintenanceHours
 from waterclock.flow.openlineage import LineageSink
 from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.secrets.reader import SecretPlaces, Secrets
@@ -86,6 +87,7 @@ class Project:
     alerts: Alerting = field(default_factory=Alerting)
     openlineage: LineageSink = field(default_factory=LineageSink)
     access: AccessRules = field(default_factory=AccessRules)
+    maintenance: MaintenanceHours | None = None
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     bases: tuple[BaseEnvironment, ...] = ()
@@ -293,13 +295,14 @@ def _read_without_cache(
         from waterclock.dpl.resolve.openlineage import resolve_openlineage
 
         openlineage = resolve_openlineage(config, root, errors)
+    from waterclock.dpl.resolve.maintenance_hours import resolve_maintenance_hours
     from waterclock.dpl.resolve.users_and_roles import resolve_access_rules
 
-    access = resolve_access_rules(config, errors)
+    access, hours = resolve_access_rules(config, errors), resolve_maintenance_hours(config, errors)
     if errors or flow is None:
         return None, (), errors
-    read = replace(build_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage, access=access)
-    return read, config.files, []
+    parts = {"alerts": alerts, "openlineage": openlineage, "access": access, "maintenance": hours}
+    return replace(build_project(root, config, flow, sources), **parts), config.files, []
 
 
 def compile_sources(

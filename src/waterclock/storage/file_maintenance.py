@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -42,11 +43,32 @@ _RETENTION_PROPERTIES = ("delta.logRetentionDuration", "delta.setTransactionRete
 
 @dataclass(frozen=True, slots=True)
 class JoinableFiles:
-    """Small files that would be joined. `labels` are the partitions; an unpartitioned table has none."""
+    """Small files that would be joined: their number and bytes by label. Those of an unpartitioned table have no label.
 
-    files: int = 0
-    bytes: int = 0
-    labels: tuple[str, ...] = ()
+    Labels are in order. `labels` is empty for an unpartitioned table.
+    """
+
+    by_label: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def files(self) -> int:
+        """The number of files."""
+        return sum(files for _, files, _ in self.by_label)
+
+    @property
+    def bytes(self) -> int:
+        """The total size of the files."""
+        return sum(size for _, _, size in self.by_label)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels whose files are joined; empty for an unpartitioned table."""
+        return tuple(label for label, _, _ in self.by_label if label)
+
+    def up_to(self, most: int) -> JoinableFiles:
+        """Return the files of the oldest labels whose total size is at most `most` bytes."""
+        totals = accumulate(size for _, _, size in self.by_label)
+        return JoinableFiles(tuple(each for each, total in zip(self.by_label, totals, strict=True) if total <= most))
 
 
 def find_joinable_files(folder: str) -> JoinableFiles:
@@ -55,9 +77,13 @@ def find_joinable_files(folder: str) -> JoinableFiles:
         is_partitioned = bool(table.partition_columns)
         groups = _small_files(table)
     fewest = _MANY_IN_PARTITION if is_partitioned else _MANY_IN_TABLE
-    many = {label: files for label, files in groups.items() if len(files) >= fewest}
-    found = [file for files in many.values() for file in files]
-    return JoinableFiles(len(found), sum(file.size for file in found), tuple(sorted(many)) if is_partitioned else ())
+    return JoinableFiles(
+        tuple(
+            (label, len(files), sum(file.size for file in files))
+            for label, files in sorted(groups.items())
+            if len(files) >= fewest
+        )
+    )
 
 
 def _small_files(table: OpenTable) -> Mapping[str, list[LiveFile]]:

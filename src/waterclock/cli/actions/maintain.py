@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
-from waterclock.engine.maintenance.maintain import CountAndBytes, TableMaintenance, find_maintenance, maintain_table
-from waterclock.engine.maintenance.replication_slots import UnusedSlot, find_unused_slots, release_slot
-from waterclock.engine.maintenance.token_vaults import find_vault_maintenance, maintain_vault
-from waterclock.engine.maintenance.unused_open_windows import find_unused_open_windows, remove_unused_open_windows
+from waterclock.engine.maintenance.maintain import CountAndBytes, TableMaintenance
+from waterclock.engine.maintenance.project_maintenance import ProjectMaintenance, maintain_project
+from waterclock.engine.maintenance.replication_slots import UnusedSlot
 from waterclock.engine.run_opening import open_workplace
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words, local_label
@@ -27,50 +24,23 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
     chosen, _ = select_tables(project.flow, selection)
     known = open_ledger(project)
     if known is None:
-        return _report_maintenance([], [], None, project.flow, None, is_dry=is_dry, is_json=is_json)
+        return _report_maintenance(ProjectMaintenance(), project.flow, is_dry=is_dry, is_json=is_json)
     known.close()
     with open_workplace(project) as work:
-        now = work.real_now()
-        # export first: the ledger export then contains everything that is removed from the logs and the stage
-        exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
-        seen = {record.name for record in work.ledger.reads.tables()}
-        found = find_maintenance(work, [name for name in chosen.tables if name in seen], now)
-        unused = find_unused_open_windows(work) if selection is None else []
-        vaults = list(find_vault_maintenance(work, now)) if selection is None else []
-        at_sources = find_unused_slots(work)
-        if not is_dry:
-            for each in found:
-                maintain_table(work, each, now)
-            for each in vaults:
-                maintain_vault(work, each, now)
-            for each in unused:
-                remove_unused_open_windows(work, each)
-            for kept in at_sources:
-                release_slot(work, kept)
-            work.ledger.access.forget(work.ledger.now() - project.access.keep)
-    return _report_maintenance(
-        [*found, *vaults, *unused], at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json
-    )
+        done = maintain_project(work, None if selection is None else chosen.tables, is_dry=is_dry)
+    return _report_maintenance(done, project.flow, is_dry=is_dry, is_json=is_json)
 
 
-def _report_maintenance(
-    found: Sequence[TableMaintenance],
-    at_sources: Sequence[UnusedSlot],
-    exported: ExportResult | None,
-    flow: Flow,
-    now: datetime | None,
-    *,
-    is_dry: bool,
-    is_json: bool,
-) -> int:
+def _report_maintenance(done: ProjectMaintenance, flow: Flow, *, is_dry: bool, is_json: bool) -> int:
+    found, at_sources = done.tables, done.at_sources
     if is_json:
         from waterclock.json_models.maintenance import MaintainAnswer
 
         print_answer(
             MaintainAnswer.build(
-                now=now,
+                now=done.now,
                 dry_run=is_dry,
-                export=None if exported is None else exported.name,
+                export=None if done.exported is None else done.exported.name,
                 freed=sum(each.freed_bytes for each in found),
                 tables=[each for each in found if not each.is_nothing],
                 kept_at_sources=at_sources,
@@ -78,8 +48,9 @@ def _report_maintenance(
         )
     else:
         to = console()
-        if exported is not None and exported.name is not None:
-            to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
+        if done.exported is not None and done.exported.name is not None:
+            size = bytes_words(done.exported.bytes)
+            to.print(f"ledger exported: ledger/{done.exported.name} ({size})", soft_wrap=True)
         for line in (
             *_format_slots(at_sources, is_dry=is_dry),
             *_format_maintenance(found, at_sources, flow, is_dry=is_dry),
@@ -107,7 +78,7 @@ def _format_maintenance(
             before = local_label(each.drop_before, flow.tables[each.table].cadence)
             yield f"  windows before {before} dropped (RETAIN): {_format_amount(each.dropped, 'file')}"
         for amount, what in (
-            (each.joined, "small files joined"),
+            (each.joined, "small files joined, beside the slices, which stay"),
             (each.unneeded, "files that no kept version needs"),
             (each.slices, "slices that are no longer needed"),
             (each.left_behind, "folders left behind by broken claims"),

@@ -139,6 +139,7 @@ def execute_run(
                 _record_run(work, options, now) as outcomes,
                 serve_next_to_run(work, options.servers, progress),
                 _tick_next_to_run(work, options),
+                _maintain_next_to_run(work, options),
                 _stop_on_signals(stop, progress, is_own_process=sessions is None),
             ):
                 try:
@@ -253,6 +254,15 @@ def _tick_next_to_run(work: RunContext, options: RunOptions) -> AbstractContextM
     from waterclock.engine.continuous.loop import OpenWindowTicks
 
     return OpenWindowTicks(work, options.only)
+
+
+def _maintain_next_to_run(work: RunContext, options: RunOptions) -> AbstractContextManager[object]:
+    """Maintain tables in the hours of [maintenance] while a run watches. A later change of the file may add hours."""
+    if options.watch_seconds is None:
+        return nullcontext()
+    from waterclock.engine.maintenance.maintenance_in_hours import MaintenanceInHours
+
+    return MaintenanceInHours(work, options.only)
 
 
 def _build_runner(work: RunContext, options: RunOptions, stop: threading.Event) -> Runner:

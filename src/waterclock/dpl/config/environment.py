@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from waterclock.dpl.config.branches import chain_of_bases, inherited_settings
-from waterclock.dpl.config.people_sections import SignInSection, UserSection
 from waterclock.dpl.config.secret_setting import SecretSetting
+from waterclock.dpl.config.sections import MaintenanceSection, SignInSection, UserSection
 from waterclock.errors import WaterclockError
 from waterclock.similar_names import did_you_mean
 
@@ -79,6 +79,7 @@ class Environment(BaseModel):
     roles: dict[str, list[str]] = Field(default_factory=dict)
     users: dict[str, UserSection] = Field(default_factory=dict)
     sign_in: SignInSection | None = None
+    maintenance: MaintenanceSection | None = None
 
 
 def resolve_environment(

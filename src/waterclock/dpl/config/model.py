@@ -24,8 +24,14 @@ from waterclock.dpl.config.environment import (
     settings_without_base,
 )
 from waterclock.dpl.config.file_name import FILE
-from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection, section_at
 from waterclock.dpl.config.secret_setting import SecretSetting
+from waterclock.dpl.config.sections import (
+    MaintenanceSection,
+    OidcSection,
+    SignInSection,
+    UserSection,
+    section_at,
+)
 from waterclock.dpl.config.toml_errors import unreadable_error
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -38,7 +44,7 @@ from waterclock.similar_names import did_you_mean, find_similar
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
 _LATER_DEFAULTS = frozenset({"max_lateness", "compatible"})
-_LATER_SECTIONS = frozenset({"maintenance", "lineage"})
+_LATER_SECTIONS = frozenset({"lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MOST_BRANCHES = 10  # named in an error
@@ -80,6 +86,7 @@ class _File(BaseModel):
     roles: dict[str, list[str]] = Field(default_factory=dict)
     users: dict[str, UserSection] = Field(default_factory=dict)
     sign_in: SignInSection = Field(default_factory=SignInSection)
+    maintenance: MaintenanceSection | None = None
     env: dict[str, Environment] = Field(default_factory=dict)
 
 
@@ -106,6 +113,7 @@ class Config:
     roles: Mapping[str, list[str]] = field(default_factory=dict)
     users: Mapping[str, UserSection] = field(default_factory=dict)
     sign_in: SignInSection = field(default_factory=SignInSection)
+    maintenance: MaintenanceSection | None = None
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
@@ -199,6 +207,7 @@ def _read(
         {**file.roles, **environment.roles},
         {**file.users, **environment.users},
         environment.sign_in or file.sign_in,
+        environment.maintenance or file.maintenance,
         misspelt,
     )
     return read, errors
@@ -455,6 +464,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[env.NAME.vault]": VaultSection,
     "[users.NAME]": UserSection,
     "[sign_in]": SignInSection,
+    "[maintenance]": MaintenanceSection,
     "[sign_in.oidc]": OidcSection,
 }
 
@@ -480,8 +490,8 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(model.model_fields)
     if model is not _File:
         return []
-    if (of_people := section_at(path)) is not None:
-        return list(of_people.model_fields)
+    if (section := section_at(path)) is not None:
+        return list(section.model_fields)
     env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSection, ("vault",): VaultSection}
     found = _ProjectSection if path[0] == "project" else env.get(path[2:]) if path[0] == "env" else None
     return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import tempfile
 import threading
 import warnings
 import weakref
@@ -20,6 +19,7 @@ from waterclock.engine.spark.confined_jvm import CONFS, OPTIONS, FileLimits
 from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.java import find_java
 from waterclock.engine.spark.jvm import JvmLog, end_of, jvm_start_error, require_user, start_jvm
+from waterclock.engine.spark.scratch_folder import make_scratch_folder
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.engine.spark.user_defined_types import block_foreign_types
 from waterclock.errors import WaterclockError
@@ -387,7 +387,7 @@ def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -
             "-Duser.timezone=UTC",
             *_NO_FOREIGN_XML,
             f"-Dderby.system.home={work_folder}",
-            f"-Djava.io.tmpdir={_scratch_folder(work_folder)}",
+            f"-Djava.io.tmpdir={make_scratch_folder(work_folder)}",
             "-XX:+UseParallelGC",
             # hash tables access memory randomly: with them, a join of ten million facts took a fifth less CPU
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
@@ -409,12 +409,3 @@ def _offers_huge_pages(setting: Path = Path("/sys/kernel/mm/transparent_hugepage
         return "[never]" not in setting.read_text(encoding="ascii")
     except OSError:
         return False
-
-
-def _scratch_folder(work_folder: Path) -> Path:
-    """Return the JVM's spill folder. Spark parses the name as a list of folders, separated by commas."""
-    folder = work_folder / "tmp"
-    if "," in str(folder):
-        return Path(tempfile.gettempdir())
-    make_private_folder(folder)
-    return folder

@@ -1,4 +1,4 @@
-"""Reads events about the sources of tables: what a source retains for them, and windows that wait for a source."""
+"""Reads events of tables that belong to no batch: what a source retains, waits for a source, and maintenance."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ SEEN = "seen at a source"
 WAITS = "waits for its source"
 """The kind of event that records the oldest due window that waits for its source, or that none waits any more."""
 
+MAINTENANCE = "maintenance"
+"""The kind of event that records that a watching run began to maintain a table, and the bytes to join and to free."""
+
 _RETENTION_EVENTS = sa.select(events.c.kind, events.c.table_name, events.c.data).where(
     events.c.kind.in_([KEPT, RELEASED_AT_SOURCE])
 )
@@ -39,7 +42,7 @@ _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.
 
 @dataclass(frozen=True, slots=True)
 class SourceEvent:
-    """The time and data of the last event of one kind about a table's source."""
+    """The time and data of the last event of one kind of a table."""
 
     at: datetime
     data: Mapping[str, Any]
@@ -71,6 +74,11 @@ def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Ma
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
     """Map each table to its last event about waiting for its source. Its data has the waiting `label`, if one waits."""
     return _read_newest_states(database, names, WAITS)
+
+
+def read_last_maintenance(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
+    """Map each table to the event of its last maintenance by a watching run. Cost: one query."""
+    return _read_newest_states(database, names, MAINTENANCE)
 
 
 def _read_newest_states(database: LedgerDatabase, names: Collection[str], kind: str) -> Mapping[str, SourceEvent]:

@@ -53,6 +53,7 @@ class PastSection(Section):
     list_retained_objects = DatabaseMethod(past_kept.list_retained_objects)
     kept_for_tables = DatabaseMethod(past_kept.read_kept_for_tables)
     read_retained_states = DatabaseMethod(past_kept.read_retained_states)
+    read_last_maintenance = DatabaseMethod(past_kept.read_last_maintenance)
     waits_for_sources = DatabaseMethod(past_kept.waits_for_sources)
     add_event = DatabaseMethod(runs.add_event)
     begin_run = DatabaseMethod(runs.begin_run)

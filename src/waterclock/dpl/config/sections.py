@@ -1,4 +1,4 @@
-"""The sections of the project file about people: users, and how they sign in."""
+"""Sections of the project file that an environment may override: users, sign-in, and hours of maintenance."""
 
 from __future__ import annotations
 
@@ -57,11 +57,24 @@ class SignInSection(BaseModel):
     oidc: OidcSection | None = None
 
 
+class MaintenanceSection(BaseModel):
+    """The section [maintenance]: hours in which a watching run maintains its tables, and the most bytes to join."""
+
+    model_config = _STRICT
+    hours: str
+    zone: str | None = None
+    join: str = "20 GB"
+
+
 def section_at(path: tuple[str, ...]) -> type[BaseModel] | None:
-    """Return the section about people at a path of the file, or None if it is another section."""
+    """Return the section of this module at a path of the file, or None if it is another section."""
     if path[-2:-1] == ("users",):
         return UserSection
     if path[-3:-1] == ("oidc", "attributes"):
         return ClaimSection
-    sections: Mapping[str, type[BaseModel]] = {"sign_in": SignInSection, "oidc": OidcSection}
+    sections: Mapping[str, type[BaseModel]] = {
+        "sign_in": SignInSection,
+        "oidc": OidcSection,
+        "maintenance": MaintenanceSection,
+    }
     return sections.get(path[-1])
