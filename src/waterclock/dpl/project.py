@@ -301,8 +301,9 @@ def _read_without_cache(
     access, hours = resolve_access_rules(config, errors), resolve_maintenance_hours(config, errors)
     if errors or flow is None:
         return None, (), errors
-    parts = {"alerts": alerts, "openlineage": openlineage, "access": access, "maintenance": hours}
-    return replace(build_project(root, config, flow, sources), **parts), config.files, []
+    read = build_project(root, config, flow, sources)
+    read = replace(read, alerts=alerts, openlineage=openlineage, access=access, maintenance=hours)
+    return read, config.files, []
 
 
 def compile_sources(

@@ -257,8 +257,8 @@ def _tick_next_to_run(work: RunContext, options: RunOptions) -> AbstractContextM
 
 
 def _maintain_next_to_run(work: RunContext, options: RunOptions) -> AbstractContextManager[object]:
-    """Maintain tables in the hours of [maintenance] while a run watches. A later change of the file may add hours."""
-    if options.watch_seconds is None:
+    """Maintain tables in the hours of [maintenance] while a run watches, if its project declared them at its start."""
+    if options.watch_seconds is None or work.project.maintenance is None:
         return nullcontext()
     from waterclock.engine.maintenance.maintenance_in_hours import MaintenanceInHours
 

@@ -80,13 +80,12 @@ class MaintenanceInHours:
             for found in find_maintenance(work, due[first : first + _TOGETHER], now):
                 if self._done.is_set() or not window.contains(work.real_now()):
                     return
-                self._maintain(found, window, hours, now)
+                if not found.is_busy:
+                    self._maintain(found, window, hours, now)
 
     def _maintain(self, found: TableMaintenance, window: Window, hours: MaintenanceHours, now: datetime) -> None:
-        """Maintain a table, unless another runner began it in these hours. A busy one stays due."""
+        """Maintain a table, unless another runner began it in these hours. One that is busy now stays due."""
         work, name = self._work, found.table
-        if found.is_busy:
-            return
         begun = work.ledger.past.read_last_maintenance(tables_with_batches(work, None))
         begun = {of: event for of, event in begun.items() if event.at >= window.start}
         if found.is_nothing or (name in begun and name not in self._begun):

@@ -37,6 +37,21 @@ def test_a_watching_run_with_nothing_to_do_starts_no_spark_and_ends_by_ctrl_c(bu
     assert process.returncode == 0
 
 
+@pytest.mark.slow
+def test_a_watching_run_maintains_in_the_declared_hours(busy_shop: Shop) -> None:
+    file = busy_shop.folder / "waterclock.toml"
+    file.write_text(f'{file.read_text(encoding="utf-8")}\n[maintenance]\nhours = "00:00-00:00"\n', encoding="utf-8")
+    command = ["run", "web.visits", "--labels", "2024-11-17", "--watch", "--project", str(busy_shop.folder)]
+    process = subprocess.Popen([sys.executable, "-m", "waterclock", *command], stdout=subprocess.PIPE, text=True)
+    exports, end = busy_shop.folder / ".waterclock" / "ledger", time.monotonic() + 60
+    while not list(exports.glob("*.jsonl.gz")) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert list(exports.glob("*.jsonl.gz")), said  # the ledger is exported before tables are maintained
+    assert (process.returncode, "maintenance failed" in said) == (0, False), said
+
+
 def test_a_run_with_nothing_to_do_says_so_and_is_kept_in_the_ledger(busy_shop: Shop) -> None:
     found = busy_shop.ask("run", "web.visits", "--labels", "2024-11-17")
     assert found.exit_code == 0
