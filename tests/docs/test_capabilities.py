@@ -9,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8")
-BUILT, LATER = PAGE.split("\n## Not yet\n")
 # how many IDs the map has by its parts: they are numbered from 01 without gaps
 MAP = {"DP": 21, "RC": 15, "PT": 69}
 _ROW = re.compile(r"^\| ((?:DP|RC|PT)-\d\d) \|(.*)\|$", re.MULTILINE)
@@ -34,7 +33,7 @@ def test_each_id_of_the_map_stands_once() -> None:
     )
 
 
-@pytest.mark.parametrize("row", _ROW.findall(BUILT), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", _ROW.findall(PAGE), ids=lambda row: row[0])
 def test_what_is_built_names_tests_that_are_there(row: tuple[str, str]) -> None:
     named = re.findall(r"`(tests/[^`]+)`", row[1])
     assert named
@@ -45,16 +44,12 @@ def test_what_is_built_names_tests_that_are_there(row: tuple[str, str]) -> None:
 
 
 def test_capabilities_without_an_id_name_tests_that_are_there() -> None:
-    rows = re.findall(r"^\| none \|.*$", BUILT, re.MULTILINE)
+    rows = re.findall(r"^\| none \|.*$", PAGE, re.MULTILINE)
     assert rows
     for row in rows:
         named = re.findall(r"`(tests/[^`]+)`", row)
         assert named
         assert all(test in nodes_of(test.partition("::")[0]) for test in named)
-
-
-def test_what_is_not_yet_says_when() -> None:
-    assert all(re.search(r"\| (next|later): ", row[1]) for row in _ROW.findall(LATER))
 
 
 def is_left_to_soak(test: str) -> bool:
@@ -74,7 +69,7 @@ def is_left_to_soak(test: str) -> bool:
     return any("mark.soak" in mark for mark in marked)
 
 
-@pytest.mark.parametrize("row", _ROW.findall(BUILT), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", _ROW.findall(PAGE), ids=lambda row: row[0])
 def test_what_is_built_is_held_by_a_test_of_every_day(row: tuple[str, str]) -> None:
     named = re.findall(r"`(tests/[^`]+)`", row[1])
     assert not all(map(is_left_to_soak, named)), named

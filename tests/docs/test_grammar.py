@@ -97,6 +97,7 @@ ACCEPTED = {
         TRANSFORM.format("APART (a)"), TRANSFORM.format("APART (a, `b c`) KEYS d FOR 90 DAYS"),
         COLLECT.format("CONTINUOUS 10 SECONDS"), TRANSFORM.format("CONTINUOUS"),
         COLLECT.format("CLUSTER BY (a)"), TRANSFORM.format("CLUSTER BY (a, `b c`)"),
+        COLLECT.format("PARTITION BY (a)"), TRANSFORM.format("PARTITION BY (`b c`) SORT BY (a)"),
         COLLECT.format("BUCKET BY (a) INTO 4"), TRANSFORM.format("BUCKET BY (a, `b c`) INTO 8"),
     ],
     "changes": [COLLECT.format(f"ON SCHEMA CHANGE {word}") for word in ("ADD", "IGNORE", "TEXT", "HOLD", "FAIL")]
@@ -110,7 +111,6 @@ REFUSED = {
     "`GRANT EDIT`": "GRANT EDIT ON a.b TO (c)",
     "`GRANT APPROVE`": "GRANT APPROVE ON a.b TO (c)",
     "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
-    "`PARTITION BY`": TRANSFORM.format("PARTITION BY (a)"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
@@ -157,8 +157,7 @@ def test_every_clause_of_the_parser_is_on_the_page() -> None:
     for clause in CLAUSES:
         for start in clause.first_words:
             words = " ".join(start)
-            place = LATER if clause.is_later else GRAMMAR
-            assert all(re.search(rf"\b{word}\b", place) for word in start), words
+            assert all(re.search(rf"\b{word}\b", GRAMMAR) for word in start), words
 
 
 def test_a_wrong_word_is_no_form() -> None:

@@ -27,6 +27,14 @@ LAYOUT: Mapping[str, Code] = {
         "order (MAP), or a column with RETIRE, which ends. It orders the rows of each file and moves them between "
         "tasks, so SORT BY, CLUSTER BY and SHUFFLE NONE cannot be beside it.",
     ),
+    "E374": Code(
+        "invalid PARTITION BY",
+        "A label cannot have a file for each value of the column. PARTITION BY names one column. It cannot name "
+        "`timelabel`, a column without least and greatest values in Delta's log (BOOLEAN, BINARY, ARRAY, STRUCT, MAP), "
+        "or a column with RETIRE, which ends. The files of a MERGE or TEMPORAL table are replaced as rows change, and "
+        "cannot be split. CLUSTER BY and BUCKET BY split the rows in another way. It needs a shuffle, which SHUFFLE "
+        "NONE excludes.",
+    ),
     "E376": Code(
         "SHUFFLE SALT",
         "Salting splits a frequent key into several, combines each, and combines the results. Spark already combines "
@@ -44,10 +52,16 @@ LAYOUT: Mapping[str, Code] = {
 }
 LAYOUT_AT_WORK: Mapping[str, Code] = {
     "E774": Code(
-        "SORT BY, CLUSTER BY or BUCKET BY a column that the rows do not have",
+        "SORT BY, CLUSTER BY, PARTITION BY or BUCKET BY a column that the rows do not have",
         "The batch has no column of that name, or its type has no order or no bounds. `check` reports this before the "
         "batch if it knows the columns of the table. Nothing was written. Another such clause makes no "
         "batch again.",
+    ),
+    "E776": Code(
+        "too many values of PARTITION BY",
+        "A label has more than 200 values of the column, each of which would have a file. Many small files are slow to "
+        "write, to list and to read. Nothing was committed. Write CLUSTER BY instead, which splits rows into files of "
+        "about 64 MB, or partition by a coarser column, such as the country instead of the city. Then retry the batch.",
     ),
     "E775": Code(
         "a batch of SHUFFLE NONE that would shuffle",

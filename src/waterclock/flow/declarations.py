@@ -392,6 +392,7 @@ class TableDeclaration(Keyed):
     - `continuous`: the time between two reads of the table's open windows (CONTINUOUS); None: windows are made once
       they are over.
     - `cluster_by`: the columns by whose values the rows of a label are split into files, and ordered in each.
+    - `partition_by`: the column of whose values each file of a label has one; none or one.
     - `bucket_by`: the columns by whose hash the rows of a label are split into files, for joins without a shuffle.
     - `is_unshuffled`: SHUFFLE NONE: a batch whose query moves rows between tasks is refused.
     - `restate_at_most`: if more labels may be made again because inputs changed, all wait for a user; None: no limit.
@@ -424,6 +425,7 @@ class TableDeclaration(Keyed):
     manifest: str | None = None
     sort_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
     bucket_by: Buckets | None = None
     is_unshuffled: bool = False
     continuous: Duration | None = None
@@ -495,8 +497,17 @@ class Table(TableDeclaration):
 
     @property
     def file_order(self) -> tuple[str, ...]:
-        """The columns by which the rows of each stored file are ordered: of BUCKET BY, CLUSTER BY or SORT BY."""
-        return self.bucket_by.columns if self.bucket_by else self.cluster_by or self.sort_by
+        """The columns by which the rows of each stored file are ordered: those of `file_clauses`, each once."""
+        return tuple(dict.fromkeys(name for _, names in self.file_clauses for name in names))
+
+    @property
+    def file_clauses(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The clauses that arrange the rows of each stored file, in their order, with their columns."""
+        buckets = self.bucket_by.columns if self.bucket_by else ()
+        return (
+            ("BUCKET BY", buckets), ("CLUSTER BY", self.cluster_by), ("PARTITION BY", self.partition_by),
+            ("SORT BY", self.sort_by),
+        )  # fmt: skip
 
     @property
     def is_fold(self) -> bool:

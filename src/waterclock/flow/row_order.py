@@ -1,4 +1,4 @@
-"""The order of the rows in each stored file (SORT BY, CLUSTER BY): which types have one, and bounds."""
+"""The order of the rows in each stored file (SORT BY, CLUSTER BY and others): which types have one, and bounds."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Buckets:
         return f"({', '.join(self.columns)}) into {self.number}"
 
 
+WITH_BOUNDS = frozenset({"CLUSTER BY", "PARTITION BY"})
+"""The clauses that split rows by values, so that readers skip files by the bounds in Delta's log."""
 MOST_BUCKETS = 1024
 """The most buckets of a label: each is a file at least."""
 MOST_CLUSTER_COLUMNS = 3

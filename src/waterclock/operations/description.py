@@ -77,6 +77,7 @@ def declared_pairs(table: Table) -> list[tuple[str, str]]:
         "sorted by": ", ".join(table.sort_by),
         "open windows": table.continuous and f"every {str(table.continuous).lower()}",
         "clustered by": ", ".join(table.cluster_by),
+        "a file for each": ", ".join(table.partition_by),
         "in buckets by": str(table.bucket_by or ""),
         "shuffle": "none" if table.is_unshuffled else "",
         "kept apart": _describe_apart(table),

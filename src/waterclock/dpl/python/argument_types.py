@@ -50,6 +50,7 @@ class DecoratedFunction(TimedArguments, total=False):
     keep_versions: str | None
     sort_by: Texts | None
     cluster_by: Texts | None
+    partition_by: Texts | None
     bucket_by: str | None
 
 

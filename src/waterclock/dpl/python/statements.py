@@ -18,7 +18,6 @@ from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_parsing import parse_clause, rule_of_view_error
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, ParsedOptions, ParsedWhen, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -185,9 +184,6 @@ class _CallReader:
         if argument in known:
             return
         word = _clause_word(argument)
-        clause = BY_WORD.get(word)
-        if clause is not None and call.kind in clause.later:
-            raise planned_feature_error(word, at)
         name = at.text.partition("=")[0].strip() or argument
         span = at.source.span(at.start, at.start + len(name))
         if any(argument in others for others in ARGUMENTS.values()):

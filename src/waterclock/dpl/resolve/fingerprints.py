@@ -176,6 +176,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
             *([f"SORT BY {table.sort_by}"] if table.sort_by else []),
             *([f"CONTINUOUS {table.continuous}"] if table.continuous else []),
             *([f"CLUSTER BY {table.cluster_by}"] if table.cluster_by else []),
+            *([f"PARTITION BY {table.partition_by}"] if table.partition_by else []),
             *([f"BUCKET BY {table.bucket_by}"] if table.bucket_by else []),
             *(["SHUFFLE NONE"] if table.is_unshuffled else []),
             *([f"COMPATIBLE {table.compatible}"] if table.compatible else []),

@@ -99,6 +99,7 @@ def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
         manifest=None,
         sort_by=(),
         cluster_by=(),
+        partition_by=(),
         bucket_by=None,
         is_unshuffled=False,
         continuous=None,

@@ -1,4 +1,4 @@
-"""Checks SORT BY and CLUSTER BY, the order of the rows in the files of a table."""
+"""Checks the clauses that arrange the rows in the files of a table: SORT BY, CLUSTER BY, BUCKET BY, PARTITION BY."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of
 from waterclock.flow.declarations import Column
 from waterclock.flow.enums import FOLDS, TableType
-from waterclock.flow.row_order import MOST_BUCKETS, MOST_CLUSTER_COLUMNS, Buckets, has_bounds, has_order
+from waterclock.flow.row_order import MOST_BUCKETS, MOST_CLUSTER_COLUMNS, WITH_BOUNDS, Buckets, has_bounds, has_order
 from waterclock.timelabel.label import TIMELABEL
 
-_SORT, _CLUSTER, _BUCKET = "SORT BY", "CLUSTER BY", "BUCKET BY"
-_CODES = {_SORT: "E384", _CLUSTER: "E372", _BUCKET: "E373"}
+_SORT, _CLUSTER, _BUCKET, _PARTITION = "SORT BY", "CLUSTER BY", "BUCKET BY", "PARTITION BY"
+_CODES = {_SORT: "E384", _CLUSTER: "E372", _BUCKET: "E373", _PARTITION: "E374"}
 
 
 def check_row_order(
     draft: UnresolvedTable, columns: Names | None, known_types: Mapping[str, str]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for columns of SORT BY and CLUSTER BY that are unknown, named twice, or of a type without an order.
+    """Yield errors for columns of these clauses that are unknown, named twice, or of a type without an order.
 
     `columns` are the columns that readers of the table see, or None if not all are known. `known_types` has their types
     in the last run; a type in the column list comes first.
@@ -31,6 +31,8 @@ def check_row_order(
         yield from _check_clustering(draft)
     if draft.declared.bucket_by is not None:
         yield from _check_buckets(draft, draft.declared.bucket_by)
+    if draft.declared.partition_by:
+        yield from _check_partitioning(draft)
     listed = {column.name.lower(): column for column in draft.declared.columns.named}
     types = {name.lower(): text for name, text in known_types.items()}
     types |= {name: column.type for name, column in listed.items() if column.type}
@@ -39,6 +41,7 @@ def check_row_order(
         _SORT: draft.declared.sort_by,
         _CLUSTER: draft.declared.cluster_by,
         _BUCKET: buckets.columns if buckets is not None else (),
+        _PARTITION: draft.declared.partition_by,
     }
     for word, names in named.items():
         yield from _check_columns(draft, word, names, columns, listed, types)
@@ -89,12 +92,12 @@ def _check_type(name: str, written: str, span: Span, word: str) -> Iterator[Wate
     type_ = type_of(written)
     if type_ is None:
         return
-    if not has_order(type_) or (word == _CLUSTER and not has_bounds(type_)):
+    if not has_order(type_) or (word in WITH_BOUNDS and not has_bounds(type_)):
         yield span.refuse(
             _CODES[word],
             f"{word} names {name}, which has the type {written}",
             why="Spark has no order for a MAP, nor for a value that contains one"
-            if word != _CLUSTER
+            if word not in WITH_BOUNDS
             else "Delta's log has no least and greatest values of this type, so no file would be skipped",
             fix=f"leave {name} out, or make the value that readers search a column of its own",
         )
@@ -159,3 +162,32 @@ def _check_clustering(draft: UnresolvedTable) -> Iterator[WaterclockError]:
             why="the rows of a file come from all tasks, so Spark moves rows between tasks",
             fix=f"use {_SORT}, which orders the rows of each task, or leave SHUFFLE NONE out",
         )
+
+
+def _check_partitioning(draft: UnresolvedTable) -> Iterator[WaterclockError]:
+    whole, declared = draft.at(_PARTITION), draft.declared
+    if len(declared.partition_by) > 1:
+        yield whole.refuse(
+            "E374",
+            f"{_PARTITION} names {len(declared.partition_by)} columns",
+            why="each label would have a file for each combination of values: many small files",
+            fix=f"name one column, and the others in {_SORT}; or use {_CLUSTER}",
+        )
+    if declared.mode in FOLDS:
+        yield whole.refuse(
+            "E374",
+            f"a {declared.mode.name} table cannot have {_PARTITION}",
+            why="its files are replaced one by one as rows change",
+            fix=f"use {_SORT}, which orders the rows of each file",
+        )
+    for word in (_CLUSTER, _BUCKET, "SHUFFLE"):
+        if draft.statement.clause(word) is not None:
+            text = "SHUFFLE NONE" if word == "SHUFFLE" else word
+            yield draft.at(word).refuse(
+                "E374",
+                f"{text} beside {_PARTITION}",
+                why="the rows of a value come from all tasks, so Spark moves rows between tasks"
+                if word == "SHUFFLE"
+                else "both say into which file a row goes",
+                fix=f"leave {text} or {_PARTITION} out",
+            )

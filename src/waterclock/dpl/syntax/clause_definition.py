@@ -12,8 +12,6 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import StatementKind
 
-ALL_STATEMENTS = frozenset(StatementKind)
-
 
 class ClauseForm(Enum):
     """The form of a clause's value. TEXT: a string, without quotes in Python. FLAG: no value. LIST: several values."""
@@ -46,7 +44,6 @@ class ClauseDefinition:
     - `is_positional`: the clause has a fixed place in the statement, as FROM and OPTIONS have.
     - `read`: the function that parses its value. `reads`: other functions, for statements with another syntax of it.
     - `checks_text`: the function that checks a TEXT that is passed as a string in Python.
-    - `later`: the statements that accept it only in a later release.
     - `elsewhere`: maps statements that do not accept it to the fix that their error suggests.
     - `flag_in`: the statements in which the clause has no value, and its Python argument is True.
     - `table_field`: the field of `TableDeclaration` that gets its value unchanged; a flag becomes True. Empty if a
@@ -64,18 +61,12 @@ class ClauseDefinition:
     form: ClauseForm = ClauseForm.PLAIN
     checks_text: Callable[[str, Span], None] | None = None
     is_repeatable: bool = False
-    later: frozenset[StatementKind] = frozenset()
     elsewhere: Mapping[StatementKind, str] = field(default_factory=dict)
     flag_in: frozenset[StatementKind] = frozenset()
     table_field: str = ""
     arguments: tuple[PythonArgument, ...] = ()
     example: str = ""
     clause: str = ""
-
-    @property
-    def is_later(self) -> bool:
-        """True if no statement accepts the clause in this release."""
-        return self.statements <= self.later
 
     @property
     def first_words(self) -> tuple[tuple[str, ...], ...]:

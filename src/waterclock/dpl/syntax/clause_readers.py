@@ -300,6 +300,11 @@ def parse_cluster_columns(cursor: Cursor) -> tuple[str, ...]:
     return _parse_undirected_columns(cursor, "CLUSTER BY")
 
 
+def parse_partition_column(cursor: Cursor) -> tuple[str, ...]:
+    """Parse the column of PARTITION BY in brackets."""
+    return _parse_undirected_columns(cursor, "PARTITION BY")
+
+
 def parse_buckets(cursor: Cursor) -> Buckets:
     """Parse the columns of BUCKET BY in brackets, and the number of buckets."""
     columns = _parse_undirected_columns(cursor, "BUCKET BY")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from waterclock.dpl.syntax.clause_definition import ALL_STATEMENTS, ClauseDefinition, ClauseForm, PythonArgument
+from waterclock.dpl.syntax.clause_definition import ClauseDefinition, ClauseForm, PythonArgument
 from waterclock.dpl.syntax.clause_readers import (
     check_zone,
     parse_apart,
@@ -23,6 +23,7 @@ from waterclock.dpl.syntax.clause_readers import (
     parse_for_each,
     parse_on_restate,
     parse_options,
+    parse_partition_column,
     parse_pool,
     parse_shuffle,
     parse_sort_columns,
@@ -273,6 +274,18 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         table_field="cluster_by",
     ),
     ClauseDefinition(
+        word="PARTITION BY",
+        example='["country"]',
+        statements=_MADE,
+        read=parse_partition_column,
+        form=ClauseForm.LIST,
+        elsewhere={
+            V: "write it in the TRANSFORM that reads it: a view stores nothing",
+            P: "write PARTITION BY where the table is made",
+        },
+        table_field="partition_by",
+    ),
+    ClauseDefinition(
         word="BUCKET BY",
         example='"(user_id) into 64"',
         statements=_MADE,
@@ -352,15 +365,12 @@ DEFINITIONS: tuple[ClauseDefinition, ...] = (
         statements=frozenset({V, T}),
         is_positional=True,
     ),
-    ClauseDefinition(word="PARTITION BY", statements=_MADE, later=ALL_STATEMENTS),
 )
 CLAUSES = tuple(each for each in DEFINITIONS if not each.is_positional)
 BY_WORD = {each.word: each for each in DEFINITIONS}
 BY_ARGUMENT = {argument: each for each in DEFINITIONS for argument in each.argument_names}
 ARGUMENTS: Mapping[StatementKind, tuple[str, ...]] = {
-    kind: tuple(
-        argument for each in DEFINITIONS if kind in each.statements - each.later for argument in each.argument_names
-    )
+    kind: tuple(argument for each in DEFINITIONS if kind in each.statements for argument in each.argument_names)
     for kind in StatementKind
 }
 
@@ -378,6 +388,6 @@ FIRST_WORDS = _find_first_words(CLAUSES)
 
 def clause_words(kind: StatementKind) -> list[str]:
     """Return the words of the clauses that a statement accepts in this release, with APPEND, MERGE, ... for MODE."""
-    words = [clause.word for clause in CLAUSES if kind in clause.statements - clause.later]
+    words = [clause.word for clause in CLAUSES if kind in clause.statements]
     modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
     return [word for word in words if word != "MODE"] + modes

@@ -243,8 +243,6 @@ class _StatementParser:
 
     def _check_clause(self, clause: ClauseDefinition, kind: StatementKind) -> WaterclockError | None:
         span = self.cursor.here()
-        if kind in clause.later:
-            return planned_feature_error(clause.word, span)
         if kind not in clause.statements:
             shown = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":

@@ -24,7 +24,7 @@ from waterclock.engine.batch.expectations import (
 )
 from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import LabelMeasurement
-from waterclock.engine.batch.row_order import small_bucket_warnings
+from waterclock.engine.batch.row_order import small_file_warnings
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import TableRuleFindings
 from waterclock.flow.enums import Action, Kind
@@ -87,7 +87,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: Seale
             warnings=(
                 *verdict.warnings,
                 *late_rows_warnings(table, manifest),
-                *small_bucket_warnings(table, manifest),
+                *small_file_warnings(table, manifest),
                 *skew_warnings(sealed.skew.get(manifest.label, {})),
             ),
         )

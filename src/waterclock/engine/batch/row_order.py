@@ -1,4 +1,4 @@
-"""Checks a table's SORT BY or CLUSTER BY against the columns of a batch, and records it in the table's log."""
+"""Checks the columns that order the rows of a table's files against those of a batch, and records them in its log."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.column_types import type_of_json
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind
-from waterclock.flow.row_order import has_bounds, has_order
+from waterclock.flow.row_order import WITH_BOUNDS, has_bounds, has_order
 from waterclock.planner.plan import GIVE_UP
 from waterclock.similar_names import did_you_mean
 from waterclock.storage.commit.row_order import record_row_order
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.schema_types import fields_of, schema_text, type_text, widen_schema
 from waterclock.storage.slices.buckets import Bucketing
-from waterclock.storage.slices.clustering import Clustering, plan_clustering
+from waterclock.storage.slices.clustering import plan_clustering
+from waterclock.storage.slices.file_splits import Split
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.slices.partitions import Partitioning, values_of_files
 from waterclock.timelabel.label import TIMELABEL
 
-SMALL_BUCKET = 8 << 20
-"""The bytes below which a bucket is too small."""
+SMALL_FILE = 8 << 20
+"""The bytes below which the file of a bucket or of a value is too small."""
 
 
 def prepare_row_order(attempt: GroupAttempt, made: MadeSlices) -> None:
@@ -42,36 +44,45 @@ def prepare_row_order(attempt: GroupAttempt, made: MadeSlices) -> None:
     record_row_order(attempt.folder, table.file_order, new, project=attempt.work.flow.project)
 
 
-def plan_files(attempt: GroupAttempt) -> Clustering | Bucketing | None:
-    """Return how the rows of each label are split into files: by BUCKET BY, or by CLUSTER BY and the last slice.
+def plan_files(attempt: GroupAttempt) -> Split | None:
+    """Return how the rows of each label are split into files: by BUCKET BY, or by the last slice.
 
-    None for a table without either. Cost: that of `plan_clustering`.
+    The last slice counts for CLUSTER BY and PARTITION BY. None for a table without any of them. Cost: that of
+    `plan_clustering`; none for PARTITION BY.
     """
     table = attempt.table
-    if table.bucket_by is not None and table.kind is not Kind.PUBLISH and attempt.group.verb != GIVE_UP:
+    if table.kind is Kind.PUBLISH or attempt.group.verb == GIVE_UP:
+        return None
+    if table.bucket_by is not None:
         return Bucketing(table.bucket_by.columns, table.bucket_by.number)
-    if not table.cluster_by or attempt.group.verb == GIVE_UP:
+    if not (table.cluster_by or table.partition_by):
         return None
     last = attempt.work.ledger.reads.last_recorded(table.name)
     # `maintain` may have removed the slice after its files were joined
     path = last.slice_path if last is not None and is_sealed(attempt.folder, last.slice_path) else ""
     manifest = read_manifest(attempt.folder, path) if path else None
+    for column in table.partition_by:
+        values = values_of_files(manifest.files, column) if manifest is not None else ()
+        return Partitioning(column, values, table.file_order, attempt.where)
     return plan_clustering(attempt.spark, attempt.folder, table.cluster_by, manifest)
 
 
-def small_bucket_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
-    """Return a warning with the sizes if a label has more buckets than its rows fill."""
-    if table.bucket_by is None or not manifest.buckets or manifest.bytes >= SMALL_BUCKET * manifest.buckets:
+def small_file_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
+    """Return a warning with the sizes if BUCKET BY or PARTITION BY makes more files than the rows of a label fill."""
+    is_partitioned = bool(table.partition_by) and len(manifest.files) > 1
+    number = len(manifest.files) if is_partitioned else manifest.buckets
+    if not number or not (table.bucket_by or is_partitioned) or manifest.bytes >= SMALL_FILE * number:
         return ()
-    kilobytes = manifest.bytes / manifest.buckets / 1024
+    kilobytes = manifest.bytes / number / 1024
     size = f"{kilobytes / 1024:.1f} MB" if kilobytes >= 1024 else f"{kilobytes:.1f} KB"
-    return (f"INTO {manifest.buckets} makes buckets of {size}: many small files; 8 MB or more are read faster",)
+    made = f"PARTITION BY makes {number} files" if is_partitioned else f"INTO {number} makes buckets"
+    return (f"{made} of {size}: many small files; 8 MB or more are read faster",)
 
 
 def _require_columns(table: Table, fields: Mapping[str, Mapping[str, Any]], where: str) -> None:
     columns = {name.lower(): field for name, field in fields.items()}
-    word = "BUCKET BY" if table.bucket_by else "CLUSTER BY" if table.cluster_by else "SORT BY"
     for name in table.file_order:
+        word = next(each for each, names in table.file_clauses if name in names)
         field = columns.get(name.lower())
         if field is None:
             known = [name for name in fields if name != TIMELABEL]
@@ -83,13 +94,13 @@ def _require_columns(table: Table, fields: Mapping[str, Mapping[str, Any]], wher
                 fix=did_you_mean(name, known, otherwise=f"remove {name} from {word} at {table.place}"),
             )
         type_ = type_of_json(field["type"])
-        if not has_order(type_) or (table.cluster_by and not has_bounds(type_)):
+        if not has_order(type_) or (word in WITH_BOUNDS and not has_bounds(type_)):
             raise WaterclockError(
                 "E774",
                 f"{word} names {name}, which has the type {type_text(field['type'])}",
                 where=where,
                 why="Delta's log has no least and greatest values of this type, so no file would be skipped"
-                if table.cluster_by
+                if word in WITH_BOUNDS
                 else "Spark has no order for a MAP, nor for a value that contains one",
                 fix=f"remove {name} from {word} at {table.place}",
             )

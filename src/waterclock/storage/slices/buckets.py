@@ -18,7 +18,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.row_order import names_to_sort_by
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _TASK = re.compile(r"part-(\d+)-[^./]*")
 _BUCKET = re.compile(r".*_(\d+)(?:\..*)?")
@@ -48,6 +48,12 @@ class Bucketing:
     def is_possible(self, frame: DataFrame) -> bool:
         """Return whether the rows have all columns."""
         return len(names_to_sort_by(frame.columns, self.columns)) == len(self.columns)
+
+    def finish(self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool) -> None:
+        """Name the files after their buckets. Cost: that of `name_buckets`."""
+        del spark
+        if was_split:
+            name_buckets(folder, paths, self.files)
 
 
 def name_buckets(folder: str, paths: Iterable[str], buckets: int) -> None:

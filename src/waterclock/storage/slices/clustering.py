@@ -12,7 +12,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from decimal import Decimal
 from functools import reduce
 from itertools import pairwise
@@ -23,11 +22,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.files.filesystem import entry_path, file_exists, remove_file
 from waterclock.spark_sql import literal_path, quote_name
-from waterclock.storage.slices.buckets import Bucketing, name_buckets
+from waterclock.storage.slices.file_splits import split_rows
 from waterclock.storage.slices.manifest import DataFile, Manifest
 from waterclock.storage.slices.row_order import names_to_sort_by, sort_rows
 from waterclock.storage.slices.statistics import read_files
-from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,7 +62,7 @@ class Clustering:
         for at, (name, texts) in enumerate(zip(names_to_sort_by(types, self.columns), self.bounds, strict=True)):
             numbers = [_spread(part, at, len(self.bounds)) for part in range(len(texts) + 1)]
             bounds = [F.lit(text).try_cast(types[name]) for text in texts]
-            parts.append(_part_of(F.col(quote_name(name)), bounds, numbers))
+            parts.append(part_of(F.col(quote_name(name)), bounds, numbers))
         return reduce(lambda one, other: one + other, parts)
 
     def file_of(self, types: Mapping[str, str]) -> Column:
@@ -84,29 +82,14 @@ class Clustering:
         """Return whether the rows are split, and have all columns."""
         return self.files > 1 and len(names_to_sort_by(frame.columns, self.columns)) == len(self.columns)
 
+    def to_manifest(self) -> dict[str, Any]:
+        """Return nothing: the manifest's statistics of files are enough."""
+        return {}
 
-Split = Clustering | Bucketing
-
-
-def possible_split(clustering: Split | None, frame: DataFrame) -> Split | None:
-    """Return the clustering if it splits the rows of this frame."""
-    return clustering if clustering is not None and clustering.is_possible(frame) else None
-
-
-def split_rows(frame: DataFrame, clustering: Split | None, labels: Sequence[datetime]) -> DataFrame:
-    """Return the frame with one task for each file of each label; unchanged without a clustering.
-
-    Cost: an exchange of all rows. Nothing below it runs twice. It must come before rows are observed.
-    """
-    if clustering is None:
-        return frame
-    number = clustering.file_of(dict(frame.dtypes))
-    if len(labels) > 1:
-        texts = F.array(*(F.lit(label_of(label)) for label in labels))
-        # a row of an unknown label is at position 0; it is reported once the rows are written
-        label = F.greatest(F.array_position(texts, F.col(TIMELABEL)), F.lit(1)) - 1
-        number = label * clustering.files + number
-    return frame.repartitionById(clustering.files * max(1, len(labels)), number.cast("int"))
+    def finish(self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool) -> None:
+        """Split large slices whose rows were not split yet. Cost: that of `split_written`."""
+        if not was_split:
+            split_written(spark, folder, paths, self)
 
 
 def plan_clustering(spark: SparkSession, folder: str, columns: Sequence[str], last: Manifest | None) -> Clustering:
@@ -127,20 +110,6 @@ def plan_clustering(spark: SparkSession, folder: str, columns: Sequence[str], la
     return _clustering_of_rows(spark, folder, columns, last.files, files)
 
 
-def finish_files(
-    spark: SparkSession, folder: str, paths: Iterable[str], wanted: Split | None, used: Split | None
-) -> None:
-    """Name the files of slices that are not sealed yet after their buckets, or split large ones that are not split yet.
-
-    `wanted` is the split of the table, and `used` that of the rows as they were written. Cost: that of `name_buckets`,
-    or of `split_written`.
-    """
-    if isinstance(used, Bucketing):
-        name_buckets(folder, paths, used.files)
-    elif used is None and isinstance(wanted, Clustering):
-        split_written(spark, folder, paths, wanted)
-
-
 def split_written(spark: SparkSession, folder: str, paths: Iterable[str], clustering: Clustering) -> None:
     """Write the files of slices that are not sealed yet again, split, where they are large.
 
@@ -158,7 +127,7 @@ def _split_slice(
 ) -> None:
     number = _files_of(sum(file.size for file in files))
     split = _clustering_of_rows(spark, folder, clustering.columns, files, number)
-    rows = _rows_of(spark, folder, files)
+    rows = rows_of(spark, folder, files)
     if not split.is_possible(rows):
         return
     # beside the files that it reads, which are removed afterwards: nothing reads a slice that is not sealed
@@ -198,7 +167,7 @@ def _clustering_of_rows(
 ) -> Clustering:
     """Return how rows like those of some files are split into `number` files. Cost: a job that reads the columns."""
     whole = Clustering(tuple(columns))
-    rows = _rows_of(spark, folder, files)
+    rows = rows_of(spark, folder, files)
     names = names_to_sort_by(rows.columns, columns)
     if len(names) < len(columns):
         return whole
@@ -221,7 +190,7 @@ def _clustering_of_rows(
     return replace(curve, steps=steps, files=len(steps) + 1)
 
 
-def _rows_of(spark: SparkSession, folder: str, files: Sequence[DataFile]) -> DataFrame:
+def rows_of(spark: SparkSession, folder: str, files: Sequence[DataFile]) -> DataFrame:
     """Return the rows of files with all their columns, also those that are not columns of the table."""
     paths = [literal_path(str(entry_path(folder, file.path))) for file in files]
     return spark.read.option("recursiveFileLookup", "true").parquet(*paths)
@@ -235,7 +204,7 @@ def _quantiles(values: str, parts: int) -> Column:
     )
 
 
-def _part_of(value: Column, bounds: Sequence[Column], numbers: Sequence[int]) -> Column:
+def part_of(value: Column, bounds: Sequence[Column], numbers: Sequence[int]) -> Column:
     """Return the number of the part of a value, by a binary search. A part ends with its bound; NULL is in the first.
 
     `numbers` has a number for each part, one more than there are bounds.
@@ -243,8 +212,8 @@ def _part_of(value: Column, bounds: Sequence[Column], numbers: Sequence[int]) ->
     if not bounds:
         return F.lit(numbers[0])
     middle = len(bounds) // 2
-    later = _part_of(value, bounds[middle + 1 :], numbers[middle + 1 :])
-    return F.when(value > bounds[middle], later).otherwise(_part_of(value, bounds[:middle], numbers[: middle + 1]))
+    later = part_of(value, bounds[middle + 1 :], numbers[middle + 1 :])
+    return F.when(value > bounds[middle], later).otherwise(part_of(value, bounds[:middle], numbers[: middle + 1]))
 
 
 def _spread(part: int, at: int, columns: int) -> int:

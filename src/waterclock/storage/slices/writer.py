@@ -22,8 +22,6 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.log.delta_log import table_of
 from waterclock.storage.schema_types import schema_text
-from waterclock.storage.slices.buckets import Bucketing
-from waterclock.storage.slices.clustering import Split, finish_files, possible_split, split_rows
 from waterclock.storage.slices.column_casts import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -37,6 +35,7 @@ from waterclock.storage.slices.digest import (
     row_hash_text,
     rows_of,
 )
+from waterclock.storage.slices.file_splits import Split, possible_split, split_rows
 from waterclock.storage.slices.input_filter import QuarantinedInputs
 from waterclock.storage.slices.label_folders import (
     FOLDER,
@@ -163,7 +162,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    finish_files(frame.sparkSession, folder, paths.values(), clustering, draft.clustering)
+    if clustering is not None:
+        clustering.finish(frame.sparkSession, folder, paths.values(), was_split=draft.clustering is not None)
     files = {label: read_files(entry_path(folder), path, also=sort_by) for label, path in paths.items()}
     if not found:
         found = _scan_group(frame, draft, paths, files, taken)
@@ -253,7 +253,7 @@ class _SliceDraft:
             aside_schema=self.through.raw_schema if self.through and aside.files else "",
             aside_rules=aside.rules if aside.files else (),
             aside_digest=aside.digest,
-            **self.clustering.to_manifest() if isinstance(self.clustering, Bucketing) else {},
+            **({} if self.clustering is None else self.clustering.to_manifest()),
         )
 
 

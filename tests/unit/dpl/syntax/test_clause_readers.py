@@ -103,7 +103,7 @@ def test_units_queries_options_and_rules() -> None:
         ("ZONE", "Europe/Berln", "E105", "flows/a.py:3:20"),
         ("MODE", "merge on (id)\n  order bay x", "E204", "flows/a.py:4:3"),
         ("COLUMNS", "id KEY name", "E205", "flows/a.py:3:27"),
-        ("PARTITION BY", "(a)", "E208", "flows/a.py:3:20"),
+        ("PARTITION BY", "(a DESC)", "E204", "flows/a.py:3:23"),
         ("MODE", "temporal on (id)\n  tracks (a)", "E204", "flows/a.py:4:3"),
         ("MODE", "temporal fill back", "E204", "flows/a.py:3:34"),
         ("MODE", "temporal at a track (b) at c", "E207", "flows/a.py:3:44"),
