@@ -1,4 +1,4 @@
-"""CLUSTER BY through whole runs: labels are split into files by values, and nothing else differs (PT-52)."""
+"""CLUSTER BY and PARTITION BY through whole runs: labels are split by values, and nothing else differs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ COLLECT = "COLLECT {}.{} (id BIGINT{}, v BIGINT, at TIMESTAMP) FROM shop.facts E
 STATEMENTS = {
     "parts": COLLECT.format("{0}", "parts PARTITIONED", "", "EXPECT v % 10 <> 3 AS no_three ELSE QUARANTINE {1}"),
     "sums": "TRANSFORM {0}.sums PARTITIONED {1} AS SELECT id, sum(v) AS v FROM {0}.parts GROUP BY id;\n",
+    "kinds": "TRANSFORM {0}.kinds PARTITIONED {1} AS SELECT nullif(id % 5, 0) AS kind, v FROM {0}.parts;\n",
 }
-CLUSTERED = {"parts": "CLUSTER BY (v)", "sums": "CLUSTER BY (v)"}
+CLUSTERED = {"parts": "CLUSTER BY (v)", "sums": "CLUSTER BY (v)", "kinds": "PARTITION BY (kind) SORT BY (v)"}
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,7 @@ def values(tiny: Tiny, table: str, column: str, label: int) -> list[list[int]]:
         rows = pq.read_table(folder / uri, columns=["timelabel", column], partitioning=None).to_pydict()
         if rows["timelabel"][0].startswith(f"202001{label:02d}"):
             found.append(rows[column])
-    return sorted(found)
+    return sorted(found, key=lambda rows: [-1 if value is None else value for value in rows])
 
 
 def is_split(tiny: Tiny, table: str, label: int, column: str = "v") -> bool:
@@ -101,10 +102,23 @@ def test_labels_are_split_and_rows_and_digests_are_those_without_it(lived: Tiny)
     assert are_same(lived)
 
 
+def test_a_search_for_a_value_of_partition_by_opens_its_file_of_each_label(lived: Tiny, spark: SparkSession) -> None:
+    for label in (1, 2, 3):
+        assert [len(set(kinds)) for kinds in values(lived, "raw.kinds", "kind", label)] == [1] * 5
+        assert all(found == sorted(found) for found in values(lived, "raw.kinds", "v", label))
+    folder = str(lived.root / lived.storage / "tables" / "raw" / "kinds")
+    for kind, files in (("= 3", 3), ("> 2", 6), ("IS NULL", 3), ("> 7", 0)):
+        frame = spark.read.format("delta").load(folder).where(f"kind {kind}")
+        frame.collect()
+        scan = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+        assert (scan.metrics().apply("numFiles").value() if files else 0) == files
+
+
 def test_other_columns_make_no_batch_again_and_old_labels_are_right_after_maintain(lived: Tiny, tmp_path: Path) -> None:
     tiny = lived.copied(tmp_path / "copy")
     made = {name: tiny.runs_of(f"raw.{name}") for name in STATEMENTS}
-    tiny.declare(flow("raw", CLUSTERED | {"parts": "CLUSTER BY (id)", "sums": ""}) + flow("plain", {}))
+    others = CLUSTERED | {"parts": "CLUSTER BY (id)", "sums": "", "kinds": "PARTITION BY (v)"}
+    tiny.declare(flow("raw", others) + flow("plain", {}))
     run(tiny, 4)
     assert {name: tiny.runs_of(f"raw.{name}") for name in STATEMENTS} == made
     with tiny.opened() as work:
