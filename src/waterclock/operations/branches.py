@@ -38,11 +38,17 @@ class BranchWork:
 
 def for_branch(project: Project) -> Project:
     """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE)."""
+    return replace(project, flow=_without_limits(project.flow))
+
+
+def _without_limits(flow: Flow) -> Flow:
     tables = {
-        name: replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
-        for name, table in project.flow.tables.items()
+        name: table
+        if table.kind is Kind.COLLECT
+        else replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        for name, table in flow.tables.items()
     }
-    return replace(project, flow=replace(project.flow, tables=tables))
+    return replace(flow, tables=tables)
 
 
 def find_branch_work(
@@ -60,7 +66,7 @@ def find_branch_work(
     `selected` limits the tables. Raises E513 if no window of a table is in its range of labels.
     Cost: a query of the labels of each own table.
     """
-    planner = Planner(flow)
+    planner = Planner(_without_limits(flow))
     starts = planner.starts(ledger.reads.snapshot(flow), state.tick)
     newest = _NewestEnds(flow, ledger, state.tick)
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
