@@ -333,6 +333,7 @@ def _is_declared_in_unread_file(error: WaterclockError, sources: Mapping[str, st
 
 def build_project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str]) -> Project:
     """Build the project of a configuration, without alerts, OpenLineage and users."""
+    from waterclock.dpl.resolve.on_restate import keep_collected_rows
     from waterclock.dpl.resolve.secret_places import secret_places
 
     environment = config.environment
@@ -345,7 +346,7 @@ def build_project(root: Path, config: Config, flow: Flow, sources: Mapping[str, 
         storage=storage,
         ledger=ledger,
         publish=bool(environment.sandbox) if config.bases else environment.publish,
-        flow=flow,
+        flow=keep_collected_rows(flow) if config.bases else flow,
         pools=dict(config.pools),
         variables=dict(config.variables),
         secrets=secret_places(root, config),

@@ -82,7 +82,7 @@ class BranchPlanAnswer(Answer):
     affected: dict[str, str]
     """The unchanged transforms that are made again, and the table that each reads."""
     collects: list[str]
-    """New and changed collects. A branch collects nothing."""
+    """New and changed collects, and those FOR EACH row of a changed table. A branch collects nothing."""
     publishes: list[str]
     """Publishes of these tables that have no sandbox. A branch does not deliver them."""
     delivered: list[str]
@@ -154,7 +154,7 @@ class BranchesPage(PageAnswer):
     reworded: list[str]
     """Those of them whose statements differ in a way that cannot change rows."""
     collects: list[str]
-    """New and changed collects. A branch collects nothing."""
+    """New and changed collects, and those FOR EACH row of a changed table. A branch collects nothing."""
     publishes: list[str]
     """Publishes of its own tables that have no sandbox. A branch does not deliver them."""
     delivered: list[str]

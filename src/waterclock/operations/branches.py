@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from waterclock.batches.ledger_snapshot import verb_of_earlier_start
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
@@ -23,7 +25,11 @@ LabelsByTable = Mapping[str, Labels]
 
 @dataclass(frozen=True, slots=True)
 class BranchWork:
-    """The labels that a branch makes of each own table: `spans`, and in them those that other code made (`older`)."""
+    """The labels that a branch makes of each own table: `spans`, and in them those that other code made (`older`).
+
+    `windows` are those of the spans. Of a REPLACE table, whose older states are made only if they are read, they are
+    those that are needed, and those that the branch has made already.
+    """
 
     spans: LabelsByTable
     older: Mapping[str, tuple[datetime, ...]]
@@ -32,11 +38,17 @@ class BranchWork:
 
 def for_branch(project: Project) -> Project:
     """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE)."""
+    return replace(project, flow=_without_limits(project.flow))
+
+
+def _without_limits(flow: Flow) -> Flow:
     tables = {
-        name: replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
-        for name, table in project.flow.tables.items()
+        name: table
+        if table.kind is Kind.COLLECT
+        else replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        for name, table in flow.tables.items()
     }
-    return replace(project, flow=replace(project.flow, tables=tables))
+    return replace(flow, tables=tables)
 
 
 def find_branch_work(
@@ -54,9 +66,11 @@ def find_branch_work(
     `selected` limits the tables. Raises E513 if no window of a table is in its range of labels.
     Cost: a query of the labels of each own table.
     """
-    starts = Planner(flow).starts(ledger.reads.snapshot(flow), state.tick)
+    planner = Planner(_without_limits(flow))
+    starts = planner.starts(ledger.reads.snapshot(flow), state.tick)
     newest = _NewestEnds(flow, ledger, state.tick)
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
+    kept = defaultdict[str, set[datetime]](set)
     for name in flow.order:
         if name not in changes.made or (selected is not None and name not in selected):
             continue
@@ -75,7 +89,32 @@ def find_branch_work(
         windows[name] = found
         made = [] if table.kind is Kind.PUBLISH else ledger.past.made_labels(name, low, high)
         older[name] = tuple(label for label, code in made if code != table.fingerprint)
-    return BranchWork(spans, older, windows)
+        if name not in changes.affected:
+            kept[name] = {label for label, code in made if code == table.fingerprint}
+    return BranchWork(spans, older, windows | _needed_windows(planner, ledger, state, windows, older, kept))
+
+
+def _needed_windows(
+    planner: Planner,
+    ledger: Ledger,
+    state: BranchState,
+    windows: Mapping[str, tuple[Window, ...]],
+    older: Mapping[str, tuple[datetime, ...]],
+    kept: Mapping[str, set[datetime]],
+) -> dict[str, tuple[Window, ...]]:
+    """Return those windows of REPLACE tables whose states are needed if the labels in `older` are requested.
+
+    The labels in `kept` are added. Cost: a snapshot of the ledger if there is such a table.
+    """
+    if not any(planner.graph.nodes[name].is_made_if_needed for name in windows):
+        return {}
+    asking = {(verb_of_earlier_start(planner.flow.tables[name]), name): labels for name, labels in older.items()}
+    needed = planner.find_needed_states(ledger.reads.snapshot(planner.flow, asking=asking), state.tick)
+    return {
+        name: tuple(it for it in found if it.start in kept[name] or needed[name].covers_instant(it.start))
+        for name, found in windows.items()
+        if name in needed
+    }
 
 
 def _newest_windows(table: Table, start: datetime, end: datetime, *, is_new: bool) -> tuple[datetime, datetime]:

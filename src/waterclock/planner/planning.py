@@ -127,6 +127,15 @@ class Planner:
             for name, labels in requested.items()
         }
 
+    def find_needed_states(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, IntervalSet]:
+        """Map each REPLACE table to the windows that are made, or may be made again: other states are not needed."""
+        to_do = self._build_evaluator(snapshot, now, ALL).facts.to_do
+        return {
+            name: to_do[name].missing | to_do[name].awaited
+            for name, node in self.graph.nodes.items()
+            if node.is_made_if_needed
+        }
+
     def find_held_restatements(self, snapshot: LedgerSnapshot, now: datetime) -> Mapping[str, HeldRestatement]:
         """Map each table to its labels that are not made again because they exceed its limit (ON RESTATE)."""
         return self._build_evaluator(snapshot, now, ALL).facts.held

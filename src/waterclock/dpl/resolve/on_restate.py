@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedRestate, Statement, StatementKind
 from waterclock.errors import WaterclockError
-from waterclock.flow.enums import OnRestate
+from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind, OnRestate
 
 _CLAUSE = "ON RESTATE"
 _NO_LIMIT = ParsedRestate(OnRestate.RECOMPUTE)
@@ -60,3 +63,15 @@ def parse_default(text: str, span: Span) -> ParsedRestate:
         return parsed
 
     return parse_at(span, parse)
+
+
+def keep_collected_rows(flow: Flow) -> Flow:
+    """Return the flow of a branch, whose collects keep the rows of its base if their inputs (FOR EACH) are made again.
+
+    Otherwise the tables that read them would wait, since a branch collects nothing.
+    """
+    tables = {
+        name: replace(table, on_restate=OnRestate.REPORT) if table.kind is Kind.COLLECT else table
+        for name, table in flow.tables.items()
+    }
+    return replace(flow, tables=tables)

@@ -21,7 +21,8 @@ class TableChanges:
     """The tables of a branch whose code differs from that of its base, and those that are made from them.
 
     `changed` and `new` are transforms. `affected` are unchanged transforms that read one of them, directly or not.
-    `collects` are new or changed collects: a branch collects nothing, so they keep the rows of the base. `delivered`
+    `collects` are new or changed collects, and
+    those that read an own table (FOR EACH): a branch collects nothing, so they keep the rows of the base. `delivered`
     are publishes to the sandbox that deliver own tables or have other code. `publishes` deliver own tables to other
     connections; a branch does not run them.
     """
@@ -63,10 +64,19 @@ def find_table_changes(
             changed_publishes.add(name)
             continue
         (collects if table.kind is Kind.COLLECT else new if was is None else changed).append(name)
-    edges = {name: {*others, *_companions(flow, name)} for name, others in readers_of(flow).items()}
+    readers = {name: {*others, *_companions(flow, name)} for name, others in readers_of(flow).items()}
+    # a collect that reads a table (FOR EACH) keeps its rows, and so do the tables that read the collect alone
+    edges = {name: {it for it in of if flow.tables[it].kind is not Kind.COLLECT} for name, of in readers.items()}
     reached = closure((*changed, *new), edges)
     others = [name for name in flow.order if name in reached and name not in {*changed, *new}]
     own = {*changed, *new, *others}
+    reading = [
+        name
+        for name in flow.order
+        if flow.tables[name].kind is Kind.COLLECT
+        and name not in collects
+        and any(name in readers[read] for read in own)
+    ]
     publishes = [name for name in others if flow.tables[name].kind is Kind.PUBLISH]
     delivered = [
         name
@@ -77,11 +87,11 @@ def find_table_changes(
         tuple(changed),
         tuple(new),
         tuple(name for name in others if flow.tables[name].kind is Kind.TRANSFORM),
-        tuple(collects),
+        (*collects, *reading),
         tuple(name for name in publishes if name not in delivered),
         tuple(delivered),
         tuple(name for name in flow.order if name not in own and flow.tables[name].kind is not Kind.PUBLISH),
-        {name: _first_changed_input(flow, name, own) for name in others},
+        {name: _first_changed_input(flow, name, own) for name in (*others, *reading)},
     )
 
 

@@ -15,6 +15,7 @@ from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges, find_table_changes
+from waterclock.flow.enums import OnRestate
 from waterclock.operations.code_differences import describe_change, find_reworded
 
 TOML = '[project]\nname = "mine"\n[defaults]\nstart = "2020-01-01"\n[env.dev]\nconnections.shop = { path = "x" }\n'
@@ -146,3 +147,33 @@ def test_a_new_name_of_a_table_is_no_part_of_a_change(after: str, parts: tuple[s
     if "raw.b" in after:
         renamed.pop("raw.b")
     assert describe_change(before, after, {}, names, renamed) == parts
+
+
+def test_a_collect_for_each_row_of_a_changed_table_keeps_its_rows_and_so_do_tables_that_read_it_alone(
+    tmp_path: Path,
+) -> None:
+    each = """
+CREATE CONNECTION api TYPE rest OPTIONS (url 'https://api.example.com');
+COLLECT raw.users PARTITIONED (id BIGINT KEY, name STRING) FROM api.users OPTIONS (path 'users/{id}') FOR EACH core.c;
+TRANSFORM mart.names PARTITIONED AS SELECT name FROM raw.users;
+TRANSFORM mart.named PARTITIONED AS SELECT c.x, u.name FROM core.c c JOIN raw.users u USING (id);
+"""
+    state = state_of(load(tmp_path, FLOW + each))
+    flow = load(tmp_path, FLOW.replace("SELECT id, x FROM v.used", "SELECT id, x + 1 AS x FROM v.used") + each).flow
+    found = find_table_changes(flow, state, FormerNames())
+    assert found.changed == ("core.c",)
+    assert set(found.affected) == {"mart.e", "mart.named"}
+    assert found.collects == ("raw.users",)
+    assert found.reasons["raw.users"] == "core.c"
+    assert {"raw.users", "mart.names"} <= set(found.borrowed)
+
+
+def test_readers_in_a_branch_do_not_wait_for_a_collect_for_each_row(tmp_path: Path) -> None:
+    load(tmp_path, FLOW)
+    with (tmp_path / "waterclock.toml").open("a") as file:
+        file.write('[env.try]\nfrom = "dev"\n')
+    reactions = {
+        env: load_project(tmp_path, env=env, capabilities=capabilities()).flow.tables["raw.a"].on_restate
+        for env in ("dev", "try")
+    }
+    assert reactions == {"dev": OnRestate.RECOMPUTE, "try": OnRestate.REPORT}

@@ -1,0 +1,77 @@
+"""Which labels a branch makes: of a REPLACE table only the states that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.ledgers import Desk, day, desk, flow, table
+from waterclock.engine.branching.branch_state import BranchState
+from waterclock.engine.branching.table_changes import TableChanges
+from waterclock.flow.enums import Mode
+from waterclock.operations.branches import find_branch_work
+
+TICK = day(3)
+ROWS = table("raw.a", partitioned=True)
+STATE = table("marts.state", mode=Mode.REPLACE, reads=["raw.a"])
+DAILY = table("marts.daily", partitioned=True, reads=["marts.state"])
+TABLES = (ROWS, STATE, DAILY)
+
+
+@pytest.fixture
+def production() -> Desk:
+    """A ledger in which three days of raw.a are made."""
+    found = desk()
+    found.apply(ROWS, STATE, DAILY)
+    found.done("raw.a", 0, 1, 2)
+    return found
+
+
+def make_states(at_desk: Desk, *days: int) -> None:
+    for number in days:
+        at_desk.done("marts.state", number, reads={number: [at_desk.read("raw.a", 0, number + 1)]})
+
+
+def make_days(at_desk: Desk, *days: int) -> None:
+    for number in days:
+        at_desk.done("marts.daily", number, reads={number: [at_desk.read("marts.state", number, number + 1)]})
+
+
+def planned(at_desk: Desk, changed: Iterable[str], affected: Iterable[str] = ()) -> dict[str, list[int]]:
+    """Return the days that a branch makes of each table."""
+    names = ("raw.a", *changed, *affected)
+    tables = [replace(it, fingerprint="other") if it.name in changed else it for it in TABLES if it.name in names]
+    changes = TableChanges(changed=tuple(changed), affected=tuple(affected))
+    state = BranchState("try", "prod", TICK, TICK, day(9))
+    windows = find_branch_work(flow(*tables), at_desk.ledger, state, changes, {}).windows
+    return {name: [(window.start - day(0)).days for window in found] for name, found in windows.items()}
+
+
+def test_of_a_changed_state_only_the_newest_is_made_if_no_batch_reads_the_others(production: Desk) -> None:
+    make_states(production, 2)
+    assert planned(production, ["marts.state"]) == {"marts.state": [2]}
+
+
+def test_states_that_production_has_made_are_requested_again(production: Desk) -> None:
+    make_states(production, 0, 2)
+    assert planned(production, ["marts.state"]) == {"marts.state": [0, 2]}
+
+
+def test_states_that_are_read_again_are_made(production: Desk) -> None:
+    make_states(production, 0, 1, 2)
+    make_days(production, 0, 1, 2)
+    found = planned(production, ["marts.state"], ["marts.daily"])
+    assert found == {"marts.state": [0, 1, 2], "marts.daily": [0, 1, 2]}
+
+
+def test_of_an_affected_state_the_older_ones_are_left_out(production: Desk) -> None:
+    make_states(production, 0, 1, 2)
+    assert planned(production, ["raw.a"], ["marts.state"])["marts.state"] == [2]
+
+
+def test_states_that_the_branch_has_made_are_listed_as_other_labels_are(production: Desk) -> None:
+    make_states(production, 1)
+    production.done("marts.state", 2, code="other", reads={2: [production.read("raw.a", 0, 3)]})
+    assert planned(production, ["marts.state"]) == {"marts.state": [1, 2]}
