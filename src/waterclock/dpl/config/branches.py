@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,19 @@ def is_branch_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
+def is_branch_file(file: Path) -> bool:
+    """Return whether a local file can be that of a branch. A device or a pipe never ends. Raises OSError."""
+    status = file.stat()
+    return stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_BYTES
+
+
 def recorded_base(root: Path, env: str | None) -> str | None:
     """Return the environment from which `branch create` made the branch `env`, or None if it made no such branch."""
     if env is None or not is_branch_name(env):
         return None
     file = root / BRANCHES / env / BRANCH_FILE
     try:
-        if file.stat().st_size > _MOST_BYTES:
+        if not is_branch_file(file):
             return None
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
-from waterclock.dpl.config.branches import BRANCH_FILE
+from waterclock.dpl.config.branches import BRANCH_FILE, is_branch_file
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, path_as_text, read_json, replace_text
+from waterclock.files.object_stores import is_remote
 
 _VERSION = 1
 """The version of the file of a branch. A file without a version was written by Waterclock before it had one."""
@@ -55,6 +56,8 @@ def read_branch_state(project: Project) -> BranchState | None:
     """
     path = entry_path(project.storage, BRANCH_FILE)
     try:
+        if not is_remote(path) and not is_branch_file(path):
+            return None
         found = read_json(path)
         if found is None:
             return None

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waterclock.files.filesystem import entry_path, link_file, make_folder, remove_folder
+from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.row_filter import QUARANTINE
@@ -28,6 +29,7 @@ def seal_linked_slice(  # noqa: PLR0913 - each argument is a part of the new man
 ) -> Manifest:
     """Seal a slice with the same content as another: hard links to its files, or copies if links are impossible.
 
+    Symbolic links of another table are followed: a branch has links to files that its base may remove.
     `with_quarantine`: the new slice also contains the quarantined rows. Cost: no Spark job; a link per file. Raises
     E604 if a slice of the claim is sealed already.
     """
@@ -62,6 +64,9 @@ def _link_files(files: Sequence[DataFile], sealed_folder: str, folder: str, path
     found = []
     for file in files:
         own = f"{path}/{file.path.rsplit('/', 1)[-1]}"
-        link_file(entry_path(sealed_folder, file.path), entry_path(folder, own))
+        source = entry_path(sealed_folder, file.path)
+        if sealed_folder != folder and not is_remote(source):
+            source = source.resolve()
+        link_file(source, entry_path(folder, own))
         found.append(replace(file, path=own))
     return tuple(found)
