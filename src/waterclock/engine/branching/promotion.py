@@ -54,7 +54,8 @@ def _is_declared_alike(record: TableRecord, flow: Flow) -> bool:
 
 def _current_revisions(ledger: Ledger, name: str, code: str, state: BranchState) -> dict[datetime, EarlierRevision]:
     """Map labels to the current revisions that the branch made with this code. They count as replaced for adoptions."""
-    labels = [label for label, made_by in ledger.past.made_labels(name, BEGINNING, state.tick) if made_by == code]
+    own = ledger.past.made_labels(name, BEGINNING, state.tick, after=state.created_at)  # not the copied history
+    labels = [label for label, made_by in own if made_by == code]
     made = ledger.reads.earlier_revisions(name, labels)
     return {
         label: replace(each, is_current=False)

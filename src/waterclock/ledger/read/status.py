@@ -73,6 +73,7 @@ _MADE = (
     .order_by(batches.c.label)
     .limit(sa.bindparam("most"))
 )
+_MADE_AFTER = _MADE.where(batches.c.recorded_at > sa.bindparam("after"))
 _ANY = (1 << 63) - 1
 _NAMES = sa.select(tables.c.name)
 _BATCH = sa.select(batches).where(batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at"))
@@ -156,15 +157,24 @@ def newest(
 
 
 def list_made_labels(
-    database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int | None = None
+    database: LedgerDatabase,
+    name: str,
+    low: datetime,
+    high: datetime,
+    *,
+    most: int | None = None,
+    after: datetime | None = None,
 ) -> list[tuple[datetime, str | None]]:
     """Return the labels in `[low, high)` that readers see, with the code that made each, oldest first.
 
-    With `most`, the result has at most `most` + 1 labels: the additional one shows that there are more.
+    With `most`, the result has at most `most` + 1 labels: the additional one shows that there are more. With `after`,
+    labels whose current revision was recorded until then are left out.
     """
+    values = {"of": name, "low": low, "high": high, "most": _ANY if most is None else most + 1}
+    statement = _MADE if after is None else _MADE_AFTER
     with database.read() as connection:
-        values = {"of": name, "low": low, "high": high, "most": _ANY if most is None else most + 1}
-        return [(row.label, row.code) for row in connection.execute(_MADE, values)]
+        rows = connection.execute(statement, values if after is None else values | {"after": after})
+        return [(row.label, row.code) for row in rows]
 
 
 def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:

@@ -34,7 +34,7 @@ class BranchLedger:
         self.reads = SimpleNamespace(
             tables=lambda: [record], earlier_revisions=lambda _, labels: {label: [REVISION] for label in labels}
         )
-        self.past = SimpleNamespace(made_labels=lambda *_: [(day(1), MADE.fingerprint)])
+        self.past = SimpleNamespace(made_labels=lambda *_, **__: [(day(1), MADE.fingerprint)])
 
 
 @pytest.mark.parametrize(
