@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from waterclock.similar_names import find_similar
+
 COMMANDS = {
     "apply": "`waterclock run` applies the flow of the project's files",
     "build": "`waterclock run` runs due batches and checks their rules",
@@ -48,6 +50,7 @@ OPTIONS = {
     "--full-refresh": _AGAIN,
     "--full": _AGAIN,
     "--force": _AGAIN,
+    "--branch": "a branch is an environment: waterclock {command} --env NAME",
     "--target": "--env NAME selects the environment",
     "-t": "--env NAME selects the environment",
     "--profile": "--env NAME selects the environment",
@@ -66,6 +69,11 @@ OPTIONS = {
     "--output": "--json prints JSON and nothing else",
     "--format": "--json prints JSON and nothing else",
 }
+OPTIONS_OF_COMMANDS = {
+    "branch": {"--env": "--from ENV selects the environment to borrow from"},
+    "init": {"--example": "without options, init writes an example project; --empty writes none"},
+    "promote": {"--env": "the argument is the branch: waterclock promote NAME. It is promoted to its own `from`"},
+}
 
 
 def answer_to_command(name: str) -> str | None:
@@ -76,5 +84,6 @@ def answer_to_command(name: str) -> str | None:
 
 def answer_to_option(name: str, command: str) -> str | None:
     """Return a message that names the equivalent of another tool's option, or None for an unknown option."""
-    answer = OPTIONS.get(name)
+    of_command = OPTIONS_OF_COMMANDS.get(command, {})
+    answer = next((of_command[each] for each in find_similar(name, of_command)), OPTIONS.get(name))
     return None if answer is None else f"No such option {name}: {answer.format(command=command)}."

@@ -15,6 +15,7 @@ from waterclock.dpl.project import Project, build_project
 from waterclock.dpl.project_files import not_utf8_error, read_project_file
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.similar_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,27 @@ def read_other_environments(root: Path, name: str) -> tuple[Project, ...]:
     Raises ProjectErrors if the project file is invalid.
     """
     return tuple(_read_settings(root, other)[0] for other in read_environment_bases(root) if other != name)
+
+
+def find_unknown_sandboxes(project: Project) -> list[WaterclockError]:
+    """Return E221 for each sandbox of another environment that is no connection of the flow."""
+    text, known = _read_text(project.root), project.flow.connections
+    config, _ = read_config(text, env=project.env, root=project.root)
+    if config is None:
+        return []
+    sections = tomllib.loads(text).get("env", {})
+    return [
+        config.place(("env", env, "sandbox", name)).refuse(
+            "E221",
+            f"unknown connection {name}",
+            why=f"a sandbox has the name of a connection of the flow; the branch {env} cannot be used",
+            fix=did_you_mean(name, known, otherwise=f"remove it, or declare {name} in a .dpl file"),
+        )
+        for env, section in sections.items()
+        if env != project.env
+        for name in section.get("sandbox", {})
+        if name not in known
+    ]
 
 
 def _read_settings(root: Path, env: str) -> tuple[Project, list[WaterclockError]]:

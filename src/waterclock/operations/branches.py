@@ -51,6 +51,20 @@ def _without_limits(flow: Flow) -> Flow:
     return replace(flow, tables=tables)
 
 
+def start_deliveries(project: Project, work: BranchWork) -> Project:
+    """Return a branch's project whose publishes by label start at their first label in `work`.
+
+    Such a publish delivers its labels in order, so it would wait for earlier ones, which the run does not deliver.
+    """
+    tables = {
+        name: replace(table, start=work.windows[name][0].start)
+        if name in work.windows and table.is_delivered_by_label
+        else table
+        for name, table in project.flow.tables.items()
+    }
+    return replace(project, flow=replace(project.flow, tables=tables))
+
+
 def find_branch_work(
     flow: Flow,
     ledger: Ledger,

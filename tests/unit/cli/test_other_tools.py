@@ -17,6 +17,11 @@ from waterclock.cli.other_tools import OPTIONS
         ("plan -s marts.x", "waterclock plan +marts.delays"),
         ("run --full-refresh", "waterclock recompute"),
         ("run --exclude=marts.x", "except"),
+        ("plan --branch try", "waterclock plan --env NAME"),
+        ("branch create try --env prod", "--from ENV"),
+        ("promote try --env prod", "waterclock promote NAME"),
+        ("init --example", "--empty"),
+        ("init --examle mine", "init writes an example project"),
     ],
 )
 def test_words_of_other_tools_are_answered_in_ours(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

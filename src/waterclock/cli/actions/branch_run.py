@@ -25,7 +25,7 @@ from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.branch_plans import read_branch_plan
-from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
+from waterclock.operations.branches import BranchWork, find_branch_work, for_branch, start_deliveries
 from waterclock.operations.equal_code import find_branch_changes
 from waterclock.operations.project_opening import select_tables
 
@@ -60,6 +60,7 @@ def _run_locked(project: Project, asked: BranchRun) -> int:
     require_lease(state, datetime.now(UTC))
     with open_workplace(project, is_branch_run=True) as work:
         changes, found = prepare_branch_run(work, state, asked)
+        project = work.project
     print_branch_work(to, state, changes, found)
     if not found.spans and not asked.is_json:
         return ExitCode.DONE
@@ -107,7 +108,7 @@ def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str
 def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -> tuple[TableChanges, BranchWork]:
     """Apply the flow to the branch's ledger, take over the changed tables, and request the labels of older code.
 
-    Publishes to a sandbox start over.
+    Publishes to a sandbox start over, and with their first label of this run.
     """
     apply_flow(work, state.tick)
     changes = find_branch_changes(work.project, work.flow, state, work.former)
@@ -122,4 +123,5 @@ def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -
         work.ledger.decisions.request_restate(
             name, older, verb, who=work.settings.who, why=f"branch {state.name}", is_retry=True
         )
+    work.project = start_deliveries(work.project, found)
     return changes, found

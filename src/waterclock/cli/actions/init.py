@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from waterclock.dpl.config.branches import BRANCHES
 from waterclock.dpl.config.environment import Environment
 from waterclock.errors import WaterclockError
 
@@ -117,9 +118,10 @@ EMPTY_FLOW = """\
 -- TRANSFORM web.per_day PARTITIONED AS SELECT count(*) AS visits FROM web.visits;
 """
 
-# includes the default secrets folder of an environment
+# includes the folder of branches, and the default secrets folder of an environment
 IGNORE = f"""\
 .waterclock/
+{BRANCHES}/
 {Environment.model_fields["secrets"].default}/
 """
 

@@ -105,6 +105,8 @@ def diff(  # noqa: PLR0913 - the options of the command
 
     if bool(selection) == every:
         fix = "name the table to explain" if why else "name the tables to compare, or write --all"
+        if every:
+            fix = "--all compares all tables; leave out the names, or --all"
         raise typer.BadParameter(fix, param_hint="SELECTION")
     if not math.isfinite(tolerance):
         raise typer.BadParameter("it is no number", param_hint="--tolerance")
@@ -132,6 +134,10 @@ def diff(  # noqa: PLR0913 - the options of the command
         print_markdown(compared, loaded.flow)
     else:
         print_comparison(console(), compared, loaded.flow)
+    if loaded.bases and against is None and as_known is None and not json:
+        base = loaded.bases[0].env
+        hint = f"{loaded.env} is a branch of {base}: --against {base} compares with its rows"
+        console(stderr=True).print(hint, soft_wrap=True)
     raise typer.Exit(
         ExitCode.FAILED if compared.has_failed else ExitCode.DIFFERENT if compared.differs else ExitCode.DONE
     )

@@ -78,6 +78,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
 
     Without `connect`, a ledger on a server is not read.
     """
+    from waterclock.dpl.branch_settings import find_unknown_sandboxes
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
     from waterclock.engine.ledger_opening import require_valid_ledger_url
@@ -104,6 +105,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
         *_find_path_errors(project),
         *_find_target_errors(project),
         *_find_lineage_errors(project),
+        *find_unknown_sandboxes(project),
     ]
     if errors := [*_find_link_errors(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)

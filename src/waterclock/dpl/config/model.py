@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, recorded_branches, recorded_chain
+from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, is_branch_name, recorded_branches, recorded_chain
 from waterclock.dpl.config.environment import (
     UNDECLARED,
     Environment,
@@ -318,12 +318,16 @@ def _environment(
     if not names and (env is None or env == (file.project.env or UNDECLARED)):
         return chosen, Environment(), ()
     span = config.place(("project", "env") if env is None else ("env",))
+    section = f"add a section [env.{chosen}]"
+    if names and is_branch_name(chosen):
+        base = names[0] if len(names) == 1 else "ENV"
+        section += f", or create a branch: `waterclock branch create {chosen} --from {base}`"
     created = f", and `branch create` made {', '.join(branches[:_MOST_BRANCHES])}" if branches else ""
     errors.append(
         span.refuse(
             "E243", f"unknown environment {chosen}",
             why=f"the project file has {', '.join(names) or 'none'}{created}",
-            fix=did_you_mean(chosen, (*names, *branches), otherwise=f"add a section [env.{chosen}]"),
+            fix=did_you_mean(chosen, (*names, *branches), otherwise=section),
         )
     )  # fmt: skip
     return None

@@ -33,6 +33,13 @@ PUBLISH marts.best TO out.best;
 PUBLISH marts.same TO out.same;
 PUBLISH marts.net TO other.net;
 """
+SHORT_FLOW = """
+CREATE CONNECTION other TYPE sqlite;
+COLLECT shop.sales PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP)
+  FROM shop.sales EVERY DAY BY DATA TIME at;
+TRANSFORM marts.net PARTITIONED (id KEY, *) AS SELECT id, {net} AS net FROM shop.sales;
+PUBLISH marts.net TO out.net;
+"""
 NOW = day(4)
 SALES = [(n, n + 1, f"2020-01-{1 + n // 2:02d} 08:00:00") for n in range(6)]
 TOML = (
@@ -99,6 +106,28 @@ def test_a_branch_delivers_to_its_sandbox_alone(tmp_path: Path, spark: SparkSess
     branch.make()
     assert not branch.heard.finished_, "nothing is delivered twice"
     assert [path.read_bytes() if path.is_file() else contents(path) for path in folders] == before
+
+
+def test_a_sandbox_gets_the_labels_of_each_run(tmp_path: Path, spark: SparkSession) -> None:
+    prod = Branched(tmp_path / "shop", spark, toml=TOML)
+    sales = [(n, n, f"2020-01-{n:02d} 08:00:00") for n in range(1, 11)]
+    prod.source("sales", "id INTEGER, amount INTEGER, at TEXT", sales)
+    prod.declare(SHORT_FLOW.format(net="amount"))
+    assert not prod.run(day(11)).failed
+    prod.declare(SHORT_FLOW.format(net="amount * 10"))
+    branch = prod.of("try")
+    branch.create(day(11))
+    branch.make()
+    assert _delivered(prod.root) == [(n, 10 * n) for n in range(4, 11)], "the newest seven"
+    branch.make(labels="2020-01-01")
+    assert _delivered(prod.root) == [(n, 10 * n) for n in (1, *range(4, 11))], "earlier ones afterwards"
+    prod.declare(SHORT_FLOW.format(net="amount * 20"))
+    branch.make(labels="2020-01-10")
+    assert _delivered(prod.root)[-2:] == [(9, 90), (10, 200)], "labels that no run delivered do not block later ones"
+
+
+def _delivered(root: Path) -> list[tuple[int, int]]:
+    return sorted((key, net) for key, net, *_ in rows(root / "try.sqlite")["net"])
 
 
 def _killing(point: str) -> Callable[[str], None]:

@@ -75,7 +75,7 @@ def test_an_ignore_file_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_what_runs_leave_and_secrets_are_kept_out_of_version_control(tmp_path: Path) -> None:
     assert ask("init", str(tmp_path)).exit_code == 0
-    assert (tmp_path / ".gitignore").read_text() == ".waterclock/\nsecrets/\n"
+    assert (tmp_path / ".gitignore").read_text() == ".waterclock/\n.branches/\nsecrets/\n"
 
 
 def test_an_empty_project_is_sound_and_declares_nothing(tmp_path: Path) -> None:

@@ -550,3 +550,29 @@ def test_a_branch_of_a_branch_is_planned_and_reported_once_its_base_is_deleted(r
     assert listed(root)["pr-2"]["problem"] == "unknown environment pr-1"
     assert ask(root, "branch", "delete", "pr-2", "--yes")["deleted"] == "pr-2"
     assert contents(root / ".prod") == before[0]
+
+
+def test_a_diff_of_a_branch_without_another_side_names_its_base(root: Path) -> None:
+    ask(root, "branch", "create", "try")
+    line = ["diff", "--all", "--env", "try", "--project", str(root)]
+    hint = "try is a branch of prod: --against prod compares with its rows"
+    assert hint in CliRunner().invoke(app, line).stderr
+    assert hint not in CliRunner().invoke(app, [*line, "--against", "prod"]).stderr
+
+
+@pytest.mark.parametrize("words", [("promote", "new"), ("plan", "--env", "new"), ("run", "--env", "new")])
+def test_an_unknown_environment_may_be_a_branch_to_create(root: Path, words: tuple[str, ...]) -> None:
+    error = ask(root, *words)["error"]
+    assert isinstance(error, dict)
+    assert error["errors"][0]["fix"] == (
+        "add a section [env.new], or create a branch: `waterclock branch create new --from ENV`"
+    )
+
+
+def test_check_finds_a_misspelt_sandbox_of_each_branch(root: Path) -> None:
+    text = TOML.replace('[env.try]\nfrom = "prod"', '[env.try]\nfrom = "prod"\nsandbox.shpo = { path = "x.db" }')
+    (root / "waterclock.toml").write_text(text)
+    [error] = ask(root, "check", "--env", "prod")["errors"]  # type: ignore[misc]
+    assert (error["code"], error["fix"]) == ("E221", "did you mean shop?")
+    assert error["where"] == "waterclock.toml:12:1"
+    assert "branch try cannot be used" in error["why"]

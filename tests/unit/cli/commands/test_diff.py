@@ -206,3 +206,7 @@ def test_an_environment_that_never_ran_is_refused(shop: Shop) -> None:
 )  # fmt: skip
 def test_options_that_exclude_each_other_are_a_usage_error(shop: Shop, arguments: tuple[str, ...]) -> None:
     assert shop.ask("diff", *arguments).exit_code == ExitCode.USAGE
+
+
+def test_names_of_tables_beside_all_are_refused_with_the_fix(shop: Shop) -> None:
+    assert "leave out the names, or --all" in " ".join(shop.ask("diff", TABLE, "--all").stderr.split())
