@@ -1,4 +1,6 @@
-"""Users, roles and rights: who may see tables, query, run, release, edit, erase, send and administer. Pure functions.
+"""Users, roles and rights: who may see tables, query, run, release, edit, approve, erase, send and administer.
+
+Pure functions.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.

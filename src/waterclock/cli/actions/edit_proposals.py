@@ -13,7 +13,7 @@ from waterclock.cli.views.theme import console
 from waterclock.connectors.forms.history import differences_of
 from waterclock.connectors.forms.proposals import (
     MOST_LISTED,
-    Proposal,
+    FormProposal,
     ProposedRow,
     approve,
     find_proposal,
@@ -92,7 +92,7 @@ def _words_of(row: ProposedRow) -> str:
     return ", ".join(f"{name}: {value}" for name, value in row.current.content.items() if value is not None)
 
 
-def _print_json(form: OpenedForm, proposals: Sequence[Proposal], rows: Sequence[ProposedRow]) -> None:
+def _print_json(form: OpenedForm, proposals: Sequence[FormProposal], rows: Sequence[ProposedRow]) -> None:
     from waterclock.json_models.editing import EditAnswer
 
     names = ("number", "at", "who", "why", "origin", "state", "decided_by", "decided_why")

@@ -50,7 +50,7 @@ MOST_LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class FormProposal:
     """A proposed batch of changes: who made it, when and why, its number of rows, and how it was decided.
 
     `batch` is the number of the batch that an approval wrote; None if it changed nothing.
@@ -93,7 +93,7 @@ class ProposedRow:
 
 def list_proposals(
     database: FormsDatabase, entity: Entity, *, key: Sequence[str] | None = None, most: int = MOST_LISTED
-) -> list[Proposal]:
+) -> list[FormProposal]:
     """Return open proposals of a form, oldest first; with a key, only those that change its row."""
     condition, values = "entity = ? AND state = ?", [entity.name, ProposalState.OPEN.value]
     if key is not None:
@@ -105,7 +105,7 @@ def list_proposals(
 
 def find_proposal(
     database: FormsDatabase, entity: Entity, number: int, most: int
-) -> tuple[Proposal, list[ProposedRow]]:
+) -> tuple[FormProposal, list[ProposedRow]]:
     """Return a proposal with its rows, at most `most`, and their current state. Raises E894 for an unknown number."""
     with database.open_for_reading(entity.table) as session:
         proposal = _require_proposal(session, entity, number)
@@ -178,7 +178,7 @@ def _close(
 
 def _require_decidable(
     session: FormsSession, entity: Entity, number: int, by: Person, why: str, state: ProposalState
-) -> Proposal:
+) -> FormProposal:
     """Return a proposal that a person may bring into a state, or that the person has brought into it before."""
     is_withdrawal = state is ProposalState.WITHDRAWN
     require_right(by, Right.EDIT if is_withdrawal else Right.APPROVE, f"decide on changes of {entity.table}")
@@ -206,7 +206,7 @@ def _require_decidable(
     return proposal
 
 
-def _require_proposal(session: FormsSession, entity: Entity, number: int) -> Proposal:
+def _require_proposal(session: FormsSession, entity: Entity, number: int) -> FormProposal:
     found = _read_proposals(session, "entity = ? AND id = ?", (entity.name, number), 1)
     if not found:
         raise WaterclockError(
@@ -217,13 +217,13 @@ def _require_proposal(session: FormsSession, entity: Entity, number: int) -> Pro
     return found[0]
 
 
-def _read_proposals(session: FormsSession, condition: str, values: Sequence[Any], most: int) -> list[Proposal]:
+def _read_proposals(session: FormsSession, condition: str, values: Sequence[Any], most: int) -> list[FormProposal]:
     sql = (
         "SELECT id, who, at, why, origin, undoes, count, state, decided_by, decided_at, decided_why, batch"
         f" FROM {PROPOSALS} WHERE {condition} ORDER BY id LIMIT {int(most)}"
     )
     return [
-        Proposal(
+        FormProposal(
             number, who, from_text(at), why, Origin(origin), undoes, count, ProposalState(state), decided_by,
             None if decided_at is None else from_text(decided_at), decided_why, batch,
         )
@@ -232,7 +232,7 @@ def _read_proposals(session: FormsSession, condition: str, values: Sequence[Any]
     ]  # fmt: skip
 
 
-def _stale_error(entity: Entity, proposal: Proposal, conflict: EditConflictError) -> EditConflictError:
+def _stale_error(entity: Entity, proposal: FormProposal, conflict: EditConflictError) -> EditConflictError:
     first = key_text(conflict.conflicts[0].edit.key)
     more = f" and {len(conflict.conflicts) - 1} more" if len(conflict.conflicts) > 1 else ""
     error = EditConflictError(

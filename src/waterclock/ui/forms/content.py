@@ -29,7 +29,7 @@ from waterclock.connectors.forms.history import (
     undo,
 )
 from waterclock.connectors.forms.imports import Review, ReviewedRow, RowStatus, read_text, review_rows
-from waterclock.connectors.forms.proposals import Proposal, list_proposals
+from waterclock.connectors.forms.proposals import FormProposal, list_proposals
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.forms import Entity, FormField
@@ -366,7 +366,7 @@ def _describe_change(change: Change, zone: str) -> Content:
     }
 
 
-def describe_proposal_link(form: OpenedForm, proposal: Proposal, zone: str) -> Content:
+def describe_proposal_link(form: OpenedForm, proposal: FormProposal, zone: str) -> Content:
     """Return a line of a list of proposals, with the address of its page."""
     return {
         "number": proposal.number,
