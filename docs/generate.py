@@ -528,9 +528,11 @@ columns, and has texts, numbers, BOOLEAN, DATE and TIMESTAMP.
 - A row without a value in a NOT NULL column is not collected. The run reports the number of such rows.
 - A PUBLISH by MERGE inserts keys that the form never had, and changes no row (E897: another key). Its other columns are
   hints beside the row. See [a classification queue](../howto/a-classification-queue.md).
+- With `approval true`, each change is a proposal, and no window has its rows until another person approves it. See
+  [approve changes](../howto/approve-changes.md).
 - Values are stored as texts, and cast to the types of the columns when they are collected (E895).
 
-The database has five tables whose names begin with `waterclock_forms_`. `waterclock_forms_changes` is the history:
+The database has seven tables whose names begin with `waterclock_forms_`. `waterclock_forms_changes` is the history:
 triggers refuse to update or delete it, and to change rows beside it. All processes that edit or collect use the same
 database. A SQLite file must be on a local disk; its clock is that of the machine.
 

@@ -448,9 +448,9 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "the KEY, or import the rows into a new form.",
     ),
     "E894": Code(
-        "unknown form, batch or row",
-        "The table is not collected from a form, or the form has no batch of changes with this number, or no row with "
-        "this key. The history of a row shows the batches that changed it.",
+        "unknown form, batch, proposal or row",
+        "The table is not collected from a form, or the form has no batch of changes or proposal with this number, or "
+        "no row with this key. The history of a row shows the batches that changed it.",
     ),
     "E895": Code(
         "stored value of another type",
@@ -465,5 +465,15 @@ FILES_AT_WORK: Mapping[str, Code] = {
     "E897": Code(
         "publish with another key than its form",
         "A publish to a form inserts its keys, so it needs the key columns of the form, by their names.",
+    ),
+    "E898": Code(
+        "proposal already decided",
+        "A proposed change of master data is approved, rejected or withdrawn once. To change the rows again, make a "
+        "new change.",
+    ),
+    "E899": Code(
+        "approval by the proposer",
+        "The form needs the approval of another person than the one who proposed the change. The proposer can only "
+        "withdraw it.",
     ),
 }

@@ -13,6 +13,9 @@ from waterclock.flow.references import Reference
 FORMS = "forms"
 """The connection type whose tables are edited by people."""
 
+APPROVAL = "approval"
+"""The option of a COLLECT by which another person than the editor approves each change."""
+
 _TYPE = re.compile(
     r"STRING|TINYINT|SMALLINT|INT|INTEGER|BIGINT|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP|DECIMAL\(\d+(,\d+)?\)"
 )
@@ -43,7 +46,8 @@ class FormField:
 class Entity:
     """A table that people edit. `name` is its name in the connection `connection`, `table` that of the COLLECT.
 
-    `zone` is the zone of times that are entered without one.
+    `zone` is the zone of times that are entered without one. With `needs_approval`, changes are proposals until another
+    person approves them.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Entity:
     table: str
     fields: tuple[FormField, ...]
     zone: str = "UTC"
+    needs_approval: bool = False
 
     @property
     def keys(self) -> tuple[FormField, ...]:
@@ -89,7 +94,8 @@ def entity_of(table: Table) -> Entity:
         raise AssertionError(f"{table.name} has no source, which the caller checks")
     unit = table.source.unit
     fields = tuple(_field_of(column) for column in table.columns.named)
-    return Entity(unit.path, unit.connection, table.name, fields, table.cadence.zone)
+    needs_approval = unit.options.get(APPROVAL) is True
+    return Entity(unit.path, unit.connection, table.name, fields, table.cadence.zone, needs_approval)
 
 
 def normal_type(type_text: str | None) -> str | None:

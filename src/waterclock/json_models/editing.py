@@ -41,6 +41,48 @@ class FormChangePart(AnswerPart):
     """The row before; null for a new row."""
     after: dict[str, str | None] | None
     """The row after; null for a deleted one."""
+    approved_by: str | None = None
+    """The person who approved the change; null if it needed no approval."""
+    proposal: int | None = None
+    """The proposal that the change was; null if it needed no approval."""
+
+
+class FormProposalPart(AnswerPart):
+    """A proposed batch of changes."""
+
+    number: int
+    """The number, which `edit approve` takes."""
+    at: Instant
+    """The time of the proposal."""
+    who: str
+    """The person who proposed it."""
+    why: str
+    """The reason."""
+    origin: str
+    """edit, import or undo."""
+    rows: int
+    """The number of rows that change."""
+    state: str
+    """open, approved, rejected or withdrawn."""
+    decided_by: str | None
+    """The person who approved, rejected or withdrew it; null if it is open."""
+    decided_why: str | None
+    """The reason of that person."""
+
+
+class FormProposedRowPart(AnswerPart):
+    """A row of a proposal."""
+
+    key: str
+    """The value of the KEY; a JSON list if it has several columns."""
+    before: dict[str, str | None] | None
+    """The row when it was proposed; null if there was none."""
+    current: dict[str, str | None] | None
+    """The row now."""
+    after: dict[str, str | None] | None
+    """The row as proposed; null to delete it."""
+    stale: bool
+    """Whether another change since makes approval a conflict."""
 
 
 class FormReviewPart(AnswerPart):
@@ -59,12 +101,14 @@ class FormReviewPart(AnswerPart):
 
 
 class EditAnswer(Answer):
-    """JSON output of `edit`: rows, history, or the batch of changes."""
+    """JSON output of `edit`: rows, history, proposals, or the batch of changes."""
 
     table: str
     """The table."""
     batch: int | None = None
     """The batch of changes; null if nothing changed."""
+    proposal: int | None = None
+    """The proposal, if the change waits for approval or was approved."""
     changed: int = 0
     """The number of changed rows."""
     rows: list[FormRowPart] = Field(default_factory=list)
@@ -73,5 +117,9 @@ class EditAnswer(Answer):
     """list: whether more rows follow."""
     changes: list[FormChangePart] = Field(default_factory=list)
     """history: the changes of the row, newest first."""
+    proposals: list[FormProposalPart] = Field(default_factory=list)
+    """proposals: the open ones, oldest first; or the one with the given number."""
+    proposed: list[FormProposedRowPart] = Field(default_factory=list)
+    """proposals NUMBER: its rows."""
     review: FormReviewPart | None = None
     """import: what it changes."""

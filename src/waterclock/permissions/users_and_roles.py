@@ -1,4 +1,6 @@
-"""Users, roles and rights: who may see tables, query, run, release, edit, erase, send and administer. Pure functions.
+"""Users, roles and rights: who may see tables, query, run, release, edit, approve, erase, send and administer.
+
+Pure functions.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.
@@ -23,7 +25,9 @@ class Right(StrEnum):
     RUN = "run"
     RELEASE = "release"
     EDIT = "edit"
-    """Change rows of master data."""
+    """Change rows of master data, or propose changes where these need approval."""
+    APPROVE = "approve"
+    """Approve and reject changes of master data that other people proposed."""
     ERASE = "erase"
     SEND = "send"
     """Send events to the receiver. An access token can be limited to streams."""

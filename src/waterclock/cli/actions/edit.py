@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 20  # rows of a review on the terminal
 _MOST_BYTES = 50 << 20
+_CHANGE_PARTS = ("batch", "at", "who", "why", "origin", "before", "after", "approved_by", "proposal")
 
 
 def open_table(folder: Path, env: str | None, table: str) -> OpenedForm:
@@ -51,7 +52,7 @@ def show_rows(form: OpenedForm, given: Sequence[str], *, after: str, is_waiting:
     """Print a page of rows, or those with the given values `column=value`. Raises E891 for an unknown column."""
     keys, equal = _split(form, given)
     if keys:
-        raise _usage_error("list takes no key", "write column=value, or --after KEY")
+        raise usage_error("list takes no key", "write column=value, or --after KEY")
     query = RowQuery(after=after, equal={name: value or "" for name, value in equal.items()}, is_waiting=is_waiting)
     rows, more = list_rows(form.database, form.entity, query)
     if is_json:
@@ -93,7 +94,7 @@ def set_row(form: OpenedForm, given: Sequence[str], why: str, *, decimal_comma: 
     there = find_row(form.database, form.entity, key)
     edit = Edit(key, texts, None if there is None else there.version)
     done = apply(form.database, form.entity, who=RunSettings().who, why=why, edits=[edit])
-    _print_applied(form, done, is_json=is_json)
+    print_applied(form, done, is_json=is_json)
 
 
 def delete_row(form: OpenedForm, given: Sequence[str], why: str, *, yes: bool, is_json: bool) -> None:
@@ -106,7 +107,7 @@ def delete_row(form: OpenedForm, given: Sequence[str], why: str, *, yes: bool, i
     confirm(f"Delete {there.key} of {form.entity.table}?", yes=yes)
     edit = Edit(key, None, there.version)
     done = apply(form.database, form.entity, who=RunSettings().who, why=why, edits=[edit])
-    _print_applied(form, done, is_json=is_json)
+    print_applied(form, done, is_json=is_json)
 
 
 def show_history(form: OpenedForm, given: Sequence[str], *, is_json: bool) -> None:
@@ -118,16 +119,13 @@ def show_history(form: OpenedForm, given: Sequence[str], *, is_json: bool) -> No
     if is_json:
         from waterclock.json_models.editing import EditAnswer
 
-        parts = [
-            {name: getattr(it, name) for name in ("batch", "at", "who", "why", "origin", "before", "after")}
-            | {"version": it.number}
-            for it in changes
-        ]
+        parts = [{name: getattr(it, name) for name in _CHANGE_PARTS} | {"version": it.number} for it in changes]
         print_answer(EditAnswer.build(table=form.entity.table, changes=parts))
         return
     to = console()
     for change in changes:
-        to.print(Text(f"batch {change.batch}  {change.at:%Y-%m-%d %H:%M:%S}Z  {change.who}: {change.why}"))
+        approved = f" (approved by {change.approved_by})" if change.approved_by else ""
+        to.print(Text(f"batch {change.batch}  {change.at:%Y-%m-%d %H:%M:%S}Z  {change.who}{approved}: {change.why}"))
         to.print(Text("\n".join(f"  {line}" for line in _difference_lines(change))))
 
 
@@ -135,10 +133,10 @@ def undo_batch(form: OpenedForm, given: Sequence[str], why: str, *, yes: bool, i
     """Restore the rows of a batch. Raises E894 for an unknown batch, E892 if a row was changed since."""
     need_reason_of_edit(why)
     if len(given) != 1 or not given[0].isascii() or not given[0].isdigit():
-        raise _usage_error("undo takes the number of a batch", "`waterclock edit history TABLE KEY` shows it")
+        raise usage_error("undo takes the number of a batch", "`waterclock edit history TABLE KEY` shows it")
     confirm(f"Undo batch {given[0]} of {form.entity.table}?", yes=yes)
     done = undo(form.database, form.entity, int(given[0]), who=RunSettings().who, why=why)
-    _print_applied(form, done, is_json=is_json)
+    print_applied(form, done, is_json=is_json)
 
 
 def import_file(
@@ -150,7 +148,7 @@ def import_file(
     """
     need_reason_of_edit(why)
     if len(given) != 1:
-        raise _usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
+        raise usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
     review = review_rows(form.database, form.entity, _read_file(Path(given[0])), decimal_comma=decimal_comma)
     if not is_json:
         _print_review(review, [field.name for field in form.entity.fields])
@@ -167,7 +165,7 @@ def import_file(
         confirm(f"Save {count_words(len(review.edits), 'row')} of {form.entity.table}?", yes=yes)
         who = RunSettings().who
         done = apply(form.database, form.entity, who=who, why=why, edits=review.edits, origin=Origin.IMPORT)
-    _print_applied(form, done, is_json=is_json, review=review)
+    print_applied(form, done, is_json=is_json, review=review)
 
 
 def export_rows(form: OpenedForm, given: Sequence[str]) -> None:
@@ -176,7 +174,7 @@ def export_rows(form: OpenedForm, given: Sequence[str]) -> None:
     Raises E891 if the file exists or cannot be written.
     """
     if len(given) > 1:
-        raise _usage_error("export takes one file", "leave it out to print the rows")
+        raise usage_error("export takes one file", "leave it out to print the rows")
     lines = write_csv(form.entity, iterate_rows(form.database, form.entity))
     if given:
         try:
@@ -236,11 +234,14 @@ def _cell(row: StoredRow, name: str, *, is_required: bool) -> Text:
 
 
 def _difference_lines(change: Change) -> list[str]:
-    if change.after is None:
-        return ["deleted"]
+    return ["deleted"] if change.after is None else difference_lines(change.differences)
+
+
+def difference_lines(differences: Iterable[tuple[str, str | None, str | None]]) -> list[str]:
+    """Return a line for each column that changes, with its value before and after."""
     return [
         f"{name}: {'' if old is None else f'{old} '}→ {'empty' if new is None else new}"
-        for name, old, new in change.differences
+        for name, old, new in differences
     ]
 
 
@@ -285,14 +286,24 @@ def _review_part(review: Review) -> FormReviewPart:
     )
 
 
-def _print_applied(form: OpenedForm, done: Applied, *, is_json: bool, review: Review | None = None) -> None:
+def print_applied(form: OpenedForm, done: Applied, *, is_json: bool, review: Review | None = None) -> None:
+    """Print the batch or the proposal of a change."""
     if is_json:
         from waterclock.json_models.editing import EditAnswer
 
         part = None if review is None else _review_part(review)
-        print_answer(EditAnswer(table=form.entity.table, batch=done.batch, changed=done.rows, review=part))
+        print_answer(
+            EditAnswer(
+                table=form.entity.table, batch=done.batch, proposal=done.proposal, changed=done.rows, review=part
+            )
+        )
         return
-    words = "nothing changed" if done.batch is None else f"batch {done.batch}: {count_words(done.rows, 'row')} saved"
+    count = count_words(done.rows, "row")
+    words = "nothing changed" if done.batch is None else f"batch {done.batch}: {count} saved"
+    if done.batch is None and done.proposal is not None and done.rows:
+        words = (
+            f"proposal {done.proposal}: {count} {'waits' if done.rows == 1 else 'wait'} for another person's approval"
+        )
     console().print(words, soft_wrap=True)
 
 
@@ -304,5 +315,6 @@ def _missing_row_error(form: OpenedForm, key: Sequence[str]) -> WaterclockError:
     )
 
 
-def _usage_error(what: str, fix: str) -> WaterclockError:
+def usage_error(what: str, fix: str) -> WaterclockError:
+    """Build the error of arguments that an action does not take."""
     return WaterclockError("E891", what, fix=fix)

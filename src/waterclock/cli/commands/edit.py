@@ -21,14 +21,19 @@ class EditAction(StrEnum):
     UNDO = "undo"
     IMPORT = "import"
     EXPORT = "export"
+    PROPOSALS = "proposals"
+    APPROVE = "approve"
+    REJECT = "reject"
+    WITHDRAW = "withdraw"
 
 
 What = Annotated[
     EditAction,
     typer.Argument(
-        metavar="list|set|delete|history|undo|import|export",
+        metavar="list|set|delete|history|undo|import|export|proposals|approve|reject|withdraw",
         help="list shows rows; set adds or changes one; delete removes one; history shows the changes of one; undo "
-        "restores the rows of a batch of changes; import reads a CSV file or a workbook; export writes CSV.",
+        "restores the rows of a batch of changes; import reads a CSV file or a workbook; export writes CSV; proposals "
+        "lists changes that wait for approval, or shows the rows of one; approve, reject and withdraw decide on one.",
     ),
 ]
 Edited = Annotated[
@@ -39,7 +44,8 @@ Values = Annotated[
     typer.Argument(
         metavar="[VALUES]",
         help="set, delete, history: the KEY; set: also column=value for each value. list: column=value. undo: the "
-        "batch. import, export: the file, for export by default the terminal.",
+        "batch. import, export: the file, for export by default the terminal. proposals, approve, reject, withdraw: "
+        "the number of a proposal.",
         show_default=False,
     ),
 ]
@@ -80,5 +86,12 @@ def edit(  # noqa: PLR0913 - each is an option
         actions.undo_batch(form, given, why, yes=yes, is_json=json)
     elif what is EditAction.IMPORT:
         actions.import_file(form, given, why, decimal_comma=decimal_comma, yes=yes, is_json=json)
-    else:
+    elif what is EditAction.EXPORT:
         actions.export_rows(form, given)
+    else:
+        from waterclock.cli.actions import edit_proposals
+
+        if what is EditAction.PROPOSALS:
+            edit_proposals.show_proposals(form, given, is_json=json)
+        else:
+            edit_proposals.decide(form, what.value, given, why, yes=yes, is_json=json)

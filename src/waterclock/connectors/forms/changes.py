@@ -1,4 +1,4 @@
-"""Changes rows of an entity: `apply` is the only function that writes rows, and it writes their history too.
+"""Changes rows of an entity: `apply` writes rows with their history, or a proposal where the form needs approval.
 
 A version is the number of the change that made a row as it is. It is never used again, so an editor who saw an earlier
 life of a key cannot overwrite a later one.
@@ -25,6 +25,7 @@ from waterclock.connectors.forms.database import (
     from_text,
     to_text,
 )
+from waterclock.connectors.forms.proposal_store import store_proposal
 from waterclock.connectors.forms.values import Row, find_invalid_values
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -87,22 +88,31 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """A batch to write: its entity, the person, the reason, its origin, and the batch that it undoes."""
+    """A batch to write: its entity, the person, the reason, its origin, and the batch that it undoes.
+
+    A batch that was a proposal has its number, and the person who approved it.
+    """
 
     entity: str
     who: str
     why: str
     origin: Origin
     undoes: int | None = None
+    approved_by: str | None = None
+    proposal: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The result of `apply`: the number of the batch, and the number of changed rows. `batch` is None without any."""
+    """The result of `apply`: the number of the batch, and the number of changed rows. `batch` is None without any.
+
+    Where the form needs approval, `proposal` is the number of the proposal, and no row has changed yet.
+    """
 
     batch: int | None
     rows: int
     at: datetime | None = None
+    proposal: int | None = None
 
 
 class EditConflictError(WaterclockError):
@@ -155,22 +165,41 @@ def apply(
 ) -> Applied:
     """Write all edits as one batch, or none. An edit whose result is already there changes nothing.
 
+    Where the form needs approval, the edits are stored as one proposal, and no row changes.
+
     Raises E891 for a value that cannot be stored, `EditConflictError` (E892) if a row has another version than its
     editor saw, E893 if the entity has another KEY than its stored rows. Cost: one query for 500 keys, and two bulk
     statements.
     """
-    _require_words(entity, who, why)
+    require_words(entity, who, why)
     by_key = _require_distinct_keys(entity, edits)
     with database.open_for_writing(entity.table) as session:
         register(session, entity)
         current = {row.key: row for row in read_rows(session, entity, by_key)}
-        changed = dict(_find_changes(entity, by_key, current, origin))
+        changed = dict(find_changes(entity, by_key, current, origin))
         if not changed:
             return Applied(None, 0)
-        batch = NewBatch(entity.name, who, why, origin, undoes)
-        number, at = write_batch(database, session, batch, changed, current, entity.required)
+        if entity.needs_approval and origin is not Origin.PUBLISH:
+            at = database.now(session)
+            rows = [
+                (key, None, None, after) if (there := current.get(key)) is None
+                else (key, there.version, write_json(there.content), after)
+                for key, after in _texts_of(changed).items()
+            ]  # fmt: skip
+            number = store_proposal(
+                session, entity.name, who=who, why=why, origin=origin.value, undoes=undoes, at=at, rows=rows
+            )
+            done = Applied(None, len(changed), at, number)
+        else:
+            batch = NewBatch(entity.name, who, why, origin, undoes)
+            number, at = write_batch(database, session, batch, changed, current, entity.required)
+            done = Applied(number, len(changed), at)
     fault("forms.done")
-    return Applied(number, len(changed), at)
+    return done
+
+
+def _texts_of(changed: Mapping[str, Row | None]) -> dict[str, str | None]:
+    return {key: None if after is None else write_json(after) for key, after in changed.items()}
 
 
 def next_time(database: FormsDatabase, session: FormsSession) -> datetime:
@@ -234,7 +263,7 @@ def stored_row(row: Sequence[object]) -> StoredRow:
     return StoredRow(str(key), int(str(version)), read, bool(waits), read_json(None if hints is None else str(hints)))
 
 
-def _find_changes(
+def find_changes(
     entity: Entity, by_key: Mapping[str, Edit], current: Mapping[str, StoredRow], origin: Origin
 ) -> Iterator[tuple[str, Row | None]]:
     """Yield the new content of each row that changes. Raises E892 for rows with another version, E891 for values."""
@@ -279,10 +308,14 @@ def write_batch(
     at = next_time(database, session)
     number = 1 + (session.first_of(f"SELECT max(id) FROM {BATCHES}")[0] or 0)
     batch = (number, new.entity, new.who, to_text(at), new.why, new.origin.value, new.undoes)
-    session.execute(f"INSERT INTO {BATCHES} VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
+    session.execute(
+        f"INSERT INTO {BATCHES} (id, entity, who, at, why, origin, undoes, approved_by, proposal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*batch, new.approved_by, new.proposal),
+    )
     fault("forms.batch")
     first = 1 + (session.first_of(f"SELECT max(id) FROM {CHANGES}")[0] or 0)
-    texts = {key: None if after is None else write_json(after) for key, after in changed.items()}
+    texts = _texts_of(changed)
     changes = [
         (first + at, number, new.entity, key, write_json(current[key].content) if key in current else None, after)
         for at, (key, after) in enumerate(texts.items())
@@ -309,7 +342,8 @@ def write_batch(
     return number, at
 
 
-def _require_words(entity: Entity, who: str, why: str) -> None:
+def require_words(entity: Entity, who: str, why: str) -> None:
+    """Raise E891 unless a person and a reason are given that can be stored."""
     if not who.strip() or not why.strip() or len(why) > _MOST_WHY or NOT_STORABLE.search(who + why):
         raise WaterclockError(
             "E891",

@@ -3,6 +3,7 @@
 Connection      `url`: sqlite:///path, relative to the project's folder, or postgresql://user@host/database; `password`.
                 Without a url: the file `forms.sqlite` in the project's storage.
 Unit            The name of a form. The column list of the COLLECT declares its fields; no second schema exists.
+Option          `approval`: changes are proposals, which another person approves (see `proposals`).
 Without a BY    The rows as of the end of each window, from the history of changes, also for windows long ago.
 Publish         MERGE inserts keys that the form never had, and changes no row (see `delivery`).
 Clock           That of the server; this machine's for a file.
@@ -19,7 +20,7 @@ from waterclock.connectors.sql.capabilities import LOGIN
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.enums import Batching, Mode
-from waterclock.flow.forms import FORMS
+from waterclock.flow.forms import APPROVAL, FORMS
 
 if TYPE_CHECKING:
     from waterclock.connectors.forms.collection import FormsCollector
@@ -38,6 +39,9 @@ CAPABILITIES = Capabilities(
         **LOGIN,
         "schema": Option(help="the schema of the tables in PostgreSQL; default the user's own"),
         "timeout": Option("number", help="seconds to wait for another writer; default 30"),
+    },
+    collect_options={
+        APPROVAL: Option("flag", help="a change is a proposal until another person than its author approves it"),
     },
     collects=frozenset({Batching.AS_OF}),
     publishes=frozenset({Mode.MERGE}),

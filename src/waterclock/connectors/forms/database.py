@@ -4,10 +4,13 @@
     waterclock_forms_batches    who changed an entity, when and why; append-only
     waterclock_forms_changes    each changed row of a batch, before and after; append-only
     waterclock_forms_rows       the current rows; `version` is the number of the change that made a row
-    waterclock_forms_clock      one row: the end of the newest window that was collected
+    waterclock_forms_clock      one row: the end of the newest window that was collected, and the layout of the tables
+    waterclock_forms_proposals  who proposed changes, when and why, and who approved or rejected them
+    waterclock_forms_proposed   each row of a proposal, before and after; append-only
 
-Triggers refuse to change or delete history, and to write a current row that no change made. Writing transactions take
-turns, so the numbers and the times of batches ascend together.
+Triggers refuse to change or delete history, to write a current row that no change made, and to decide a proposal twice
+or by the person who proposed it. Writing transactions take turns, so the numbers and the times of batches ascend
+together.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 PREFIX = "waterclock_forms"
 ENTITIES, BATCHES, CHANGES = f"{PREFIX}_entities", f"{PREFIX}_batches", f"{PREFIX}_changes"
 ROWS, CLOCK = f"{PREFIX}_rows", f"{PREFIX}_clock"
+PROPOSALS, PROPOSED = f"{PREFIX}_proposals", f"{PREFIX}_proposed"
 
 _TABLES = (
     f"CREATE TABLE {CLOCK} (one {{int}} PRIMARY KEY, layout {{int}} NOT NULL, sealed_at {{text}} NOT NULL)",
@@ -58,6 +62,53 @@ _DELETED = f"SELECT 1 FROM {CHANGES} AS c WHERE c.entity = OLD.entity AND c.key 
 _DELETED += " AND c.after IS NULL"
 _KEPT = "the history of master data is append-only"
 _DIRECT = "rows of master data are changed by waterclock edit or its pages, which record each change"
+_PROPOSAL_TABLES = (
+    f"ALTER TABLE {BATCHES} ADD COLUMN approved_by {{text}}",
+    f"ALTER TABLE {BATCHES} ADD COLUMN proposal {{int}}",
+    (
+        f"CREATE TABLE {PROPOSALS} (id {{int}} PRIMARY KEY, entity {{text}} NOT NULL, who {{text}} NOT NULL,"
+        " at {text} NOT NULL, why {text} NOT NULL, origin {text} NOT NULL, undoes {int}, count {int} NOT NULL,"
+        " state {text} NOT NULL, decided_by {text}, decided_at {text}, decided_why {text}, batch {int})"
+    ),
+    (
+        f"CREATE TABLE {PROPOSED} (proposal {{int}} NOT NULL REFERENCES {PROPOSALS}, key {{text}} NOT NULL,"
+        " version {int}, before {text}, after {text}, PRIMARY KEY (proposal, key))"
+    ),
+    f"CREATE INDEX {PROPOSALS}_by_state ON {PROPOSALS} (entity, state, id)",
+    f"CREATE INDEX {PROPOSED}_of_key ON {PROPOSED} (key)",
+)
+_DECIDABLE = "OLD.state = 'open' AND NEW.state IN ('approved', 'rejected', 'withdrawn')"
+_DECIDABLE += " AND (NEW.state = 'withdrawn') = (NEW.decided_by = OLD.who)"
+_DECIDABLE += "".join(
+    f" AND NEW.{name} = OLD.{name}" for name in ("id", "entity", "who", "at", "why", "origin", "count")
+)
+_DECIDED = "a proposal is decided once, and never by the person who made it"
+_SQLITE_PROPOSAL_TRIGGERS = (
+    *(
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{_KEPT}'); END"
+        for table, verb in ((PROPOSALS, "DELETE"), (PROPOSED, "UPDATE"), (PROPOSED, "DELETE"))
+    ),
+    (
+        f"CREATE TRIGGER {PROPOSALS}_decided BEFORE UPDATE ON {PROPOSALS} WHEN NOT coalesce({_DECIDABLE}, 0)"
+        f" BEGIN SELECT RAISE(ABORT, '{_DECIDED}'); END"
+    ),
+)
+_POSTGRES_PROPOSAL_TRIGGERS = (
+    (
+        f"CREATE FUNCTION {PREFIX}_decided() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        f" IF NOT coalesce({_DECIDABLE}, false) THEN RAISE EXCEPTION '{_DECIDED}'; END IF; RETURN NEW; END$$"
+    ),
+    f"CREATE TRIGGER {PROPOSALS}_kept BEFORE UPDATE ON {PROPOSALS} FOR EACH ROW EXECUTE FUNCTION {PREFIX}_decided()",
+    (
+        f"CREATE TRIGGER {PROPOSALS}_no_delete BEFORE DELETE OR TRUNCATE ON {PROPOSALS}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {PREFIX}_keep()"
+    ),
+    (
+        f"CREATE TRIGGER {PROPOSED}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON {PROPOSED}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {PREFIX}_keep()"
+    ),
+)
+_LAYOUT = 2  # of the tables; 1 had no proposals
 _SQLITE_TRIGGERS = (
     *(
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{_KEPT}'); END"
@@ -214,18 +265,22 @@ class FormsDatabase:
 
 
 def _create_tables(session: FormsSession) -> None:
-    """Create the tables and triggers, unless they exist."""
+    """Create the tables and triggers that do not exist, also in a database of an earlier layout."""
     if session.is_server:
         session.first_of(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
         exists = session.first_of(f"SELECT to_regclass('{CLOCK}')")[0] is not None
     else:
         exists = session.first_of(f"SELECT 1 FROM sqlite_master WHERE name = '{CLOCK}'") is not None
-    if exists:
-        return
     types = {"int": "BIGINT", "text": 'TEXT COLLATE "C"'} if session.is_server else {"int": "INTEGER", "text": "TEXT"}
-    for sql in _TABLES:
-        session.connection.execute(sql.format(**types))
-    for sql in _POSTGRES_TRIGGERS if session.is_server else _SQLITE_TRIGGERS:
+    statements: list[str] = []
+    if not exists:
+        statements += [sql.format(**types) for sql in _TABLES]
+        statements += _POSTGRES_TRIGGERS if session.is_server else _SQLITE_TRIGGERS
+    if not exists or session.first_of(f"SELECT layout FROM {CLOCK}")[0] < _LAYOUT:
+        statements += [sql.format(**types) for sql in _PROPOSAL_TABLES]
+        statements += _POSTGRES_PROPOSAL_TRIGGERS if session.is_server else _SQLITE_PROPOSAL_TRIGGERS
+        statements.append(f"UPDATE {CLOCK} SET layout = {_LAYOUT}")
+    for sql in statements:
         session.connection.execute(sql)
 
 

@@ -2,8 +2,9 @@
 
 A version of a row with a person's value becomes a version in which the row did not exist: `before` or `after` of its
 changes is emptied, and a change that had no other version also loses its key. The changes keep their numbers, so no
-number is ever used again, and editors who saw an erased version have a conflict. Reasons and users that quote a value
-are redacted. Triggers keep all other processes from changing history; this module disables them for one transaction.
+number is ever used again, and editors who saw an erased version have a conflict. Rows of open and decided proposals
+with a person's value are deleted. Reasons and users that quote a value are redacted. Triggers keep all other processes
+from changing history; this module disables them for one transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.forms.database import BATCHES, CHANGES, PREFIX, ROWS, FormsDatabase, FormsSession
+from waterclock.connectors.forms.database import (
+    BATCHES,
+    CHANGES,
+    PREFIX,
+    PROPOSALS,
+    PROPOSED,
+    ROWS,
+    FormsDatabase,
+    FormsSession,
+)
 from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.faults import fault
@@ -26,7 +36,15 @@ HISTORY = "history"
 """The kind of original that a form has."""
 
 _ROWS_AT_ONCE = 1000
-_GUARDS = {BATCHES: f"{BATCHES}_kept", CHANGES: f"{CHANGES}_kept", ROWS: f"{ROWS}_deleted"}  # of PostgreSQL
+_GUARDS = {
+    BATCHES: f"{BATCHES}_kept",
+    CHANGES: f"{CHANGES}_kept",
+    ROWS: f"{ROWS}_deleted",
+    PROPOSALS: f"{PROPOSALS}_kept",
+    PROPOSED: f"{PROPOSED}_kept",
+}
+"""The triggers of PostgreSQL that keep rows, by their table."""
+_WORDS = {BATCHES: ("who", "why", "approved_by"), PROPOSALS: ("who", "why", "decided_by", "decided_why")}
 
 
 def erase_persons(
@@ -47,7 +65,8 @@ def erase_persons(
         with database.open_for_writing(str(unit)) as session, _history_unlocked(session):
             rows, removed = _erase_changes(session, unit.path, subjects)
             _erase_rows(session, unit.path, subjects)
-            _redact_reasons(session, unit.path, subjects)
+            removed += _erase_proposed(session, unit.path, subjects)
+            _redact_words(session, unit.path, subjects)
             fault("forms.erased")
         fault("forms.erasure_committed")
         if isinstance(database.database, SqliteFile):
@@ -65,7 +84,7 @@ def search_database(database: FormsDatabase, unit: Unit, search: ByteSearch) -> 
         search.search_below(database.database.path)
         return
     with database.open_for_reading(str(unit)) as session:
-        for table, key in ((BATCHES, "id"), (CHANGES, "id"), (ROWS, "entity, key")):
+        for table, key in _SEARCHED:
             names = [name for (name,) in session.rows_of(_COLUMNS_OF, (table,))]
             listed = ", ".join(f"{name}::text AS text_of_{name}" for name in names)
             for row in _pages(session, f"SELECT {key}, {listed} FROM {table}", key):
@@ -74,6 +93,13 @@ def search_database(database: FormsDatabase, unit: Unit, search: ByteSearch) -> 
                         search.search_value(f"{database.name}: {table}", f"column {name}", name, value.encode())
 
 
+_SEARCHED = (
+    (BATCHES, "id"),
+    (CHANGES, "id"),
+    (ROWS, "entity, key"),
+    (PROPOSALS, "id"),
+    (PROPOSED, "proposal, key"),
+)
 _COLUMNS_OF = (
     "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped"
     " ORDER BY attnum"
@@ -114,7 +140,7 @@ def _count_changes(session: FormsSession, entity: str, subjects: Subjects) -> tu
         removed += _is_of_person(before, subjects) or _is_of_person(after, subjects)
     for (hints,) in session.rows_of(f"SELECT hints FROM {ROWS} WHERE entity = ? AND hints IS NOT NULL", (entity,)):
         removed += _is_of_person(hints, subjects)
-    return rows, removed
+    return rows, removed + len(_proposed_of_persons(session, entity, subjects))
 
 
 def _erase_changes(session: FormsSession, entity: str, subjects: Subjects) -> tuple[int, int]:
@@ -147,13 +173,34 @@ def _erase_rows(session: FormsSession, entity: str, subjects: Subjects) -> None:
     session.execute_many(f"UPDATE {ROWS} SET hints = NULL WHERE entity = ? AND key = ?", hinted)
 
 
-def _redact_reasons(session: FormsSession, entity: str, subjects: Subjects) -> None:
-    found = []
-    for number, who, why in _pages(session, f"SELECT id, who, why FROM {BATCHES}", "id", "entity = ?", (entity,)):
-        redacted = (subjects.redact(who), subjects.redact(why))
-        if redacted != (who, why):
-            found.append((*redacted, number))
-    session.execute_many(f"UPDATE {BATCHES} SET who = ?, why = ? WHERE id = ?", found)
+def _proposed_of_persons(session: FormsSession, entity: str, subjects: Subjects) -> list[tuple[int, str]]:
+    """Return the number and the key of each row of a proposal that has a person's value, before or after."""
+    sql = f"SELECT p.proposal, p.key, p.before, p.after FROM {PROPOSED} AS p JOIN {PROPOSALS} AS o ON o.id = p.proposal"
+    return [
+        (number, key)
+        for number, key, before, after in _pages(session, sql, "p.proposal, p.key", "o.entity = ?", (entity,))
+        if _is_of_person(before, subjects) or _is_of_person(after, subjects)
+    ]
+
+
+def _erase_proposed(session: FormsSession, entity: str, subjects: Subjects) -> int:
+    gone = _proposed_of_persons(session, entity, subjects)
+    session.execute_many(f"DELETE FROM {PROPOSED} WHERE proposal = ? AND key = ?", gone)
+    return len(gone)
+
+
+def _redact_words(session: FormsSession, entity: str, subjects: Subjects) -> None:
+    """Redact names and reasons that quote a value of a person."""
+    for table, columns in _WORDS.items():
+        found = []
+        for number, *texts in _pages(
+            session, f"SELECT id, {', '.join(columns)} FROM {table}", "id", "entity = ?", (entity,)
+        ):
+            redacted = [None if text is None else subjects.redact(text) for text in texts]
+            if redacted != texts:
+                found.append((*redacted, number))
+        values = ", ".join(f"{name} = ?" for name in columns)
+        session.execute_many(f"UPDATE {table} SET {values} WHERE id = ?", found)
 
 
 @contextmanager

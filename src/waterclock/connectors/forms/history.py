@@ -56,7 +56,8 @@ class RowQuery:
 class Change:
     """A change of a row: its number, its batch, the row before and after, and who made it, when and why.
 
-    `before` is None for a new row, `after` for a deleted one.
+    `before` is None for a new row, `after` for a deleted one. A change that was proposed has the number of its
+    proposal, and the person who approved it.
     """
 
     number: int
@@ -69,13 +70,20 @@ class Change:
     why: str
     origin: Origin
     undoes: int | None
+    approved_by: str | None = None
+    proposal: int | None = None
 
     @property
     def differences(self) -> tuple[tuple[str, str | None, str | None], ...]:
         """The columns that differ, each with its value before and after."""
-        before, after = self.before or {}, self.after or {}
-        names = dict.fromkeys((*before, *after))
-        return tuple((name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name))
+        return differences_of(self.before, self.after)
+
+
+def differences_of(before: Row | None, after: Row | None) -> tuple[tuple[str, str | None, str | None], ...]:
+    """Return the columns that differ in two versions of a row, each with both values. None is no row."""
+    old, new = before or {}, after or {}
+    names = dict.fromkeys((*old, *new))
+    return tuple((name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name))
 
 
 def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery) -> tuple[list[StoredRow], bool]:
@@ -148,7 +156,7 @@ def list_changes_of_batch(database: FormsDatabase, entity: Entity, batch: int, m
 
 
 def undo(database: FormsDatabase, entity: Entity, batch: int, *, who: str, why: str, most: int = 100_000) -> Applied:
-    """Restore the rows of a batch as they were before it, as a batch of its own.
+    """Restore the rows of a batch as they were before it, as a batch of its own, or as a proposal.
 
     Raises E892 if one of its rows was changed since, E894 if the entity has no such batch.
     """
@@ -202,7 +210,8 @@ def require_registered(database: FormsDatabase, entity: Entity) -> None:
 
 def _changes(database: FormsDatabase, entity: Entity, condition: str, values: Sequence[Any], most: int) -> list[Change]:
     sql = (
-        "SELECT c.id, c.batch, c.key, c.before, c.after, b.who, b.at, b.why, b.origin, b.undoes"
+        "SELECT c.id, c.batch, c.key, c.before, c.after, b.who, b.at, b.why, b.origin, b.undoes,"
+        " b.approved_by, b.proposal"
         f" FROM {CHANGES} AS c JOIN {BATCHES} AS b ON b.id = c.batch WHERE c.entity = ? AND {condition}"
         " AND (c.before IS NOT NULL OR c.after IS NOT NULL)"  # a change without versions was erased
         f" ORDER BY c.id DESC LIMIT {int(most)}"
@@ -210,9 +219,9 @@ def _changes(database: FormsDatabase, entity: Entity, condition: str, values: Se
     with database.open_for_reading(entity.table) as session:
         return [
             Change(
-                number, batch, key, read_json(before), read_json(after), who, from_text(at), why, Origin(origin), undoes
+                number, batch, key, read_json(before), read_json(after), who, from_text(at), why, Origin(origin), *rest
             )
-            for number, batch, key, before, after, who, at, why, origin, undoes in session.rows_of(
+            for number, batch, key, before, after, who, at, why, origin, *rest in session.rows_of(
                 sql, (entity.name, *values)
             )
         ]

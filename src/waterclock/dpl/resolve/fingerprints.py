@@ -34,6 +34,7 @@ from waterclock.flow.declarations import (
     TableDeclaration,
 )
 from waterclock.flow.flats import flats_of
+from waterclock.flow.forms import APPROVAL
 from waterclock.flow.origins import SOURCE
 from waterclock.flow.rule_actions import FAILS, format_actions
 from waterclock.flow.schema_changes import OnSchemaChange
@@ -221,7 +222,8 @@ def _describe_source(source: Source | None) -> str | None:
     if source is None:
         return None
     unit = source.unit
-    options = sorted((name, str(value)) for name, value in unit.options.items())
+    # the approval of changes in a form does not affect the rows of a batch
+    options = sorted((name, str(value)) for name, value in unit.options.items() if name != APPROVAL)
     # CHANGED does not affect the rows of a batch, so it is left out
     each = f" {source.each}" if source.each else ""
     return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}{each}"

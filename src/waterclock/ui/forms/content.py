@@ -29,6 +29,7 @@ from waterclock.connectors.forms.history import (
     undo,
 )
 from waterclock.connectors.forms.imports import Review, ReviewedRow, RowStatus, read_text, review_rows
+from waterclock.connectors.forms.proposals import FormProposal, list_proposals
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.forms import Entity, FormField
@@ -78,8 +79,11 @@ class RowPage:
     conflict: Conflict | None = None
 
 
-def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool) -> Content:
-    """Return a page of rows. Parameters: `after`, `q`, `waiting`, `sort`, `desc` and `offset`."""
+def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool, zone: str) -> Content:
+    """Return a page of rows with the open proposals.
+
+    Parameters: `after`, `q`, `waiting`, `sort`, `desc` and `offset`.
+    """
     entity, sort = form.entity, form.entity.field(values.get("sort", ""))
     offset = values.get("offset", "")
     query = RowQuery(
@@ -95,7 +99,8 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool
     count, waiting = count_rows(form.database, entity, _COUNTED)
     kept = {name: values[name] for name in ("q", "waiting", "sort", "desc") if values.get(name)}
     follows = {"after": rows[-1].key} if query.sort is None and rows else {"offset": str(query.offset + PAGE)}
-    return _head(form, may_edit=may_edit) | {
+    return describe_head(form, may_edit=may_edit) | {
+        "proposals": [describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity)],
         "fields": [_head_field(entity, each, query) for each in entity.fields],
         "has_hints": any(row.hints for row in rows),
         "rows": [
@@ -151,12 +156,14 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, z
     values = split_key(entity, key) if key else ()
     there = find_row(form.database, entity, values) if key else None
     changes = list_changes(form.database, entity, values) if key else []
-    if key and there is None and not changes:
+    proposals = list_proposals(form.database, entity, key=values) if key else []
+    if key and there is None and not changes and not proposals:
         raise WaterclockError("E894", f"{entity.table} has no row {key}", fix="look at the list of rows")
     theirs = page.conflict.theirs if page.conflict is not None else there
     stored = {} if there is None else there.content
     texts = page.texts if page.texts is not None else {name: value or "" for name, value in stored.items()}
-    return _head(form, may_edit=may_edit) | {
+    return describe_head(form, may_edit=may_edit) | {
+        "proposals": [describe_proposal_link(form, each, zone) for each in proposals],
         "key": key,
         "is_new": not key,
         "is_deleted": bool(key) and there is None and page.conflict is None,
@@ -173,8 +180,8 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, z
     }
 
 
-def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) -> tuple[str, RowPage | None]:
-    """Save or delete a posted row. Return its key, and the page to show again if it was not saved."""
+def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) -> tuple[str, RowPage | Applied]:
+    """Save or delete a posted row, or propose it. Return its key, and the page to show again if it was not saved."""
     entity, page = form.entity, RowPage(posted.texts, why=posted.why)
     stored: dict[str, str | None] = {}
     for each in entity.fields:
@@ -196,11 +203,11 @@ def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) ->
     key = split_key(entity, posted.key) if posted.key else tuple(stored[each.name] or "" for each in entity.keys)
     edit = Edit(key, None if deletes else stored, posted.version)
     try:
-        apply(form.database, entity, who=who, why=posted.why, edits=[edit])
+        done = apply(form.database, entity, who=who, why=posted.why, edits=[edit])
     except EditConflictError as error:
         page.conflict = error.conflicts[0]
         return posted.key or _key_of(page.conflict), page
-    return key_text(key), None
+    return key_text(key), done
 
 
 def undo_batch(form: OpenedForm, values: Mapping[str, str], who: str) -> Applied:
@@ -233,7 +240,7 @@ def describe_paste(
     if review is not None:
         order = (RowStatus.INVALID, RowStatus.CHANGED, RowStatus.NEW)
         shown = sorted((row for row in review.rows if row.status in order), key=lambda row: order.index(row.status))
-    return _head(form, may_edit=may_edit) | {
+    return describe_head(form, may_edit=may_edit) | {
         "text": values.get("text", ""),
         "decimal_comma": values.get("comma") == "1",
         "why": values.get("why", ""),
@@ -265,11 +272,13 @@ def describe_paste(
     }  # fmt: skip
 
 
-def _head(form: OpenedForm, *, may_edit: bool) -> Content:
+def describe_head(form: OpenedForm, *, may_edit: bool) -> Content:
+    """Return the content that all pages of a form have."""
     table = form.entity.table
     return {
         "table": table,
         "may_edit": may_edit,
+        "needs_approval": form.entity.needs_approval,
         "list": form_address(table),
         "new": form_address(table, "row"),
         "paste": form_address(table, "paste"),
@@ -349,10 +358,24 @@ def _describe_change(change: Change, zone: str) -> Content:
         "batch": change.batch,
         "at": page_time(change.at, zone),
         "who": change.who,
+        "approved_by": change.approved_by,
         "why": change.why,
         "origin": change.origin.value,
         "is_delete": change.after is None,
         "differences": found,
+    }
+
+
+def describe_proposal_link(form: OpenedForm, proposal: FormProposal, zone: str) -> Content:
+    """Return a line of a list of proposals, with the address of its page."""
+    return {
+        "number": proposal.number,
+        "address": form_address(form.entity.table, "proposal", number=str(proposal.number)),
+        "who": proposal.who,
+        "at": page_time(proposal.at, zone),
+        "why": proposal.why,
+        "origin": proposal.origin.value,
+        "count": proposal.count,
     }
 
 

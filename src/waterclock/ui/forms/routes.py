@@ -1,19 +1,22 @@
-"""The addresses of the pages of forms. Reading needs the right `look`, changing the right `edit`."""
+"""The addresses of the pages of forms. Reading needs the right `look`, changing `edit`, approving `approve`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from waterclock.connectors.forms.changes import Applied
 from waterclock.errors import WaterclockError
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.forms import content as pages
+from waterclock.ui.forms import proposal_content as proposals
 from waterclock.ui.guarded_routes import Endpoint, person_of
 from waterclock.ui.page_frame import shell
 from waterclock.ui.page_query import Content, PageQuery
@@ -27,7 +30,12 @@ if TYPE_CHECKING:
 
 Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
 _MOST_FIELDS = 2000
-_NOT_FOUND = {"E894"}
+_STATUS = {
+    "E892": HTTPStatus.CONFLICT,
+    "E894": HTTPStatus.NOT_FOUND,
+    "E898": HTTPStatus.CONFLICT,
+    "E899": HTTPStatus.FORBIDDEN,
+}
 
 
 class FormPages:
@@ -45,10 +53,13 @@ class FormPages:
         yield "/forms/{table}/undo", self._undo, Right.EDIT, "POST"
         yield "/forms/{table}/paste", self._show_paste, Right.EDIT, "GET"
         yield "/forms/{table}/paste", self._paste, Right.EDIT, "POST"
+        yield "/forms/{table}/proposal", self._show_proposal, Right.LOOK, "GET"
+        yield "/forms/{table}/withdraw", self._withdraw, Right.EDIT, "POST"
+        yield "/forms/{table}/decide", self._decide, Right.APPROVE, "POST"
 
     async def _show_list(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            content = pages.describe_list(form, request.query_params, may_edit=_may_edit(request))
+            content = pages.describe_list(form, request.query_params, may_edit=_may_edit(request), zone=at.zone)
             return self._render("form_list", at, content, request)
 
         return await run_in_threadpool(self._open, request, answer)
@@ -78,9 +89,9 @@ class FormPages:
             posted = pages.PostedRow.of_form(form.entity, values)
             deletes, who = values.get("do") == "delete", person_of(request).name
             key, page = pages.save_row(form, posted, who, deletes=deletes)
-            if page is None:
+            if isinstance(page, Applied):
                 back = {} if deletes else {"key": key}
-                return _redirect(pages.form_address(form.entity.table, "" if deletes else "row", **back))
+                return _go_on(form, page, "" if deletes else "row", **back)
             status = HTTPStatus.CONFLICT if page.conflict is not None else HTTPStatus.UNPROCESSABLE_ENTITY
             found = pages.describe_row(form, key, page, may_edit=True, zone=at.zone)
             return self._render("form_row", at, found, request, status)
@@ -92,8 +103,8 @@ class FormPages:
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             del at
-            pages.undo_batch(form, values, person_of(request).name)
-            return _redirect(pages.form_address(form.entity.table, "row", key=values.get("key", "")))
+            done = pages.undo_batch(form, values, person_of(request).name)
+            return _go_on(form, done, "row", key=values.get("key", ""))
 
         return await self._change(request, values, answer)
 
@@ -118,8 +129,7 @@ class FormPages:
                         (HTTPStatus.CONFLICT),
                     )
                 elif review.can_be_applied:
-                    pages.apply_paste(form, review, person_of(request).name, why)
-                    return _redirect(pages.form_address(form.entity.table))
+                    return _go_on(form, pages.apply_paste(form, review, person_of(request).name, why), "")
                 else:
                     status = HTTPStatus.UNPROCESSABLE_ENTITY
             found = pages.describe_paste(form, values, review, may_edit=True, problem=problem)
@@ -127,13 +137,48 @@ class FormPages:
 
         return await self._change(request, values, answer)
 
+    async def _show_proposal(self, request: Request) -> Response:
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            number = request.query_params.get("number", "")
+            found = proposals.describe_proposal(form, number, person_of(request), zone=at.zone)
+            return self._render("form_proposal", at, found, request)
+
+        return await run_in_threadpool(self._open, request, answer)
+
+    async def _withdraw(self, request: Request) -> Response:
+        return await self._close(request, {"withdraw"})
+
+    async def _decide(self, request: Request) -> Response:
+        return await self._close(request, {"approve", "reject"})
+
+    async def _close(self, request: Request, verbs: Collection[str]) -> Response:
+        """Approve, reject or withdraw a proposal, or show it again with the reason why that is not possible."""
+        values = await read_form(request)
+        number, verb = values.get("number", ""), values.get("do", "")
+        if verb not in verbs:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "the form names no decision")
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            person = person_of(request)
+            problem, status = proposals.decide(form, number, verb, values.get("why", "").strip(), person)
+            if not problem:
+                return _redirect(pages.form_address(form.entity.table, "proposal", number=number))
+            found = proposals.describe_proposal(form, number, person, zone=at.zone, problem=problem)
+            return self._render("form_proposal", at, found, request, status)
+
+        return await self._change(request, {"key": f"proposal {number}"}, answer, verb)
+
     async def _change(
-        self, request: Request, values: Mapping[str, str], answer: Callable[[OpenedProject, OpenedForm], Response]
+        self,
+        request: Request,
+        values: Mapping[str, str],
+        answer: Callable[[OpenedProject, OpenedForm], Response],
+        verb: str = "edit",
     ) -> Response:
         """Answer a POST, and record it in the list of accesses if it changed something."""
         done = await run_in_threadpool(self._open, request, answer)
         if done.status_code == HTTPStatus.SEE_OTHER:
-            what = f"edit {request.path_params['table']} {values.get('key', '')}".strip()[:200]
+            what = f"{verb} {request.path_params['table']} {values.get('key', '')}".strip()[:200]
             await self._people.record(access_of(request, person_of(request), what))
         return done
 
@@ -145,10 +190,7 @@ class FormPages:
             return answer(at, open_form(at.project, params.values["table"]))
         except WaterclockError as error:
             failed = self._fail(error, "Catalog", params, request)
-            if error.code in _NOT_FOUND:
-                failed.status_code = HTTPStatus.NOT_FOUND
-            elif error.code == "E892":
-                failed.status_code = HTTPStatus.CONFLICT
+            failed.status_code = _STATUS.get(error.code, failed.status_code)
             return failed
 
     @staticmethod
@@ -163,6 +205,13 @@ class FormPages:
 
 def _may_edit(request: Request) -> bool:
     return person_of(request).may(Right.EDIT)
+
+
+def _go_on(form: OpenedForm, done: Applied, part: str, **parameters: str) -> Response:
+    """Return the page after a change: that of the proposal, if the change needs approval."""
+    if done.proposal is not None:
+        part, parameters = "proposal", {"number": str(done.proposal)}
+    return _redirect(pages.form_address(form.entity.table, part, **parameters))
 
 
 def _redirect(address: str) -> Response:

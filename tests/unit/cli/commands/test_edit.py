@@ -95,6 +95,48 @@ def test_a_file_that_cannot_be_written_is_an_error_with_a_fix(folder: Path, path
     assert (folder / "out.csv").read_text() == "mine"
 
 
+@pytest.fixture
+def guarded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    flow = FLOW.replace("FROM forms.lands", "FROM forms.lands OPTIONS (approval true)")
+    (folder / "flows" / "a.dpl").write_text(flow)
+    monkeypatch.setenv("LOGNAME", "ada")
+    return monkeypatch
+
+
+def test_a_change_waits_until_another_person_approves_it(guarded: pytest.MonkeyPatch) -> None:
+    done = edit("set", "mdm.lands", "DE", "BY", "name=Bavaria", "--because", "new")
+    assert (done["batch"], done["proposal"], done["changed"]) == (None, 1, 1)
+    assert edit("list", "mdm.lands")["rows"] == []
+    [proposal] = edit("proposals", "mdm.lands")["proposals"]
+    assert (proposal["who"], proposal["why"], proposal["rows"], proposal["state"]) == ("ada", "new", 1, "open")
+    assert edit("approve", "mdm.lands", "1", "--yes", code=1)["error"]["code"] == "E899"
+    guarded.setenv("LOGNAME", "bob")
+    assert edit("withdraw", "mdm.lands", "1", "--because", "x", "--yes", code=1)["error"]["code"] == "E899"
+    assert edit("reject", "mdm.lands", "1", "--yes", code=1)["error"]["code"] == "E903"
+    done = edit("approve", "mdm.lands", "1", "--yes")
+    assert (done["batch"], done["proposal"], done["changed"]) == (1, 1, 1)
+    [change] = edit("history", "mdm.lands", "DE", "BY")["changes"]
+    assert (change["who"], change["approved_by"], change["proposal"]) == ("ada", "bob", 1)
+    assert edit("reject", "mdm.lands", "1", "--because", "x", "--yes", code=1)["error"]["code"] == "E898"
+    assert edit("proposals", "mdm.lands")["proposals"] == []
+    assert edit("approve", "mdm.lands", "one", "--yes", code=1)["error"]["code"] == "E891"
+    assert edit("approve", "mdm.lands", "7", "--yes", code=1)["error"]["code"] == "E894"
+
+
+def test_a_rejected_and_a_withdrawn_proposal_change_nothing(guarded: pytest.MonkeyPatch) -> None:
+    for number, name in ((1, "Bavaria"), (2, "Bayern")):
+        edit("set", "mdm.lands", "DE", "BY", f"name={name}", "--because", "new")
+        assert edit("proposals", "mdm.lands", str(number))["proposed"][0]["after"]["name"] == name
+    assert edit("withdraw", "mdm.lands", "1", "--because", "wrong", "--yes")["proposals"][0]["state"] == "withdrawn"
+    guarded.setenv("LOGNAME", "bob")
+    [rejected] = edit("reject", "mdm.lands", "2", "--because", "no", "--yes")["proposals"]
+    assert (rejected["state"], rejected["decided_by"], rejected["decided_why"]) == ("rejected", "bob", "no")
+    shown = CliRunner().invoke(app, ["edit", "proposals", "mdm.lands", "2"]).stdout
+    assert "rejected by bob: no" in shown
+    assert "name: → Bayern" in shown
+    assert edit("list", "mdm.lands")["rows"] == []
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_wrong_number_of_keys_shows_the_values_that_were_taken_for_the_key() -> None:
     error = edit("set", "mdm.lands", "DE", "BY", "name", "--because", "x", code=1)["error"]

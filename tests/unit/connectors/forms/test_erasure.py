@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 
 from tests.forms import KINDS, PRODUCTS, FormsPlace, place_of, save, version_of
 from waterclock.connectors.forms.changes import Edit, EditConflictError, apply
-from waterclock.connectors.forms.database import CHANGES, ROWS
+from waterclock.connectors.forms.database import BATCHES, CHANGES, PROPOSALS, PROPOSED, ROWS
 from waterclock.connectors.forms.erasure import erase_persons, search_database
 from waterclock.connectors.forms.history import (
     find_row,
@@ -29,9 +30,11 @@ from waterclock.connectors.forms.history import (
     rows_as_of,
     undo,
 )
+from waterclock.connectors.forms.proposals import approve, find_proposal, list_proposals, reject
 from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place, Unit
+from waterclock.permissions.users_and_roles import Person, Right, SignIn
 from waterclock.storage.search.byte_search import ByteSearch
 
 UNIT = Unit("forms", "product_map", None, {}, Place("flow.dpl", 1, 1))
@@ -60,7 +63,7 @@ def files_of_server(place: FormsPlace, *persons: str) -> list[str]:
     """Return the tables whose files contain the bytes of a person, also in space that is free."""
     found = []
     with place.database.open_for_reading("test") as session:
-        for table in (CHANGES, ROWS, "waterclock_forms_batches"):
+        for table in (BATCHES, CHANGES, ROWS, PROPOSALS, PROPOSED):
             path, folder = session.first_of(
                 f"SELECT pg_relation_filepath('{table}'), current_setting('data_directory')"
             )
@@ -236,3 +239,30 @@ def test_a_file_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
     place = place_of("sqlite", tmp_path)
     assert not list(erase_persons(place.database, UNIT, subjects(ANN), is_dry_run=True))
     assert not place.database.exists
+
+
+def test_rows_of_persons_leave_open_and_decided_proposals(place: FormsPlace) -> None:
+    guarded = replace(PRODUCTS, needs_approval=True)
+    chief = Person("chief", frozenset(Right), SignIn.COMMAND)
+
+    def propose(why: str, **rows: str) -> int:
+        edits = [Edit((key,), {"sku": sku}, None) for key, sku in rows.items()]
+        number = apply(place.database, guarded, who="ada", why=why, edits=edits).proposal
+        assert number is not None
+        return number
+
+    opened, approved = propose(f"from {ANN}", S1=ANN, S2="A"), propose("first", S3=ANN, S4="B")
+    rejected = propose("second", S5=ANN)
+    approve(place.database, guarded, approved, chief, f"as {ANN} writes")
+    reject(place.database, guarded, rejected, chief, f"{ANN} is gone")
+    assert hits(place, ANN)
+    assert erase(place, ANN, is_dry_run=True).removed == 4
+    assert erase(place, ANN).removed == 4
+    assert hits(place, ANN) == []
+    assert [row.key for row in find_proposal(place.database, guarded, opened, 9)[1]] == ["S2"]
+    proposal, rows = find_proposal(place.database, guarded, rejected, 9)
+    assert (proposal.decided_why, rows) == ("(erased) is gone", [])
+    approve(place.database, guarded, opened, chief)
+    assert {row.key for row in iterate_rows(place.database, guarded)} == {"S2", "S4"}
+    assert list_changes(place.database, guarded, ("S2",))[0].why == "from (erased)"
+    assert list_proposals(place.database, guarded) == []
