@@ -373,7 +373,10 @@ class Sorted(Part):
 
 @dataclass(frozen=True)
 class Clustered(Part):
-    """The rows of a label are in files by values; which rows there are stays as it is, also by other columns."""
+    """The rows of a label are in files by values; which rows there are stays as it is, also by other columns.
+
+    By the key alone it is PARTITION BY: a file for each value. A label of a life has fewer than 200 keys.
+    """
 
     columns: tuple[str, ...] = ("v",)
     word = "CLUSTER BY"
@@ -389,7 +392,8 @@ class Clustered(Part):
 
     @property
     def clause(self) -> str:
-        return f"CLUSTER BY ({', '.join(self.columns)})"
+        word = "PARTITION BY" if self.columns == ("k",) else "CLUSTER BY"
+        return f"{word} ({', '.join(self.columns)})"
 
 
 @dataclass(frozen=True)
