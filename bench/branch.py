@@ -1,6 +1,7 @@
 """Measures branches: creating and planning one by the length of the history, the difference of rows, and promoting.
 
     python bench/branch.py [--rows 1000000] [--rounds 3] [--minutes 15] [--labels 10 100 1000] [--tables 10]
+                           [--sqlmesh PYTHON]
 
 Create and plan: a ledger with this many labels of each table, and a changed table. The cost is the CPU of this process.
 
@@ -10,6 +11,10 @@ a sample; labels with equal digests are not read. By hand, `EXCEPT ALL` of both 
 counts alone. Both use the same session.
 
 Promoting: production adopts the labels that the branch has made, against making the same labels, as the branch did.
+
+SQLMesh: PYTHON is an interpreter of an environment of its own, with `pip install sqlmesh`. The same rows and changes
+are then measured on DuckDB in each round: `plan` of a virtual environment, `table_diff`, and `plan` of production. The
+costs do not contain the start of its Python.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from typing import TYPE_CHECKING
 
 import scale_history
 from big_slice import make_source
+from branch_peers import SqlMesh, find_interpreter
 from measure import Cost, cost_of, grid, middle, ratio
 from product import warm_spark
 
@@ -80,7 +86,7 @@ def history_costs(tables: int, labels: int, rounds: int) -> tuple[Cost, Cost, fl
 class Rounds:
     """Production, and a branch of it in each round, whose costs are kept by step."""
 
-    def __init__(self, spark: SparkSession, folder: Path, rows: int) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, rows: int, sqlmesh: str | None) -> None:
         self.spark, self.rows = spark, rows // DAYS * DAYS
         self.costs: defaultdict[str, list[Cost]] = defaultdict(list)
         self.production = Branched(folder / "project", spark, toml=ENVS)
@@ -90,8 +96,11 @@ class Rounds:
         landing.mkdir(parents=True)
         for day in range(DAYS):
             os.link(source, landing / f"web_events_{START + day * DAY:%Y_%m_%d}_23_59_59.parquet")
+        self.peer = SqlMesh(sqlmesh, folder / "sqlmesh", source, DAYS) if sqlmesh else None
         self._declare(0)
         require(not self.production.run(NOW).failed, "production has failed batches")
+        if self.peer:
+            self.peer.step("promote")
 
     def run(self, index: int) -> None:
         """Change the code, and measure each step of a branch with it."""
@@ -99,6 +108,7 @@ class Rounds:
         self._measure("create", lambda: self.branch.create(NOW))
         self._measure("plan", lambda: read_branch_plan(self.branch.root, "try"))
         self._measure("make", self.branch.make)
+        self._measure_peer("make")
         for each in ("changed", "equal") if index % 2 else ("equal", "changed"):
             table = TABLES[each == "equal"]
             expected = 0 if each == "equal" else DAYS * -(-self.rows // DAYS // CHANGED)
@@ -110,15 +120,27 @@ class Rounds:
                 found = list[int]()
                 self._measure(side, lambda work=sides[side], into=found: into.append(work()))
                 require(found == [expected], f"{side}: {found[0]} rows instead of {expected}")
+            rows = self._measure_peer("compare", table, step=f"compare {each}")
+            require(rows in ([], [expected, 0, 0]), f"SQLMesh: {rows} rows instead of {expected}")
         self._measure("promote", self._promote)
+        self._measure_peer("promote")
         require(self._compare("mart.amounts") == 0, "production differs from the promoted branch")
         delete_branch(find_branch(self.branch.root, "try"))
 
     def _declare(self, index: int) -> None:
         self.production.declare(FLOW.format(changed=CHANGED, index=index))
+        if self.peer:
+            self.peer.declare(CHANGED, index)
 
     def _measure(self, step: str, work: Callable[[], object]) -> None:
         self.costs[step].append(cost_of(work, self.spark))
+
+    def _measure_peer(self, *words: str, step: str = "") -> list[int]:
+        if self.peer is None:
+            return []
+        cost, rows = self.peer.step(*words)
+        self.costs[f"SQLMesh {step or words[0]}"].append(cost)
+        return rows
 
     def _compare(self, table: str) -> int:
         request = ComparisonRequest((table,), against=self.production.load())
@@ -184,6 +206,29 @@ def print_rounds(found: Rounds, warm: int) -> None:
     print(grid(["", "CPU s", "wall s", "jobs", "CPU of peer", "range"], lines))
 
 
+def print_peer(found: Rounds, versions: str, warm: int) -> None:
+    """Print the costs of Waterclock and of SQLMesh, for the same work in the same rounds."""
+    costs = {step: of[warm:] for step, of in found.costs.items()}
+    made = [sum(each, Cost()) for each in zip(*(costs[step] for step in ("create", "plan", "make")), strict=True)]
+    steps = {
+        "create, plan and make both tables": (made, "make"),
+        "difference, 1 % changed": (costs["diff changed"], "compare changed"),
+        "difference, equal": (costs["diff equal"], "compare equal"),
+        "promote": (costs["promote"], "promote"),
+    }
+    lines = []
+    for name, (ours, step) in steps.items():
+        theirs = costs[f"SQLMesh {step}"]
+        one, other = middle(ours), middle(theirs)
+        each = [(our.cpu, their.cpu) for our, their in zip(ours, theirs, strict=True)]
+        lines.append(
+            [name, f"{one.cpu:.2f}", f"{one.wall:.2f}", f"{other.cpu:.2f}", f"{other.wall:.2f}",
+             ratio(one.cpu, other.cpu), f"{ratio(*min(each, key=_share))} to {ratio(*max(each, key=_share))}"]
+        )  # fmt: skip
+    print(f"\nThe same rows and rounds in {versions}, in one process for each step, without its start.\n")
+    print(grid(["", "CPU s", "wall s", "SQLMesh CPU s", "wall s", "CPU of SQLMesh", "range"], lines))
+
+
 def _share(pair: tuple[float, float]) -> float:
     return pair[0] / pair[1]
 
@@ -196,18 +241,22 @@ def main() -> None:
     parser.add_argument("--labels", type=int, nargs="*", default=[10, 100, 1000], help="lengths of the history")
     parser.add_argument("--tables", type=int, default=10, help="tables with that history, a multiple of 10 (10)")
     parser.add_argument("--minutes", type=float, default=15, help="begin no round after these (15)")
+    parser.add_argument("--sqlmesh", metavar="PYTHON", help="an interpreter with SQLMesh, to measure it as well")
     asked = parser.parse_args()
+    sqlmesh = find_interpreter(asked.sqlmesh) if asked.sqlmesh else None
     if asked.labels:
         print_history(asked.tables, asked.labels, asked.rounds)
     if asked.rows:
         with tempfile.TemporaryDirectory() as name, warm_spark(Path(name)) as spark:
-            found = Rounds(spark, Path(name), asked.rows)
+            found = Rounds(spark, Path(name), asked.rows, sqlmesh)
             begun = time.perf_counter()
             for index in range(asked.warm + asked.rounds):
                 if index > asked.warm and time.perf_counter() - begun > 60 * asked.minutes:
                     break
                 found.run(index)
             print_rounds(found, asked.warm)
+            if found.peer:
+                print_peer(found, found.peer.versions, asked.warm)
 
 
 if __name__ == "__main__":

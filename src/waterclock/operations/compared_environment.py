@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from waterclock.batches.former_names import is_borrowed
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.dpl.adhoc import no_table_error
 from waterclock.dpl.query.visible_flow import show_flow
 from waterclock.engine.ledger_opening import ledger_url, require_ledger_not_lost
@@ -22,8 +24,11 @@ from waterclock.storage.lake import Lake
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
+    from waterclock.engine.run_context import RunContext
+    from waterclock.flow.declarations import Table
     from waterclock.flow.grants import Grant
     from waterclock.ledger.ledger import Ledger
+    from waterclock.ledger.read.revisions import CurrentState
     from waterclock.permissions.users_and_roles import Person
 
 
@@ -44,25 +49,66 @@ def naming_environment(env: str | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class OtherProject:
-    """The storage and the revisions of another environment, read at one moment."""
+    """The storage and the revisions of another environment, read at one moment.
+
+    The tables in `same` have exactly the revisions that a branch borrows, so they are not in `revisions`.
+    """
 
     lake: Lake
     revisions: Mapping[str, TableRevisions]
+    same: frozenset[str] = frozenset()
 
 
-def read_other_project(other: Project, bounds: Mapping[str, Bounds]) -> OtherProject:
-    """Read the revisions of an environment's tables from its ledger. Raises as `query_other_ledger`."""
+def read_other_project(
+    other: Project, bounds: Mapping[str, Bounds], borrowed: Mapping[str, CurrentState]
+) -> OtherProject:
+    """Read the revisions of an environment's tables from its ledger. Raises as `query_other_ledger`.
+
+    `borrowed` are states of tables within the bounds, in the ledger of a branch that borrows them: only the revisions
+    of those with another state are read.
+    """
 
     def read(ledger: Ledger) -> OtherProject:
-        known = {record.name for record in ledger.reads.tables()}
+        known = {record.name for record in ledger.reads.tables()} & other.flow.tables.keys()
+        same = frozenset(
+            name
+            for name, state in borrowed.items()
+            if name in known
+            and _shows_all_labels(ledger, other.flow.tables[name])
+            and ledger.reads.current_state(name, *bounds[name]) == state
+        )
         found = {
             name: read_table_revisions(ledger, other.flow.tables[name], of)
             for name, of in bounds.items()
-            if name in known and name in other.flow.tables
+            if name in known - same
         }
-        return OtherProject(Lake(other.storage, folders=ledger.declared.former().folders), found)
+        return OtherProject(Lake(other.storage, folders=ledger.declared.former().folders), found, same)
 
     return query_other_ledger(other, read)
+
+
+def read_borrowed_states(work: RunContext, bounds: Mapping[str, Bounds]) -> dict[str, CurrentState]:
+    """Map the tables that a branch borrows to the states of their labels.
+
+    Tables without any, with labels that RETAIN dropped, or with held labels are left out.
+    """
+    reads = work.ledger.reads
+    names = [record.name for record in reads.tables() if record.name in bounds and is_borrowed(record.location)]
+    states = {
+        name: reads.current_state(name, *bounds[name])
+        for name in names
+        if _shows_all_labels(work.ledger, work.flow.tables[name])
+    }
+    return {name: state for name, state in states.items() if state.labels}
+
+
+def _shows_all_labels(ledger: Ledger, table: Table) -> bool:
+    """Return whether a comparison has no labels to report of a table that were dropped or that a rule holds."""
+    return (
+        table.retain is None
+        and ledger.maintenance.drop_boundary(table.name, by=FOREVER) is None
+        and not ledger.reads.held_labels(table.name)
+    )
 
 
 def query_other_ledger(other: Project, ask: Callable[[Ledger], R]) -> R:

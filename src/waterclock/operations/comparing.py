@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from waterclock.operations.compared_environment import (
     OtherProject,
     PersonsView,
     naming_environment,
+    read_borrowed_states,
     read_other_project,
     require_declared,
 )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
     from waterclock.engine.spark.session import Sessions
     from waterclock.flow.declarations import Table
+    from waterclock.ledger.read.revisions import CurrentState
     from waterclock.permissions.users_and_roles import Person
     from waterclock.selection import Labels
 
@@ -96,7 +98,8 @@ class Comparison:
 def compare_tables(project: Project, request: ComparisonRequest, sessions: Sessions | None = None) -> Comparison:
     """Compare tables label by label. Given `sessions` are left open; no ledger and no storage is written.
 
-    Equal labels are found in the ledgers alone; Spark is started only if labels must be read.
+    Equal labels are found in the ledgers alone; Spark is started only if labels must be read. Cost without Spark: 50 µs
+    for each label and side, and a scan of the batches in SQL for a table that a branch borrows and that did not change.
 
     Raises E412 if one side was never made, E510 to E514 for the selection, E516 for a table that was never made, E518
     for labels that RETAIN dropped, E706 for a destination, E106 and E511 to E512 for the instant, and as
@@ -109,12 +112,17 @@ def compare_tables(project: Project, request: ComparisonRequest, sessions: Sessi
             names = open_comparison(work, request)
             is_one = bool(request.tables) and len(found.tables) == 1
             bounds = {name: bounds_of(work.flow.tables[name], labels.get(name)) for name in found.tables}
-            others = None if request.against is None else read_other_project(request.against, bounds)
+            others: OtherProject | None = None
+            borrowed: Mapping[str, CurrentState] = {}
+            if request.against is not None:
+                if request.persons is None:
+                    borrowed = read_borrowed_states(work, bounds)
+                others = read_other_project(request.against, bounds, borrowed)
             compared = [
-                each
+                ComparedTable(name, TableComparison(name, equal=borrowed[name].labels))
+                if others is not None and name in others.same
+                else _compare_one(names, name, bounds[name], labels.get(name), others, is_one=is_one)
                 for name in found.tables
-                if (each := _compare_one(names, name, bounds[name], labels.get(name), others, is_one=is_one))
-                is not None
             ]
     finally:
         if sessions is None:
@@ -123,7 +131,7 @@ def compare_tables(project: Project, request: ComparisonRequest, sessions: Sessi
         names.before,
         names.after,
         project.env,
-        tuple(compared),
+        tuple(each for each in compared if each is not None),
         None if request.against is None else request.against.env,
         names.known,
     )

@@ -32,6 +32,32 @@ _REVISIONS = (
     )
     .order_by(revisions.c.version, revisions.c.claim, revisions.c.label)
 )
+_CURRENT = sa.select(
+    sa.func.count(),
+    sa.func.max(batches.c.recorded_at),
+    sa.func.max(batches.c.current_claim),
+    sa.func.sum(batches.c.hash_high),
+    sa.func.sum(batches.c.hash_low),
+).where(
+    batches.c.table_name == sa.bindparam("of"),
+    batches.c.label >= sa.bindparam("low"),
+    batches.c.label < sa.bindparam("high"),
+    batches.c.current_claim.is_not(None),
+)
+_OFFLINE = sa.select(sa.func.count(), sa.func.max(offline_measures.c.at)).where(
+    offline_measures.c.table_name == sa.bindparam("of")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentState:
+    """The number of current revisions, with the time of the newest commit and a digest of all of them.
+
+    A copy of a ledger that commits nothing to the table has the same state until the original commits or drops a label.
+    """
+
+    labels: int
+    facts: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +94,11 @@ def list_revisions(database: LedgerDatabase, name: str, low: datetime, high: dat
         )
         for row in rows
     ]
+
+
+def read_current_state(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> CurrentState:
+    """Return the state of the labels in `[low, high)`. Cost: a scan of these batches, in SQL."""
+    values = {"of": name, "low": low, "high": high}
+    with database.read() as connection:
+        labels, *facts = connection.execute(_CURRENT, values).one()
+        return CurrentState(int(labels), (*facts, *connection.execute(_OFFLINE, {"of": name}).one()))

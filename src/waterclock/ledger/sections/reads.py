@@ -41,6 +41,7 @@ class Reads(Section):
     versions = DatabaseMethod(current.versions_of)
     committed_slices = DatabaseMethod(current.list_committed_slices)
     changed_slices = DatabaseMethod(current.changed_slices)
+    current_state = DatabaseMethod(revisions.read_current_state)
     revisions = DatabaseMethod(revisions.list_revisions)
     earlier_revisions = DatabaseMethod(earlier_revisions.list_earlier_revisions)
     history = DatabaseMethod(table_history.history)
