@@ -78,7 +78,9 @@ def print_branch_work(
     for name in changes.publishes:
         to.print(Text(f"  {name}: not delivered: the branch has no sandbox of its connection"), soft_wrap=True)
     for name in changes.collects:
-        words = f"changed, but a branch collects nothing: its rows are those of {state.base}"
+        words = "new, but a branch collects nothing: it has no rows"
+        if name in changes.borrowed:
+            words = f"changed, but a branch collects nothing: its rows are those of {state.base}"
         to.print(Text(f"  {name}: {words}"), soft_wrap=True)
     if not changes.made:
         to.print(Text(f"no table differs from {state.base}: there is nothing to make"), soft_wrap=True)
