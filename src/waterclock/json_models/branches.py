@@ -84,7 +84,7 @@ class BranchPlanAnswer(Answer):
     collects: list[str]
     """New and changed collects, and those FOR EACH row of a changed table. A branch collects nothing."""
     publishes: list[str]
-    """Publishes of these tables that have no sandbox. A branch does not deliver them."""
+    """Publishes of these tables, and changed ones, that have no sandbox. A branch does not deliver them."""
     delivered: list[str]
     """Publishes that deliver to a sandbox."""
     borrowed: list[str]
@@ -156,7 +156,7 @@ class BranchesPage(PageAnswer):
     collects: list[str]
     """New and changed collects, and those FOR EACH row of a changed table. A branch collects nothing."""
     publishes: list[str]
-    """Publishes of its own tables that have no sandbox. A branch does not deliver them."""
+    """Publishes of its own tables, and changed ones, that have no sandbox. A branch does not deliver them."""
     delivered: list[str]
     """Publishes that deliver to a sandbox."""
     equal: int

@@ -80,6 +80,8 @@ def print_branch_work(
     for name in changes.collects:
         how = f"reads {changes.reasons[name]}" if name in changes.reasons else "changed"
         words = f"{how}, but a branch collects nothing: its rows are those of {state.base}"
+        if name not in changes.borrowed:
+            words = "new, but a branch collects nothing: it has no rows"
         to.print(Text(f"  {name}: {words}"), soft_wrap=True)
     if not changes.made:
         to.print(Text(f"no table differs from {state.base}: there is nothing to make"), soft_wrap=True)

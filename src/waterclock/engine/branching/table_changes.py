@@ -21,10 +21,10 @@ class TableChanges:
     """The tables of a branch whose code differs from that of its base, and those that are made from them.
 
     `changed` and `new` are transforms. `affected` are unchanged transforms that read one of them, directly or not.
-    `collects` are new or changed collects, and
-    those that read an own table (FOR EACH): a branch collects nothing, so they keep the rows of the base. `delivered`
-    are publishes to the sandbox that deliver own tables or have other code. `publishes` deliver own tables to other
-    connections; a branch does not run them.
+    `collects` are new or changed collects, and those that read an own table (FOR EACH): a branch collects nothing, so
+    they keep the rows of the base, and new ones, which are not `borrowed`, have none. `delivered` are publishes to the
+    sandbox that deliver own tables or have other code. `publishes` are such publishes to other connections; a branch
+    does not run them.
     """
 
     changed: tuple[str, ...] = ()
@@ -55,6 +55,7 @@ def find_table_changes(
     `sandbox` are the connections that the branch may deliver to.
     """
     changed, new, collects, changed_publishes = list[str](), list[str](), list[str](), set[str]()
+    missing = set[str]()
     for name in flow.order:
         table = flow.tables[name]
         was = _former_code(table, state)
@@ -63,6 +64,8 @@ def find_table_changes(
         if table.kind is Kind.PUBLISH:
             changed_publishes.add(name)
             continue
+        if was is None:
+            missing.add(name)
         (collects if table.kind is Kind.COLLECT else new if was is None else changed).append(name)
     readers = {name: {*others, *_companions(flow, name)} for name, others in readers_of(flow).items()}
     # a collect that reads a table (FOR EACH) keeps its rows, and so do the tables that read the collect alone
@@ -77,12 +80,12 @@ def find_table_changes(
         and name not in collects
         and any(name in readers[read] for read in own)
     ]
-    publishes = [name for name in others if flow.tables[name].kind is Kind.PUBLISH]
-    delivered = [
+    publishes = [
         name
         for name in flow.order
-        if (name in publishes or name in changed_publishes) and _connection_of(flow.tables[name]) in sandbox
+        if flow.tables[name].kind is Kind.PUBLISH and (name in reached or name in changed_publishes)
     ]
+    delivered = [name for name in publishes if _connection_of(flow.tables[name]) in sandbox]
     return TableChanges(
         tuple(changed),
         tuple(new),
@@ -90,7 +93,11 @@ def find_table_changes(
         (*collects, *reading),
         tuple(name for name in publishes if name not in delivered),
         tuple(delivered),
-        tuple(name for name in flow.order if name not in own and flow.tables[name].kind is not Kind.PUBLISH),
+        tuple(
+            name
+            for name in flow.order
+            if name not in own and name not in missing and flow.tables[name].kind is not Kind.PUBLISH
+        ),
         {name: _first_changed_input(flow, name, own) for name in (*others, *reading)},
     )
 

@@ -118,6 +118,19 @@ def test_a_new_table_is_made_and_a_changed_collect_is_not(tmp_path: Path) -> Non
     assert found.affected == ()
 
 
+def test_a_new_collect_is_not_borrowed_and_a_changed_one_is(tmp_path: Path) -> None:
+    new = "COLLECT raw.n PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.n EVERY DAY BY DATA TIME at;\nPUBLISH mart.e"
+    changed = "(id BIGINT, at TIMESTAMP, more STRING) FROM shop.b"
+    found, _ = changes(tmp_path, ("PUBLISH mart.e", new), ("(id BIGINT, at TIMESTAMP) FROM shop.b", changed))
+    assert set(found.collects) == {"raw.b", "raw.n"}
+    assert set(found.borrowed) == {"raw.a", "raw.b", "core.c", "core.d", "mart.e"}
+
+
+def test_a_changed_publish_without_a_sandbox_is_listed(tmp_path: Path) -> None:
+    found, _ = changes(tmp_path, ("PUBLISH mart.e TO out.e", "PUBLISH mart.e (id) TO out.e"))
+    assert (found.own, found.publishes, found.delivered) == ((), ("out.e",), ())
+
+
 def test_a_renamed_table_is_not_a_changed_one(tmp_path: Path) -> None:
     project = load(tmp_path, FLOW)
     state = state_of(project)
