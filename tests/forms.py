@@ -13,6 +13,7 @@ from waterclock.connectors.forms.connector import forms_database_of
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.history import find_row
 from waterclock.connectors.interface import Setting
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, FormField
 
 KINDS = ["sqlite", "postgres"]
@@ -77,7 +78,7 @@ def save(
     why: str = "test",
 ) -> Applied:
     """Save one row of `PRODUCTS`, or delete it, as seen in this version."""
-    return apply(database, PRODUCTS, who="ada", why=why, edits=[Edit((key,), values, version)])
+    return apply(database, PRODUCTS, by=FormRights("ada"), why=why, edits=[Edit((key,), values, version)])
 
 
 def version_of(database: FormsDatabase, key: str) -> int | None:

@@ -18,7 +18,7 @@ from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.for_each import Each
-from waterclock.flow.grants import Grant
+from waterclock.flow.grants import Grant, GrantRight, group_by_table
 from waterclock.flow.key_options import KeyOptions
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookback_changes import Changed
@@ -551,7 +551,8 @@ class Flow:
     """All checked declarations of a project: all inputs exist, defaults are resolved, and there are no invalid cycles.
 
     `fingerprint` identifies the whole flow. `order` lists the table names, inputs first. `grants_by_table` maps each
-    table that a GRANT names to its grants, in the order declared.
+    table that a GRANT SELECT names to these grants, in the order declared, and `form_grants_by_table` each form to its
+    grants to EDIT and to APPROVE.
     """
 
     project: str
@@ -565,10 +566,10 @@ class Flow:
     fingerprint: str = ""
     grants: tuple[Grant, ...] = ()
     grants_by_table: Mapping[str, tuple[Grant, ...]] = field(init=False, compare=False, repr=False)
+    form_grants_by_table: Mapping[str, tuple[Grant, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        by_table: dict[str, list[Grant]] = {}
-        for grant in self.grants:
-            for name in dict.fromkeys(grant.tables):
-                by_table.setdefault(name, []).append(grant)
-        object.__setattr__(self, "grants_by_table", {name: tuple(found) for name, found in by_table.items()})
+        readers = [grant for grant in self.grants if grant.right is GrantRight.SELECT]
+        editors = [grant for grant in self.grants if grant.right is not GrantRight.SELECT]
+        object.__setattr__(self, "grants_by_table", group_by_table(readers))
+        object.__setattr__(self, "form_grants_by_table", group_by_table(editors))

@@ -1,13 +1,23 @@
-"""Defines resolved GRANT statements: which rows and columns of which tables roles and users see."""
+"""Defines resolved GRANT statements: which rows and columns of which tables roles and users see, edit and approve."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Place
     from waterclock.permissions.users_and_roles import Person
+
+
+class GrantRight(StrEnum):
+    """The right of a GRANT. EDIT and APPROVE are rights in forms, which are tables that people edit."""
+
+    SELECT = "SELECT"
+    EDIT = "EDIT"
+    APPROVE = "APPROVE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,7 @@ class Grant:
     where: str | None = None
     users: frozenset[str] = frozenset()
     place: Place | None = field(default=None, compare=False)
+    right: GrantRight = GrantRight.SELECT
 
     def is_to(self, person: Person) -> bool:
         """Return whether the grant is to a person, by name or by one of the person's roles."""
@@ -49,3 +60,12 @@ class Grant:
     def is_whole(self) -> bool:
         """True if all rows and all columns are granted without masks."""
         return self.is_open and not self.excepted and self.where is None and all(it.mask is None for it in self.columns)
+
+
+def group_by_table(grants: Iterable[Grant]) -> dict[str, tuple[Grant, ...]]:
+    """Map each table that grants name to these grants, in the order declared."""
+    found: dict[str, list[Grant]] = {}
+    for grant in grants:
+        for name in dict.fromkeys(grant.tables):
+            found.setdefault(name, []).append(grant)
+    return {name: tuple(each) for name, each in found.items()}

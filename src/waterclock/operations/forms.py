@@ -11,23 +11,32 @@ from waterclock.connectors.forms.history import require_registered
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
+from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, entities_of
 from waterclock.operations.formatting import count_words
+from waterclock.permissions.users_and_roles import Person, SignIn, owner
 from waterclock.similar_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedForm:
-    """An entity with its database. `forms` are the names of all tables of the project that people edit."""
+    """An entity with its database, and the rights of the person who opened it.
+
+    `forms` are the names of all tables of the project that people edit.
+    """
 
     database: FormsDatabase
     entity: Entity
     forms: frozenset[str]
+    rights: FormRights
 
 
-def open_form(project: Project, table: str) -> OpenedForm:
-    """Open the form that a table collects. Raises E894 if the table collects none, E893 if its KEY has changed.
+def open_form(project: Project, table: str, person: Person | None = None) -> OpenedForm:
+    """Open the form that a table collects for a person; without one, for the user of this process, who may do all.
+
+    Raises E894 if the table collects none, E893 if its KEY has changed.
 
     A branch has no forms (E894): its connections are those of its base, whose rows would change.
     """
@@ -53,7 +62,9 @@ def open_form(project: Project, table: str) -> OpenedForm:
     if not isinstance(collector, FormsCollector):
         raise TypeError(f"{entity.connection} is not a connection of type forms, which entities_of excludes")
     require_registered(collector.database, entity)
-    return OpenedForm(collector.database, entity, frozenset(entities))
+    by = person if person is not None else owner(RunSettings().who, SignIn.COMMAND)
+    rights = form_rights_of(project.flow, by, table)
+    return OpenedForm(collector.database, entity, frozenset(entities), rights)
 
 
 def parse_key(entity: Entity, texts: Sequence[str]) -> tuple[str, ...]:

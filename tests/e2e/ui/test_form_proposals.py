@@ -15,6 +15,7 @@ from tests.e2e.ui.test_looks import AXE, NARROW
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row, list_changes
 from waterclock.connectors.forms.proposals import list_proposals
+from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
 
@@ -37,14 +38,14 @@ def folder(tmp_path: Path) -> Path:
 def form(folder: Path) -> OpenedForm:
     opened = open_form(open_project(folder, None), "mdm.product_map")
     rows = [Edit((key,), {"sku": "A"}, None) for key in ("S1", "S2")]
-    apply(opened.database, opened.entity, who="publish", why="first", edits=rows, origin=Origin.PUBLISH)
+    apply(opened.database, opened.entity, by=FormRights("publish"), why="first", edits=rows, origin=Origin.PUBLISH)
     return opened
 
 
 def propose(form: OpenedForm, who: str, sku: str, key: str = "S1") -> None:
     row = find_row(form.database, form.entity, (key,))
     edit = Edit((key,), {"sku": sku}, None if row is None else row.version)
-    apply(form.database, form.entity, who=who, why=f"{who} wants {sku}", edits=[edit])
+    apply(form.database, form.entity, by=FormRights(who), why=f"{who} wants {sku}", edits=[edit])
 
 
 def sku(form: OpenedForm, key: str = "S1") -> str | None:
@@ -121,7 +122,7 @@ def test_a_proposal_that_becomes_stale_while_it_is_read_is_not_approved(
     row = find_row(form.database, form.entity, ("S1",))
     assert row is not None
     direct = [Edit(("S1",), {"sku": "B"}, row.version)]
-    apply(form.database, form.entity, who="publish", why="else", edits=direct, origin=Origin.PUBLISH)
+    apply(form.database, form.entity, by=FormRights("publish"), why="else", edits=direct, origin=Origin.PUBLISH)
     page.get_by_role("button", name="Approve 1 row").click()
     expect(page.get_by_role("alert")).to_contain_text("changed since proposal 1 was made")
     row_of = page.get_by_role("table", name="Rows of the proposal").get_by_role("row", name="S1")

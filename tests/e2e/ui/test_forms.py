@@ -13,6 +13,7 @@ from tests.e2e.ui.conftest import SERVED, WIDE, World
 from tests.e2e.ui.test_looks import AXE, NARROW
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row, list_changes
+from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
 
@@ -39,9 +40,9 @@ def form(folder: Path) -> OpenedForm:
     opened = open_form(open_project(folder, None), "mdm.product_map")
     values = {"sku": "A", "kind": "raw", "pack_size": "2", "remark": "two\nlines"}
     edits = [Edit((key,), values, None) for key in ("S1", "S2", "O'Neil <b>")]
-    apply(opened.database, opened.entity, who="ada", why="agreed", edits=edits)
+    apply(opened.database, opened.entity, by=FormRights("ada"), why="agreed", edits=edits)
     waiting = [Edit(("S9",), {}, None)]
-    apply(opened.database, opened.entity, who="publish", why="x", edits=waiting, origin=Origin.PUBLISH)
+    apply(opened.database, opened.entity, by=FormRights("publish"), why="x", edits=waiting, origin=Origin.PUBLISH)
     return opened
 
 
@@ -191,7 +192,9 @@ def test_nothing_hinders_anybody(
     row = find_row(form.database, form.entity, ("S1",))
     page.goto(f"{address}{LIST}/row?key=S1")
     assert row is not None
-    apply(form.database, form.entity, who="bob", why="other", edits=[Edit(("S1",), {"sku": "Q"}, row.version)])
+    apply(
+        form.database, form.entity, by=FormRights("bob"), why="other", edits=[Edit(("S1",), {"sku": "Q"}, row.version)]
+    )
     save(page, "Y", "mine")
     expect(page.get_by_role("alert")).to_contain_text("bob saved this row")
     check("409")

@@ -12,6 +12,7 @@ from tests.tiny import Tiny, day, described
 from waterclock.connectors.forms import database as forms_database
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import entities_of
 from waterclock.planner.plan import RECOLLECT
 
@@ -48,7 +49,7 @@ def project(place: FormsPlace, spark: SparkSession, flow: str = FLOW) -> Tiny:
 def save(place: FormsPlace, key: str, sku: str | None, *, origin: Origin = Origin.EDIT) -> None:
     row = find_row(place.database, PRODUCTS, (key,))
     edit = Edit((key,), {"sku": sku}, None if row is None else row.version)
-    apply(place.database, PRODUCTS, who="ada", why="test", edits=[edit], origin=origin)
+    apply(place.database, PRODUCTS, by=FormRights("ada"), why="test", edits=[edit], origin=origin)
 
 
 def run(tiny: Tiny, place: FormsPlace, until: int) -> None:

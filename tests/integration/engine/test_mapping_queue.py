@@ -13,6 +13,7 @@ from waterclock.connectors.forms import database as forms_database
 from waterclock.connectors.forms.changes import Edit, StoredRow, apply
 from waterclock.connectors.forms.history import RowQuery, find_row, list_changes, list_rows, require_registered
 from waterclock.faults import inject_faults
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, entities_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def queue(place: FormsPlace, entity: Entity) -> dict[str, StoredRow]:
 def map_key(place: FormsPlace, entity: Entity, key: str, sku: str) -> None:
     row = find_row(place.database, entity, (key,))
     edit = Edit((key,), {"sku": sku}, None if row is None else row.version)
-    apply(place.database, entity, who="ada", why="mapped", edits=[edit])
+    apply(place.database, entity, by=FormRights("ada"), why="mapped", edits=[edit])
 
 
 @pytest.mark.sampled(1)
@@ -108,7 +109,7 @@ def test_a_publish_changes_no_row_that_a_person_touched(place: FormsPlace, spark
     run(tiny, place, 5)
     assert len(list_changes(place.database, entity, ("S3",))) == 1
     deleted = queue(place, entity)["S3"]
-    apply(place.database, entity, who="ada", why="no product", edits=[Edit(("S3",), None, deleted.version)])
+    apply(place.database, entity, by=FormRights("ada"), why="no product", edits=[Edit(("S3",), None, deleted.version)])
     run(tiny, place, 6)
     assert find_row(place.database, entity, ("S3",)) is None
 

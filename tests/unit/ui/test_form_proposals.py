@@ -13,6 +13,7 @@ from tests.unit.ui.test_forms import LIST, ROW, TOML, VALUES, text_of
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row, list_changes
 from waterclock.connectors.forms.proposals import list_proposals
+from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.users_and_roles import Person, Right, SignIn
@@ -121,12 +122,14 @@ def test_a_rejection_and_a_withdrawal_need_a_reason_and_are_shown_with_it(desk: 
 
 def test_a_stale_proposal_shows_all_three_values_and_is_not_approved(desk: Desk, form: OpenedForm) -> None:
     direct = form.entity.__class__(form.entity.name, "forms", form.entity.table, form.entity.fields)
-    apply(form.database, direct, who="kim", why="first", edits=[Edit(("S1",), {"sku": "A"}, None)])
+    apply(form.database, direct, by=FormRights("kim"), why="first", edits=[Edit(("S1",), {"sku": "A"}, None)])
     version = find_row(form.database, form.entity, ("S1",))
     assert version is not None
     sent = {"key": "S1", "version": str(version.version), "f.sku": "C", "why": "mine"}
     assert desk.ask("anna", EDITOR, "POST", ROW, **sent)[0] == 303
-    apply(form.database, direct, who="kim", why="second", edits=[Edit(("S1",), {"sku": "B"}, version.version)])
+    apply(
+        form.database, direct, by=FormRights("kim"), why="second", edits=[Edit(("S1",), {"sku": "B"}, version.version)]
+    )
     status, page = desk.ask("ben", APPROVER, "POST", DECIDE, number="1", do="approve")
     assert status == 409
     assert "changed since proposal 1 was made" in page

@@ -15,6 +15,7 @@ from tests.security.people import Pages
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row, list_changes
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.users_and_roles import Right
@@ -182,7 +183,7 @@ def test_a_paste_may_be_large_and_has_a_bound(client: TestClient) -> None:
 
 def test_a_page_of_rows_is_cut_by_key_found_and_sorted(client: TestClient, form: OpenedForm) -> None:
     edits = [Edit((f"S{n:03}",), {"sku": f"K{999 - n}", "kind": "raw"}, None) for n in range(250)]
-    apply(form.database, form.entity, who="ada", why="list", edits=edits)
+    apply(form.database, form.entity, by=FormRights("ada"), why="list", edits=edits)
     page = client.get(LIST).text
     assert len(re.findall(r'class="m" href', page)) == 100
     following = re.search(r'<a href="([^"]+)" rel="next"', page)
@@ -196,7 +197,7 @@ def test_a_page_of_rows_is_cut_by_key_found_and_sorted(client: TestClient, form:
 
 def test_rows_that_wait_are_marked_with_their_hints(client: TestClient, form: OpenedForm) -> None:
     edit = Edit(("S9",), {}, None)
-    apply(form.database, form.entity, who="publish", why="x", edits=[edit], origin=Origin.PUBLISH)
+    apply(form.database, form.entity, by=FormRights("publish"), why="x", edits=[edit], origin=Origin.PUBLISH)
     with form.database.open_for_writing("test") as session:
         session.execute("UPDATE waterclock_forms_rows SET hints = ?", ('{"orders":"3"}',))
     page = text_of(client.get(f"{LIST}?waiting=1").text)
@@ -238,7 +239,7 @@ def test_only_people_with_the_right_to_edit_change_rows(folder: Path, form: Open
     status, page = pages.ask([Right.LOOK], "GET", LIST)
     assert (status, "Add a row" in page) == (200, False)
     page = pages.ask([Right.LOOK], "GET", f"{ROW}?key=S1")[1]
-    assert "the right <code>edit</code> is missing" in page
+    assert "the right edit is missing" in page
     assert 'value="save"' not in page
     assert pages.ask([Right.QUERY], "GET", LIST)[0] == 403
     assert list_changes(form.database, form.entity, ("S1",))[0].who == "anna"
@@ -274,7 +275,7 @@ def test_a_field_that_refers_to_another_form_is_completed_from_its_rows(folder: 
         Edit((f"P{at:03d}",), {"sku": f"P{at:03d}", "name": f"Tea <{at}>", "gtin": f"40{at % 2}"}, None)
         for at in range(30)
     ]
-    apply(products.database, products.entity, who="anna", why="first", edits=edits)
+    apply(products.database, products.entity, by=FormRights("anna"), why="first", edits=edits)
     page = client.get("/forms/mdm.prices/row").text
     assert re.findall('hx-get="(.*?)"', page) == [
         "/forms/mdm.products/values?column=",

@@ -24,7 +24,6 @@ from waterclock.connectors.forms.history import (
     undo,
 )
 from waterclock.connectors.forms.imports import Review, RowStatus, read_text, read_workbook, review_rows, write_csv
-from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm, open_form, parse_key, require_value
@@ -93,7 +92,7 @@ def set_row(form: OpenedForm, given: Sequence[str], why: str, *, decimal_comma: 
     key = parse_key(form.entity, keys)
     there = find_row(form.database, form.entity, key)
     edit = Edit(key, texts, None if there is None else there.version)
-    done = apply(form.database, form.entity, who=RunSettings().who, why=why, edits=[edit])
+    done = apply(form.database, form.entity, by=form.rights, why=why, edits=[edit])
     print_applied(form, done, is_json=is_json)
 
 
@@ -106,7 +105,7 @@ def delete_row(form: OpenedForm, given: Sequence[str], why: str, *, yes: bool, i
         raise _missing_row_error(form, key)
     confirm(f"Delete {there.key} of {form.entity.table}?", yes=yes)
     edit = Edit(key, None, there.version)
-    done = apply(form.database, form.entity, who=RunSettings().who, why=why, edits=[edit])
+    done = apply(form.database, form.entity, by=form.rights, why=why, edits=[edit])
     print_applied(form, done, is_json=is_json)
 
 
@@ -135,7 +134,7 @@ def undo_batch(form: OpenedForm, given: Sequence[str], why: str, *, yes: bool, i
     if len(given) != 1 or not given[0].isascii() or not given[0].isdigit():
         raise usage_error("undo takes the number of a batch", "`waterclock edit history TABLE KEY` shows it")
     confirm(f"Undo batch {given[0]} of {form.entity.table}?", yes=yes)
-    done = undo(form.database, form.entity, int(given[0]), who=RunSettings().who, why=why)
+    done = undo(form.database, form.entity, int(given[0]), by=form.rights, why=why)
     print_applied(form, done, is_json=is_json)
 
 
@@ -163,8 +162,7 @@ def import_file(
     done = Applied(None, 0)
     if review.can_be_applied:
         confirm(f"Save {count_words(len(review.edits), 'row')} of {form.entity.table}?", yes=yes)
-        who = RunSettings().who
-        done = apply(form.database, form.entity, who=who, why=why, edits=review.edits, origin=Origin.IMPORT)
+        done = apply(form.database, form.entity, by=form.rights, why=why, edits=review.edits, origin=Origin.IMPORT)
     print_applied(form, done, is_json=is_json, review=review)
 
 

@@ -21,11 +21,9 @@ from waterclock.connectors.forms.proposals import (
     reject,
     withdraw,
 )
-from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm
 from waterclock.operations.required_reasons import need_reason_of_edit
-from waterclock.permissions.users_and_roles import SignIn, owner
 
 _MOST_ROWS = 500  # of a proposal
 
@@ -66,7 +64,7 @@ def decide(form: OpenedForm, verb: str, given: Sequence[str], why: str, *, yes: 
 
     Raises E898 if it is decided, E899 if the person may not decide on it, E892 if one of its rows changed since.
     """
-    number, by = _number_of(given), owner(RunSettings().who, SignIn.COMMAND)
+    number, by = _number_of(given), form.rights
     if verb != "approve":
         need_reason_of_edit(why)
     confirm(f"{verb.capitalize()} proposal {number} of {form.entity.table}?", yes=yes)

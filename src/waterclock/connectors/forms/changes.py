@@ -29,6 +29,7 @@ from waterclock.connectors.forms.proposal_store import store_proposal
 from waterclock.connectors.forms.values import Row, find_invalid_values
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity
 from waterclock.printable import printable
 
@@ -157,7 +158,7 @@ def apply(
     database: FormsDatabase,
     entity: Entity,
     *,
-    who: str,
+    by: FormRights,
     why: str,
     edits: Sequence[Edit],
     origin: Origin = Origin.EDIT,
@@ -165,20 +166,24 @@ def apply(
 ) -> Applied:
     """Write all edits as one batch, or none. An edit whose result is already there changes nothing.
 
-    Where the form needs approval, the edits are stored as one proposal, and no row changes.
+    Where the form needs approval, the edits are stored as one proposal, and no row changes. `by` is the person, whose
+    rights are checked against the rows that are there when the edits are written.
 
-    Raises E891 for a value that cannot be stored, `EditConflictError` (E892) if a row has another version than its
-    editor saw, E893 if the entity has another KEY than its stored rows. Cost: one query for 500 keys, and two bulk
-    statements.
+    Raises E940 for a person without the right, E891 for a value that cannot be stored, `EditConflictError` (E892) if a
+    row has another version than its editor saw, E893 if the entity has another KEY than its stored rows. Cost: one
+    query for 500 keys, and two bulk statements.
     """
+    who = by.name
     require_words(entity, who, why)
     by_key = _require_distinct_keys(entity, edits)
     with database.open_for_writing(entity.table) as session:
+        by.require_edit(entity.table)
         register(session, entity)
         current = {row.key: row for row in read_rows(session, entity, by_key)}
         changed = dict(find_changes(entity, by_key, current, origin))
         if not changed:
             return Applied(None, 0)
+        by.require_edit(entity.table, _changed_columns(entity, changed, current))
         if entity.needs_approval and origin is not Origin.PUBLISH:
             at = database.now(session)
             rows = [
@@ -196,6 +201,18 @@ def apply(
             done = Applied(number, len(changed), at)
     fault("forms.done")
     return done
+
+
+def _changed_columns(
+    entity: Entity, changed: Mapping[str, Row | None], current: Mapping[str, StoredRow]
+) -> Sequence[str]:
+    """Return the columns that a batch sets, in the order of the form. A new or deleted row sets its KEY."""
+    found: set[str] = set()
+    for key, after in changed.items():
+        before = current[key].content if key in current else {}
+        new = after or {}
+        found.update(name for name in (*before, *new) if before.get(name) != new.get(name))
+    return [field.name for field in entity.fields if field.name in found]
 
 
 def _texts_of(changed: Mapping[str, Row | None]) -> dict[str, str | None]:

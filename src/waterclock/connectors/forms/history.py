@@ -26,6 +26,7 @@ from waterclock.connectors.forms.changes import (
 from waterclock.connectors.forms.database import BATCHES, CHANGES, ROWS, FormsDatabase, FormsSession, from_text, to_text
 from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity
 
 MOST_ROWS_OF_A_PAGE = 500
@@ -155,7 +156,9 @@ def list_changes_of_batch(database: FormsDatabase, entity: Entity, batch: int, m
     return _changes(database, entity, "c.batch = ?", (batch,), most)
 
 
-def undo(database: FormsDatabase, entity: Entity, batch: int, *, who: str, why: str, most: int = 100_000) -> Applied:
+def undo(
+    database: FormsDatabase, entity: Entity, batch: int, *, by: FormRights, why: str, most: int = 100_000
+) -> Applied:
     """Restore the rows of a batch as they were before it, as a batch of its own, or as a proposal.
 
     Raises E892 if one of its rows was changed since, E894 if the entity has no such batch.
@@ -176,7 +179,7 @@ def undo(database: FormsDatabase, entity: Entity, batch: int, *, who: str, why: 
         )
         for change in changes
     ]
-    return apply(database, entity, who=who, why=why, edits=edits, origin=Origin.UNDO, undoes=batch)
+    return apply(database, entity, by=by, why=why, edits=edits, origin=Origin.UNDO, undoes=batch)
 
 
 def rows_as_of(database: FormsDatabase, entity: Entity, at: datetime) -> dict[str, Row]:

@@ -42,8 +42,8 @@ from waterclock.connectors.forms.proposal_store import ProposalState, read_propo
 from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity
-from waterclock.permissions.users_and_roles import Person, Right, require_right
 
 MOST_LISTED = 100
 """The maximum number of proposals in a list."""
@@ -117,7 +117,7 @@ def find_proposal(
     ]
 
 
-def approve(database: FormsDatabase, entity: Entity, number: int, by: Person, why: str = "") -> Applied:
+def approve(database: FormsDatabase, entity: Entity, number: int, by: FormRights, why: str = "") -> Applied:
     """Write the rows of a proposal as one batch of its author, approved by another person.
 
     The same approval again returns its result and changes nothing. Raises E940 without the right to approve, E899 for
@@ -146,18 +146,18 @@ def approve(database: FormsDatabase, entity: Entity, number: int, by: Person, wh
     return Applied(batch, len(changed), at, number)
 
 
-def reject(database: FormsDatabase, entity: Entity, number: int, by: Person, why: str) -> None:
+def reject(database: FormsDatabase, entity: Entity, number: int, by: FormRights, why: str) -> None:
     """Close a proposal without changing rows. Again is allowed. Raises E891 without a reason, E940, E899 or E898."""
     _close_unapproved(database, entity, number, by, why, ProposalState.REJECTED)
 
 
-def withdraw(database: FormsDatabase, entity: Entity, number: int, by: Person, why: str) -> None:
+def withdraw(database: FormsDatabase, entity: Entity, number: int, by: FormRights, why: str) -> None:
     """Close a proposal of one's own. Raises E891 without a reason, E899 for a proposal of another person, E898."""
     _close_unapproved(database, entity, number, by, why, ProposalState.WITHDRAWN)
 
 
 def _close_unapproved(
-    database: FormsDatabase, entity: Entity, number: int, by: Person, why: str, state: ProposalState
+    database: FormsDatabase, entity: Entity, number: int, by: FormRights, why: str, state: ProposalState
 ) -> None:
     with database.open_for_writing(entity.table) as session:
         proposal = _require_decidable(session, entity, number, by, why, state)
@@ -167,7 +167,7 @@ def _close_unapproved(
 
 
 def _close(
-    session: FormsSession, number: int, state: ProposalState, by: Person, why: str, at: datetime, batch: int | None
+    session: FormsSession, number: int, state: ProposalState, by: FormRights, why: str, at: datetime, batch: int | None
 ) -> None:
     session.execute(
         f"UPDATE {PROPOSALS} SET state = ?, decided_by = ?, decided_at = ?, decided_why = ?, batch = ? WHERE id = ?",
@@ -177,11 +177,14 @@ def _close(
 
 
 def _require_decidable(
-    session: FormsSession, entity: Entity, number: int, by: Person, why: str, state: ProposalState
+    session: FormsSession, entity: Entity, number: int, by: FormRights, why: str, state: ProposalState
 ) -> FormProposal:
     """Return a proposal that a person may bring into a state, or that the person has brought into it before."""
     is_withdrawal = state is ProposalState.WITHDRAWN
-    require_right(by, Right.EDIT if is_withdrawal else Right.APPROVE, f"decide on changes of {entity.table}")
+    if is_withdrawal:
+        by.require_edit(entity.table)
+    else:
+        by.require_approval(entity.table)
     require_words(entity, by.name, why)
     proposal = _require_proposal(session, entity, number)
     is_own = proposal.who.strip().casefold() == by.name.strip().casefold()

@@ -260,10 +260,10 @@ def function(name: str, **arguments: Unpack[FunctionArguments]) -> Callable[[F],
 
 
 def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
-    """Declare who may read which rows and columns: GRANT.
+    """Declare who may read which rows and columns, or edit and approve rows of which forms: GRANT.
 
     Args:
-        right: The right, `select`.
+        right: The right: `select`, `edit` or `approve`.
         **arguments: The parts, each as its text in DPL: `on` (the tables), `to` (roles or users), `columns` with masks,
             and `where`, the condition on rows.
 

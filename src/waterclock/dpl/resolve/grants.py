@@ -14,6 +14,7 @@ from waterclock.dpl.query.granted_select import USER, attributes_in
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.query.visible_columns import Names
 from waterclock.dpl.resolve.called_functions import check_calls_in_expressions
+from waterclock.dpl.resolve.form_grants import check_form_grant, is_form, not_a_form_error
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_condition, check_expression
 from waterclock.dpl.resolve.schemas import Schemas, check_expression_columns, unknown_column_of
@@ -31,7 +32,7 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function
 from waterclock.flow.enums import Kind
-from waterclock.flow.grants import Grant, GrantedColumn
+from waterclock.flow.grants import Grant, GrantedColumn, GrantRight
 from waterclock.similar_names import did_you_mean
 
 _BY_ROW = "it is computed for each row from the row's own columns, and from attributes of the user"
@@ -66,6 +67,9 @@ class GrantResolver:
         where = statement.value("WHERE", Expression)
         known = [(name, self.schemas.columns_of(name)) for name in tables]
         columns = declared.columns if declared is not None else ()
+        right = GrantRight(statement.name)
+        if right is not GrantRight.SELECT:
+            self.errors.extend(check_form_grant(statement, right, columns))
         if declared is not None:
             self.errors.extend(_check_columns([*(each.name for each in declared.columns), *declared.excepted], known))
         for column in columns:
@@ -92,6 +96,7 @@ class GrantResolver:
             None if where is None else with_literals(where, variables),
             names.intersection(self.config.users),
             statement.span.place,
+            right,
         )
 
     def _resolve_tables(self, statement: Statement) -> tuple[str, ...]:
@@ -103,6 +108,8 @@ class GrantResolver:
             name for name, it in self.drafts.items()
             if it.kind is not Kind.PUBLISH and it.declared.late_rows is None and it.declared.marks is None
         ]  # fmt: skip
+        if statement.name != GrantRight.SELECT:
+            own = [name for name in own if is_form(self.drafts[name])]
         views = self.schemas.queries.views
         schema, _, name = target.text.rpartition(".")
         if name == "*":
@@ -118,6 +125,8 @@ class GrantResolver:
                 "E382", f"{target.text} is a view", why="a view shows what its reader sees of the tables that it reads",
                 fix=f"grant the tables that {target.text} reads",
             )  # fmt: skip
+        elif target.text in self.drafts and statement.name != GrantRight.SELECT:
+            error = not_a_form_error(target, statement.name, own)
         elif target.text in self.drafts:
             draft = self.drafts[target.text]
             what = "a destination" if draft.kind is Kind.PUBLISH else "a table that follows the grants of another one"
@@ -222,9 +231,10 @@ class GrantResolver:
         users = self.config.users.items()
         names = self._roles_of_groups().union(each for name, user in users for each in (name, *user.roles))
         reported: set[str] = set()
-        for grant in grants:
+        readers = [grant for grant in grants if grant.right is GrantRight.SELECT]
+        for grant in readers:
             for table in grant.tables:
-                all_to = frozenset[str]().union(*(each.roles | each.users for each in grants if table in each.tables))
+                all_to = frozenset[str]().union(*(each.roles | each.users for each in readers if table in each.tables))
                 if table in reported or not names.isdisjoint(all_to) or grant.place is None:
                     continue
                 reported.add(table)

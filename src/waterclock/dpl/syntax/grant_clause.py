@@ -15,20 +15,20 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.similar_names import did_you_mean
 
-RIGHTS = ("SELECT",)
-_LATER = ("EDIT", "APPROVE", "RUN")
+RIGHTS = ("SELECT", "EDIT", "APPROVE")
+_LATER = ("RUN",)
 
 
 def parse_rights(cursor: Cursor) -> str:
     """Parse the right of a GRANT. Raises E208 for a right of a later release."""
     word = cursor.peek()
     if word.upper in _LATER:
-        raise planned_feature_error(f"GRANT {word.upper}", cursor.here(), fix="grant SELECT, or use [roles]")
+        raise planned_feature_error(f"GRANT {word.upper}", cursor.here(), fix="use [roles]")
     if word.upper not in RIGHTS:
-        cursor.raise_unexpected("SELECT", fix=did_you_mean(word.upper, RIGHTS) or "write GRANT SELECT")
+        cursor.raise_unexpected("SELECT", fix=did_you_mean(word.upper, RIGHTS) or "write GRANT SELECT, EDIT or APPROVE")
     cursor.take()
     if cursor.at(","):
-        cursor.raise_unexpected("ON", fix="grant SELECT alone")
+        cursor.raise_unexpected("ON", fix="write a GRANT for each right")
     return word.upper
 
 

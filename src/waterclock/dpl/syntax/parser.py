@@ -144,7 +144,7 @@ class _StatementParser:
         for word, is_needed in (("ON", True), ("TO", True), ("WHERE", False)):
             start = cursor.index
             if is_needed and not self.failed:
-                cursor.need(word, fix=f"write GRANT SELECT ON schema.name TO (role): {word} is missing")
+                cursor.need(word, fix=f"write GRANT {name} ON schema.name TO (role): {word} is missing")
             elif not cursor.accept(word):
                 continue
             self._read_guarded(word, partial(read_clause, word, cursor, kind), start)

@@ -79,7 +79,7 @@ class RowPage:
     conflict: Conflict | None = None
 
 
-def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool, zone: str) -> Content:
+def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> Content:
     """Return a page of rows with the open proposals.
 
     Parameters: `after`, `q`, `waiting`, `sort`, `desc` and `offset`.
@@ -99,7 +99,7 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, may_edit: bool
     count, waiting = count_rows(form.database, entity, _COUNTED)
     kept = {name: values[name] for name in ("q", "waiting", "sort", "desc") if values.get(name)}
     follows = {"after": rows[-1].key} if query.sort is None and rows else {"offset": str(query.offset + PAGE)}
-    return describe_head(form, may_edit=may_edit) | {
+    return describe_head(form) | {
         "proposals": [describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity)],
         "fields": [_head_field(entity, each, query) for each in entity.fields],
         "has_hints": any(row.hints for row in rows),
@@ -150,7 +150,7 @@ def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     return list(found.values())
 
 
-def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, zone: str) -> Content:
+def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str) -> Content:
     """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row."""
     entity = form.entity
     values = split_key(entity, key) if key else ()
@@ -162,14 +162,14 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, z
     theirs = page.conflict.theirs if page.conflict is not None else there
     stored = {} if there is None else there.content
     texts = page.texts if page.texts is not None else {name: value or "" for name, value in stored.items()}
-    return describe_head(form, may_edit=may_edit) | {
+    return describe_head(form) | {
         "proposals": [describe_proposal_link(form, each, zone) for each in proposals],
         "key": key,
         "is_new": not key,
         "is_deleted": bool(key) and there is None and page.conflict is None,
         "version": "" if theirs is None else str(theirs.version),
         "hints": dict(there.hints or {}) if there is not None else {},
-        "fields": [_describe_field(each, key, texts, page.problems, form.forms) for each in entity.fields],
+        "fields": [_describe_field(form, each, key, texts, page.problems) for each in entity.fields],
         "why": page.why,
         "why_problem": page.problems.get("", ""),
         "count_problems": len(page.problems),
@@ -180,12 +180,12 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, may_edit: bool, z
     }
 
 
-def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) -> tuple[str, RowPage | Applied]:
+def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
     """Save or delete a posted row, or propose it. Return its key, and the page to show again if it was not saved."""
     entity, page = form.entity, RowPage(posted.texts, why=posted.why)
     stored: dict[str, str | None] = {}
     for each in entity.fields:
-        if each.is_key and posted.key:
+        if (each.is_key and posted.key) or not form.rights.may_change(each.name):
             continue
         try:
             stored[each.name] = parse_value(each, posted.texts[each.name], entity.zone)
@@ -200,21 +200,21 @@ def save_row(form: OpenedForm, posted: PostedRow, who: str, *, deletes: bool) ->
         page.problems[""] = "state why the row changes"
     if page.problems:
         return posted.key, page
-    key = split_key(entity, posted.key) if posted.key else tuple(stored[each.name] or "" for each in entity.keys)
+    key = split_key(entity, posted.key) if posted.key else tuple(stored.get(each.name) or "" for each in entity.keys)
     edit = Edit(key, None if deletes else stored, posted.version)
     try:
-        done = apply(form.database, entity, who=who, why=posted.why, edits=[edit])
+        done = apply(form.database, entity, by=form.rights, why=posted.why, edits=[edit])
     except EditConflictError as error:
         page.conflict = error.conflicts[0]
         return posted.key or _key_of(page.conflict), page
     return key_text(key), done
 
 
-def undo_batch(form: OpenedForm, values: Mapping[str, str], who: str) -> Applied:
+def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:
     """Undo the batch that was posted. Raises E891, E892 or E894."""
     batch = values.get("batch", "")
     number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) < 19 else 0
-    return undo(form.database, form.entity, number, who=who, why=values.get("why", "").strip())
+    return undo(form.database, form.entity, number, by=form.rights, why=values.get("why", "").strip())
 
 
 def review_paste(form: OpenedForm, text: str, *, decimal_comma: bool) -> Review:
@@ -227,20 +227,18 @@ def digest_of(review: Review) -> str:
     return hashlib.sha256(repr(review.edits).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
-def apply_paste(form: OpenedForm, review: Review, who: str, why: str) -> Applied:
+def apply_paste(form: OpenedForm, review: Review, why: str) -> Applied:
     """Save the reviewed rows as one batch. Raises E891 or E892."""
-    return apply(form.database, form.entity, who=who, why=why, edits=review.edits, origin=Origin.IMPORT)
+    return apply(form.database, form.entity, by=form.rights, why=why, edits=review.edits, origin=Origin.IMPORT)
 
 
-def describe_paste(
-    form: OpenedForm, values: Mapping[str, str], review: Review | None, *, may_edit: bool, problem: str = ""
-) -> Content:
+def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review | None, *, problem: str = "") -> Content:
     """Return the page to paste rows, with the review of those that were pasted."""
     shown: Sequence[ReviewedRow] = ()
     if review is not None:
         order = (RowStatus.INVALID, RowStatus.CHANGED, RowStatus.NEW)
         shown = sorted((row for row in review.rows if row.status in order), key=lambda row: order.index(row.status))
-    return describe_head(form, may_edit=may_edit) | {
+    return describe_head(form) | {
         "text": values.get("text", ""),
         "decimal_comma": values.get("comma") == "1",
         "why": values.get("why", ""),
@@ -272,12 +270,14 @@ def describe_paste(
     }  # fmt: skip
 
 
-def describe_head(form: OpenedForm, *, may_edit: bool) -> Content:
+def describe_head(form: OpenedForm) -> Content:
     """Return the content that all pages of a form have."""
     table = form.entity.table
     return {
         "table": table,
-        "may_edit": may_edit,
+        "may_edit": form.rights.may_edit,
+        "may_add": all(form.rights.may_change(each.name) for each in form.entity.keys),
+        "no_edit": form.rights.no_edit,
         "needs_approval": form.entity.needs_approval,
         "list": form_address(table),
         "new": form_address(table, "row"),
@@ -302,9 +302,10 @@ def _is_missing(field: FormField, content: Row) -> bool:
 
 
 def _describe_field(
-    field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str], forms: Collection[str]
+    form: OpenedForm, field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str]
 ) -> Content:
-    options = _options_address(field, forms)
+    options = _options_address(field, form.forms)
+    is_granted = not form.rights.may_edit or form.rights.may_change(field.name)
     kind = "select" if field.choices else "line" if options else _INPUTS.get(field.type, "line")
     choices = field.choices or (("true", "false") if field.type == "BOOLEAN" else ())
     return {
@@ -313,7 +314,8 @@ def _describe_field(
         "kind": kind,
         "choices": list(choices),
         "is_required": field.is_required,
-        "is_fixed": field.is_key and bool(key),
+        "is_fixed": (field.is_key and bool(key)) or not is_granted,
+        "is_granted": is_granted,
         "help": field.comment or "",
         "rules": list(field.rules),
         "reference": field.reference.table if field.reference is not None else "",

@@ -10,7 +10,6 @@ from waterclock.connectors.forms.proposals import ProposedRow, approve, find_pro
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import page_time
 from waterclock.operations.forms import OpenedForm
-from waterclock.permissions.users_and_roles import Person, Right
 from waterclock.ui.forms.content import describe_head, form_address
 from waterclock.ui.page_query import Content
 
@@ -18,13 +17,13 @@ _SHOWN = 500  # rows of a proposal
 _SHOWN_AGAIN = {"E891": HTTPStatus.UNPROCESSABLE_ENTITY, "E892": HTTPStatus.CONFLICT, "E898": HTTPStatus.CONFLICT}
 
 
-def describe_proposal(form: OpenedForm, number: str, person: Person, *, zone: str, problem: str = "") -> Content:
+def describe_proposal(form: OpenedForm, number: str, *, zone: str, problem: str = "") -> Content:
     """Return the page of a proposal: each changed value when proposed, now, and as proposed. Raises E894."""
     table = form.entity.table
     proposal, rows = find_proposal(form.database, form.entity, _parse_number(number), _SHOWN)
     is_open = proposal.state is ProposalState.OPEN
-    is_own = proposal.who == person.name
-    return describe_head(form, may_edit=person.may(Right.EDIT)) | {
+    is_own = proposal.who == form.rights.name
+    return describe_head(form) | {
         "number": proposal.number,
         "state": proposal.state.value,
         "is_open": is_open,
@@ -39,24 +38,24 @@ def describe_proposal(form: OpenedForm, number: str, person: Person, *, zone: st
         "rows": [_describe_row(form, row) for row in rows],
         "more": max(0, proposal.count - _SHOWN),
         "count_stale": sum(row.is_stale for row in rows) if is_open else 0,
-        "may_withdraw": is_open and is_own and person.may(Right.EDIT),
-        "may_decide": is_open and not is_own and person.may(Right.APPROVE),
+        "may_withdraw": is_open and is_own and form.rights.may_edit,
+        "may_decide": is_open and not is_own and form.rights.may_approve,
         "reason": "You proposed it, and another person approves it."
         if is_own
-        else "You may not approve it: the right approve is missing.",
+        else f"You may not approve it: {form.rights.no_approval}.",
         "decide": form_address(table, "decide"),
         "withdraw": form_address(table, "withdraw"),
     }
 
 
-def decide(form: OpenedForm, number: str, verb: str, why: str, person: Person) -> tuple[str, HTTPStatus]:
+def decide(form: OpenedForm, number: str, verb: str, why: str) -> tuple[str, HTTPStatus]:
     """Approve, reject or withdraw a proposal. Return the reason and the status if that is not possible as it is now.
 
     Raises E894 for an unknown proposal, E899 and E940 for a person who may not do it.
     """
     action = {"approve": approve, "reject": reject, "withdraw": withdraw}[verb]
     try:
-        action(form.database, form.entity, _parse_number(number), person, why)
+        action(form.database, form.entity, _parse_number(number), form.rights, why)
     except WaterclockError as error:
         if error.code not in _SHOWN_AGAIN:
             raise

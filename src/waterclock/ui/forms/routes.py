@@ -35,6 +35,7 @@ _STATUS = {
     "E894": HTTPStatus.NOT_FOUND,
     "E898": HTTPStatus.CONFLICT,
     "E899": HTTPStatus.FORBIDDEN,
+    "E940": HTTPStatus.FORBIDDEN,
 }
 
 
@@ -59,7 +60,7 @@ class FormPages:
 
     async def _show_list(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            content = pages.describe_list(form, request.query_params, may_edit=_may_edit(request), zone=at.zone)
+            content = pages.describe_list(form, request.query_params, zone=at.zone)
             return self._render("form_list", at, content, request)
 
         return await run_in_threadpool(self._open, request, answer)
@@ -77,7 +78,7 @@ class FormPages:
     async def _show_row(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             key = request.query_params.get("key", "")
-            found = pages.describe_row(form, key, pages.RowPage(), may_edit=_may_edit(request), zone=at.zone)
+            found = pages.describe_row(form, key, pages.RowPage(), zone=at.zone)
             return self._render("form_row", at, found, request)
 
         return await run_in_threadpool(self._open, request, answer)
@@ -87,13 +88,13 @@ class FormPages:
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             posted = pages.PostedRow.of_form(form.entity, values)
-            deletes, who = values.get("do") == "delete", person_of(request).name
-            key, page = pages.save_row(form, posted, who, deletes=deletes)
+            deletes = values.get("do") == "delete"
+            key, page = pages.save_row(form, posted, deletes=deletes)
             if isinstance(page, Applied):
                 back = {} if deletes else {"key": key}
                 return _go_on(form, page, "" if deletes else "row", **back)
             status = HTTPStatus.CONFLICT if page.conflict is not None else HTTPStatus.UNPROCESSABLE_ENTITY
-            found = pages.describe_row(form, key, page, may_edit=True, zone=at.zone)
+            found = pages.describe_row(form, key, page, zone=at.zone)
             return self._render("form_row", at, found, request, status)
 
         return await self._change(request, values, answer)
@@ -103,14 +104,14 @@ class FormPages:
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             del at
-            done = pages.undo_batch(form, values, person_of(request).name)
+            done = pages.undo_batch(form, values)
             return _go_on(form, done, "row", key=values.get("key", ""))
 
         return await self._change(request, values, answer)
 
     async def _show_paste(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            return self._render("form_paste", at, pages.describe_paste(form, {}, None, may_edit=True), request)
+            return self._render("form_paste", at, pages.describe_paste(form, {}, None), request)
 
         return await run_in_threadpool(self._open, request, answer)
 
@@ -129,10 +130,10 @@ class FormPages:
                         (HTTPStatus.CONFLICT),
                     )
                 elif review.can_be_applied:
-                    return _go_on(form, pages.apply_paste(form, review, person_of(request).name, why), "")
+                    return _go_on(form, pages.apply_paste(form, review, why), "")
                 else:
                     status = HTTPStatus.UNPROCESSABLE_ENTITY
-            found = pages.describe_paste(form, values, review, may_edit=True, problem=problem)
+            found = pages.describe_paste(form, values, review, problem=problem)
             return self._render("form_paste", at, found, request, status)
 
         return await self._change(request, values, answer)
@@ -140,7 +141,7 @@ class FormPages:
     async def _show_proposal(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             number = request.query_params.get("number", "")
-            found = proposals.describe_proposal(form, number, person_of(request), zone=at.zone)
+            found = proposals.describe_proposal(form, number, zone=at.zone)
             return self._render("form_proposal", at, found, request)
 
         return await run_in_threadpool(self._open, request, answer)
@@ -159,11 +160,10 @@ class FormPages:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "the form names no decision")
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            person = person_of(request)
-            problem, status = proposals.decide(form, number, verb, values.get("why", "").strip(), person)
+            problem, status = proposals.decide(form, number, verb, values.get("why", "").strip())
             if not problem:
                 return _redirect(pages.form_address(form.entity.table, "proposal", number=number))
-            found = proposals.describe_proposal(form, number, person, zone=at.zone, problem=problem)
+            found = proposals.describe_proposal(form, number, zone=at.zone, problem=problem)
             return self._render("form_proposal", at, found, request, status)
 
         return await self._change(request, {"key": f"proposal {number}"}, answer, verb)
@@ -187,7 +187,7 @@ class FormPages:
         params = PageQuery.from_values({**request.path_params})
         try:
             at = self._people.live.load()
-            return answer(at, open_form(at.project, params.values["table"]))
+            return answer(at, open_form(at.project, params.values["table"], person_of(request)))
         except WaterclockError as error:
             failed = self._fail(error, "Catalog", params, request)
             failed.status_code = _STATUS.get(error.code, failed.status_code)
@@ -201,10 +201,6 @@ class FormPages:
         around = shell(at, "Catalog", params, person=person)
         html = render(f"{name}.html", content=content, params=params, person=person, shell=around)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
-
-
-def _may_edit(request: Request) -> bool:
-    return person_of(request).may(Right.EDIT)
 
 
 def _go_on(form: OpenedForm, done: Applied, part: str, **parameters: str) -> Response:

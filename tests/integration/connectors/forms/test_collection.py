@@ -15,6 +15,7 @@ from tests.systems import unit_of
 from waterclock.connectors.forms.collection import FormsCollector
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
+from waterclock.flow.form_rights import FormRights
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window
 
@@ -129,7 +130,7 @@ def test_more_rows_than_the_driver_takes_are_read_by_workers(spark: SparkSession
 
     count = DIRECT_ROWS + 10
     edits = [Edit((f"S{n}",), {"sku": "K"}, None) for n in range(count)]
-    apply(place.database, PRODUCTS, who="ada", why="import", edits=edits)
+    apply(place.database, PRODUCTS, by=FormRights("ada"), why="import", edits=edits)
     place.clock.at = window(0).end
     collected = FormsCollector(place.database).read_states(spark, UNIT, [window(0)], columns())
     assert collected.frame.count() == count

@@ -18,6 +18,7 @@ from waterclock.connectors.forms.history import find_row, iterate_rows
 from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
 from waterclock.engine.erasing.request import build_request
 from waterclock.faults import inject_faults
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, entities_of
 from waterclock.operations.erasure_certificate import build_certificate
 
@@ -68,7 +69,7 @@ def run(tiny: Tiny, place: FormsPlace, until: int) -> None:
 def save(place: FormsPlace, entity: Entity, key: str, values: dict[str, str | None], why: str = "test") -> None:
     row = find_row(place.database, entity, (key,))
     edit = Edit((key,), values, None if row is None else row.version)
-    apply(place.database, entity, who="ada", why=why, edits=[edit])
+    apply(place.database, entity, by=FormRights("ada"), why=why, edits=[edit])
 
 
 def erased(tiny: Tiny, *, continues: bool = False) -> ErasureResult:

@@ -25,6 +25,7 @@ from waterclock.connectors.forms.history import (
     undo,
 )
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, FormField
 
 
@@ -75,7 +76,7 @@ def test_an_edit_of_another_version_is_a_conflict_and_changes_nothing(database: 
         apply(
             database,
             PRODUCTS,
-            who="bob",
+            by=FormRights("bob"),
             why="test",
             edits=[Edit(("S0",), {"sku": "N"}, None), Edit(("S1",), {"sku": "C"}, seen)],
         )
@@ -124,7 +125,7 @@ def test_a_change_needs_a_reason(database: FormsDatabase, why: str) -> None:
 def test_a_key_comes_once_in_a_batch(database: FormsDatabase) -> None:
     edits = [Edit(("S1",), {"sku": "A"}, None), Edit(("S1",), {"sku": "B"}, None)]
     with pytest.raises(WaterclockError, match="cannot be one batch"):
-        apply(database, PRODUCTS, who="ada", why="test", edits=edits)
+        apply(database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits)
 
 
 def test_undo_restores_a_batch_once_and_never_over_later_changes(database: FormsDatabase) -> None:
@@ -133,17 +134,17 @@ def test_undo_restores_a_batch_once_and_never_over_later_changes(database: Forms
         Edit(("S1",), {"sku": "B"}, version_of(database, "S1")),
         Edit(("S2",), {"sku": "C"}, None),
     ]
-    batch = apply(database, PRODUCTS, who="ada", why="test", edits=edits).batch
+    batch = apply(database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits).batch
     assert batch is not None
-    undone = undo(database, PRODUCTS, batch, who="bob", why="wrong file")
+    undone = undo(database, PRODUCTS, batch, by=FormRights("bob"), why="wrong file")
     assert contents(database) == {"S1": {"supplier_sku": "S1", "sku": "A"}}
     assert undone.batch is not None
     assert {change.undoes for change in list_changes_of_batch(database, PRODUCTS, undone.batch, 9)} == {batch}
     with pytest.raises(WaterclockError, match="no batch 99"):
-        undo(database, PRODUCTS, 99, who="bob", why="test")
+        undo(database, PRODUCTS, 99, by=FormRights("bob"), why="test")
     save(database, "S1", {"sku": "Z"}, version_of(database, "S1"))
     with pytest.raises(EditConflictError):
-        undo(database, PRODUCTS, undone.batch, who="bob", why="test")
+        undo(database, PRODUCTS, undone.batch, by=FormRights("bob"), why="test")
 
 
 def test_random_editors_lose_no_update(place: FormsPlace) -> None:
@@ -239,7 +240,9 @@ def test_another_key_is_refused_once_there_are_rows(database: FormsDatabase) -> 
     fields = tuple(replace(field, is_key=field.name in {"supplier_sku", "sku"}) for field in PRODUCTS.fields)
     save(database, "S1", {"sku": "A"})
     with pytest.raises(WaterclockError) as raised:
-        apply(database, replace(PRODUCTS, fields=fields), who="a", why="b", edits=[Edit(("S", "K"), {}, None)])
+        apply(
+            database, replace(PRODUCTS, fields=fields), by=FormRights("a"), why="b", edits=[Edit(("S", "K"), {}, None)]
+        )
     assert raised.value.code == "E893"
 
 
@@ -251,7 +254,7 @@ def test_a_column_that_becomes_required_marks_the_rows_that_lack_it(database: Fo
     assert count_rows(database, PRODUCTS) == (2, 0)
     fields = tuple(replace(field, is_required=field.name != "pack_size") for field in PRODUCTS.fields)
     stricter = replace(PRODUCTS, fields=fields)
-    apply(database, stricter, who="a", why="b", edits=[Edit(("S3",), {"sku": "C", "remark": "new"}, None)])
+    apply(database, stricter, by=FormRights("a"), why="b", edits=[Edit(("S3",), {"sku": "C", "remark": "new"}, None)])
     assert count_rows(database, stricter) == (3, 1)
     waiting, _ = list_rows(database, stricter, RowQuery(is_waiting=True))
     assert [row.key for row in waiting] == ["S1"]
@@ -259,7 +262,7 @@ def test_a_column_that_becomes_required_marks_the_rows_that_lack_it(database: Fo
 
 def test_pages_are_cut_by_key_filtered_and_sorted(database: FormsDatabase) -> None:
     edits = [Edit((f"S{n:03}",), {"sku": f"K{n % 3}", "pack_size": str(1000 - n * 7)}, None) for n in range(120)]
-    apply(database, PRODUCTS, who="ada", why="test", edits=edits)
+    apply(database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits)
     seen, after, more = [], "", True
     while more:
         page, more = list_rows(database, PRODUCTS, RowQuery(after=after, limit=50))
@@ -299,7 +302,7 @@ def test_any_text_is_a_key(database: FormsDatabase, key: str) -> None:
 def test_ten_thousand_rows_take_two_seconds_at_most(database: FormsDatabase) -> None:
     edits = [Edit((f"S{n}",), {"sku": f"K{n}", "pack_size": str(n), "remark": "r"}, None) for n in range(10_000)]
     begin = time.process_time()
-    assert apply(database, PRODUCTS, who="ada", why="paste", edits=edits).rows == 10_000
+    assert apply(database, PRODUCTS, by=FormRights("ada"), why="paste", edits=edits).rows == 10_000
     assert time.process_time() - begin <= 2
     assert count_rows(database, PRODUCTS) == (10_000, 0)
 
@@ -326,7 +329,7 @@ def test_a_column_with_a_question_mark_is_searched(database: FormsDatabase) -> N
         "mdm.asked",
         (FormField("a", "STRING", is_key=True, is_required=True), FormField("ok?%", "STRING")),
     )
-    apply(database, entity, who="ada", why="test", edits=[Edit(("S1",), {"ok?%": "maybe"}, None)])
+    apply(database, entity, by=FormRights("ada"), why="test", edits=[Edit(("S1",), {"ok?%": "maybe"}, None)])
     rows, _ = list_rows(database, entity, RowQuery(text="MAYBE", sort="ok?%"))
     assert [row.key for row in rows] == ["S1"]
 

@@ -34,7 +34,7 @@ from waterclock.connectors.forms.proposals import approve, find_proposal, list_p
 from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place, Unit
-from waterclock.permissions.users_and_roles import Person, Right, SignIn
+from waterclock.flow.form_rights import FormRights
 from waterclock.storage.search.byte_search import ByteSearch
 
 UNIT = Unit("forms", "product_map", None, {}, Place("flow.dpl", 1, 1))
@@ -130,11 +130,11 @@ def test_an_erased_version_is_a_conflict_and_its_number_never_used_again(place: 
 def test_undo_restores_the_rows_of_others_and_none_of_the_person(place: FormsPlace) -> None:
     save(place.database, "S2", {"sku": BOB})
     edits = [Edit(("S1",), {"sku": ANN}, None), Edit(("S2",), {"sku": "X"}, 1), Edit(("S3",), {"sku": "Y"}, None)]
-    batch = apply(place.database, PRODUCTS, who="ada", why="test", edits=edits).batch
+    batch = apply(place.database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits).batch
     assert batch is not None
     erase(place, ANN)
     assert {it.key for it in list_changes_of_batch(place.database, PRODUCTS, batch, 10)} == {"S2", "S3"}
-    assert undo(place.database, PRODUCTS, batch, who="ada", why="wrong").rows == 2
+    assert undo(place.database, PRODUCTS, batch, by=FormRights("ada"), why="wrong").rows == 2
     assert {row.key: row.content["sku"] for row in iterate_rows(place.database, PRODUCTS)} == {"S2": BOB}
     assert not hits(place, ANN)
 
@@ -243,11 +243,11 @@ def test_a_file_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
 
 def test_rows_of_persons_leave_open_and_decided_proposals(place: FormsPlace) -> None:
     guarded = replace(PRODUCTS, needs_approval=True)
-    chief = Person("chief", frozenset(Right), SignIn.COMMAND)
+    chief = FormRights("chief")
 
     def propose(why: str, **rows: str) -> int:
         edits = [Edit((key,), {"sku": sku}, None) for key, sku in rows.items()]
-        number = apply(place.database, guarded, who="ada", why=why, edits=edits).proposal
+        number = apply(place.database, guarded, by=FormRights("ada"), why=why, edits=edits).proposal
         assert number is not None
         return number
 

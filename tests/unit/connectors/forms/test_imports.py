@@ -23,6 +23,7 @@ from waterclock.connectors.forms.imports import (
 )
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_rights import FormRights
 
 HEADER = "supplier_sku\tsku\tpack_size\tremark\n"
 
@@ -57,7 +58,7 @@ def test_an_import_is_one_batch_and_leaves_all_else(database: FormsDatabase) -> 
     save(database, "S9", {"sku": "Z"})
     review = reviewed(database, "sku;supplier_sku;pack size\nB;S1;9\nC;S2;7\n")
     assert review.ignored == ("pack size",)
-    apply(database, PRODUCTS, who="ada", why="import", edits=review.edits, origin=Origin.IMPORT)
+    apply(database, PRODUCTS, by=FormRights("ada"), why="import", edits=review.edits, origin=Origin.IMPORT)
     found = {row.key: dict(row.content) for row in iterate_rows(database, PRODUCTS)}
     assert found["S1"] == {"supplier_sku": "S1", "sku": "B", "pack_size": "1", "remark": "kept"}
     assert found.keys() == {"S1", "S2", "S9"}
@@ -94,7 +95,7 @@ def test_a_row_that_changed_after_the_review_is_a_conflict(database: FormsDataba
     review = reviewed(database, HEADER + "S1\tB\t\t\n")
     save(database, "S1", {"sku": "C"}, version_of(database, "S1"))
     with pytest.raises(WaterclockError, match="changed since it was read"):
-        apply(database, PRODUCTS, who="ada", why="import", edits=review.edits, origin=Origin.IMPORT)
+        apply(database, PRODUCTS, by=FormRights("ada"), why="import", edits=review.edits, origin=Origin.IMPORT)
 
 
 @pytest.mark.parametrize("text", ["sku\tpack_size\nA\t1\n", "supplier_sku\tsku\tSKU\nS1\tA\tB\n", 'S1,"A\n'])
@@ -147,7 +148,7 @@ def test_what_is_exported_changes_nothing_when_it_is_imported(rows: dict[str, tu
             if stored[0] and stored[1]:
                 values = {"sku": stored[1], "pack_size": None if size is None else str(size), "remark": stored[2]}
                 edits[stored[0]] = Edit((stored[0],), values, None)
-        apply(database, PRODUCTS, who="ada", why="test", edits=list(edits.values()))
+        apply(database, PRODUCTS, by=FormRights("ada"), why="test", edits=list(edits.values()))
         text = "".join(write_csv(PRODUCTS, iterate_rows(database, PRODUCTS)))
         assert counts(reviewed(database, text)) == ({"same": len(edits)} if edits else {})
 
@@ -156,7 +157,7 @@ def test_ten_thousand_pasted_rows_take_two_seconds_at_most(database: FormsDataba
     text = HEADER + "".join(f"S{n}\tK{n}\t{n}\tremark {n}\n" for n in range(10_000))
     begin = time.process_time()
     review = reviewed(database, text)
-    apply(database, PRODUCTS, who="ada", why="paste", edits=review.edits, origin=Origin.IMPORT)
+    apply(database, PRODUCTS, by=FormRights("ada"), why="paste", edits=review.edits, origin=Origin.IMPORT)
     assert time.process_time() - begin <= 2
     assert count_rows(database, PRODUCTS) == (10_000, 0)
 

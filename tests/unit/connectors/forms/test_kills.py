@@ -20,6 +20,7 @@ import json, os, signal, sys
 from pathlib import Path
 from tests.forms import PRODUCTS, FormsPlace
 from waterclock.connectors.forms.changes import Edit, apply
+from waterclock.flow.form_rights import FormRights
 from waterclock.connectors.interface import Setting
 from waterclock.faults import inject_faults
 
@@ -27,7 +28,7 @@ options, folder, point, version = json.loads(sys.argv[1])
 place = FormsPlace(Setting("forms", options, Path(folder), Path(folder) / "storage" / "archive"))
 edits = [Edit(("S1",), None, version), Edit(("S2",), {"sku": "B"}, None), Edit(("S3",), {"sku": "C"}, None)]
 with inject_faults(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
-    apply(place.database, PRODUCTS, who="ada", why="killed", edits=edits)
+    apply(place.database, PRODUCTS, by=FormRights("ada"), why="killed", edits=edits)
 """
 
 

@@ -25,11 +25,10 @@ from waterclock.connectors.forms.imports import review_rows
 from waterclock.connectors.forms.proposal_store import ProposalState
 from waterclock.connectors.forms.proposals import approve, find_proposal, list_proposals, reject, withdraw
 from waterclock.errors import WaterclockError
-from waterclock.permissions.users_and_roles import Person, Right, SignIn
+from waterclock.flow.form_rights import FormRights
 
 GUARDED = replace(PRODUCTS, needs_approval=True)
-BOTH = frozenset({Right.EDIT, Right.APPROVE})
-ADA, BOB, EVE = (Person(name, BOTH, SignIn.COMMAND) for name in ("ada", "bob", "eve"))
+ADA, BOB, EVE = FormRights("ada"), FormRights("bob"), FormRights("eve")
 
 
 @pytest.fixture(params=KINDS)
@@ -47,7 +46,7 @@ def contents(database: FormsDatabase) -> dict[str, Any]:
 
 
 def propose(database: FormsDatabase, *edits: Edit, who: str = "ada", why: str = "a new article") -> Applied:
-    return apply(database, GUARDED, who=who, why=why, edits=edits)
+    return apply(database, GUARDED, by=FormRights(who), why=why, edits=edits)
 
 
 def number_of(done: Applied) -> int:
@@ -91,7 +90,7 @@ def test_a_change_is_in_no_window_before_another_person_approves_it(place: Forms
 @pytest.mark.parametrize("name", ["ada", "Ada", " ADA"])
 def test_nobody_approves_or_rejects_their_own_proposal(database: FormsDatabase, name: str) -> None:
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
-    herself = Person(name, BOTH, SignIn.OWNER)
+    herself = FormRights(name)
     assert "made it" in str(refused("E899", approve, database, GUARDED, number, herself, "").why)
     refused("E899", reject, database, GUARDED, number, herself, "no")
     assert contents(database) == {}
@@ -100,10 +99,10 @@ def test_nobody_approves_or_rejects_their_own_proposal(database: FormsDatabase, 
 
 def test_approval_needs_its_right_where_the_rows_are_written(database: FormsDatabase) -> None:
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
-    others = Person("bob", frozenset(Right) - {Right.APPROVE, Right.ADMINISTER}, SignIn.TOKEN)
+    others = FormRights("bob", no_approval="the right approve is missing")
     refused("E940", approve, database, GUARDED, number, others, "")
     refused("E940", reject, database, GUARDED, number, others, "no")
-    refused("E940", withdraw, database, GUARDED, number, Person("ada", frozenset(), SignIn.TOKEN), "no")
+    refused("E940", withdraw, database, GUARDED, number, FormRights("ada", no_edit="the right edit is missing"), "no")
     assert contents(database) == {}
 
 
@@ -172,10 +171,10 @@ def test_what_is_there_already_is_approved_without_a_change(database: FormsDatab
 
 def test_deletes_imports_and_undo_are_proposals_too(database: FormsDatabase) -> None:
     review = review_rows(database, GUARDED, [["supplier_sku", "sku"], ["S1", "A"], ["S2", "B"]])
-    imported = apply(database, GUARDED, who="ada", why="list", edits=review.edits, origin=Origin.IMPORT)
+    imported = apply(database, GUARDED, by=FormRights("ada"), why="list", edits=review.edits, origin=Origin.IMPORT)
     batch = approve(database, GUARDED, number_of(imported), BOB).batch
     assert batch is not None
-    undone = number_of(undo(database, GUARDED, batch, who="ada", why="wrong list"))
+    undone = number_of(undo(database, GUARDED, batch, by=FormRights("ada"), why="wrong list"))
     deleted = number_of(propose(database, Edit(("S1",), None, version_of(database, "S1"))))
     assert contents(database).keys() == {"S1", "S2"}
     assert [each.number for each in list_proposals(database, GUARDED, key=("S2",))] == [undone]
@@ -216,7 +215,7 @@ def test_a_value_that_the_form_no_longer_takes_is_not_approved(database: FormsDa
 
 def test_a_published_key_waits_and_needs_no_approval(database: FormsDatabase) -> None:
     edits = [Edit(("S9",), {}, None)]
-    assert apply(database, GUARDED, who="publish x", why="x", edits=edits, origin=Origin.PUBLISH).batch == 1
+    assert apply(database, GUARDED, by=FormRights("publish x"), why="x", edits=edits, origin=Origin.PUBLISH).batch == 1
 
 
 def test_open_proposals_are_approved_after_the_option_is_removed(database: FormsDatabase) -> None:
@@ -266,9 +265,11 @@ def test_random_proposals_are_what_their_approvals_make_of_them(place: FormsPlac
     writes a row.
     """
     database, chance = place.database, random.Random(11)
-    people = [Person(name, BOTH, SignIn.TOKEN) for name in ("ada", "bob", "eve", "kim")]
+    people = [FormRights(name) for name in ("ada", "bob", "eve", "kim")]
     model: dict[str, tuple[int, dict[str, str]]] = {}
-    opened: dict[int, tuple[Person, dict[str, tuple[tuple[int, dict[str, str]] | None, dict[str, str] | None]]]] = {}
+    opened: dict[
+        int, tuple[FormRights, dict[str, tuple[tuple[int, dict[str, str]] | None, dict[str, str] | None]]]
+    ] = {}
     approved = conflicts = life = 0
     for step in range(90 if database.is_server else 260):
         by = chance.choice(people)
