@@ -687,7 +687,7 @@ def _arguments() -> Iterator[str]:
     yield f"|{'---|' * (3 + len(kinds))}"
     for clause in DEFINITIONS:
         marks = " ".join("| x" if kind in clause.statements else "|" for kind in kinds)
-        for argument in clause.python_arguments if not clause.is_later else ():
+        for argument in clause.python_arguments:
             words = argument.clause or argument.name.strip("_").replace("_", " ").upper()
             yield f"| `{argument.name}` | {words} | `{argument.example}` {marks} |"
 
