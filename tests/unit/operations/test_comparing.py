@@ -14,6 +14,7 @@ import pytest
 from tests.unit.engine.branching.test_creation import BENCH, START, TABLES, project_with_history
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.creation import create_branch
+from waterclock.engine.query.compared_revisions import read_table_revisions
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations import compared_environment, comparing
 from waterclock.operations.comparing import ComparedTable, ComparisonRequest, compare_tables
@@ -52,7 +53,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(table.name)
         return whole(ledger, table, *bounds)
 
-    whole = comparing.read_table_revisions
+    whole = read_table_revisions
     for module in (comparing, compared_environment):
         monkeypatch.setattr(module, "read_table_revisions", read)
     return found

@@ -96,7 +96,8 @@ def test_each_decision_needs_its_right_and_another_person(desk: Desk, form: Open
     assert desk.ask("anna", both, "POST", DECIDE, number="1", do="approve")[0] == 403
     assert desk.ask("anna", both, "POST", DECIDE, number="1", do="reject", why="no")[0] == 403
     assert desk.ask("anna", list(Right), "POST", DECIDE, number="1", do="approve")[0] == 403
-    for rights in (EDITOR, [right for right in Right if right not in {Right.APPROVE, Right.ADMINISTER}]):
+    all_others: list[Right] = [right for right in Right if right not in {Right.APPROVE, Right.ADMINISTER}]
+    for rights in (EDITOR, all_others):
         assert desk.ask("ben", rights, "POST", DECIDE, number="1", do="approve")[0] == 403
     assert desk.ask("ben", both, "POST", f"{LIST}/withdraw", number="1", do="withdraw", why="no")[0] == 403
     assert desk.ask("ben", APPROVER, "POST", ROW, **VALUES)[0] == 403

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 
 from waterclock.connectors.forms.history import differences_of
@@ -53,9 +54,9 @@ def decide(form: OpenedForm, number: str, verb: str, why: str) -> tuple[str, HTT
 
     Raises E894 for an unknown proposal, E899 and E940 for a person who may not do it.
     """
-    action = {"approve": approve, "reject": reject, "withdraw": withdraw}[verb]
+    actions: dict[str, Callable[..., object]] = {"approve": approve, "reject": reject, "withdraw": withdraw}
     try:
-        action(form.database, form.entity, _parse_number(number), form.rights, why)
+        actions[verb](form.database, form.entity, _parse_number(number), form.rights, why)
     except WaterclockError as error:
         if error.code not in _SHOWN_AGAIN:
             raise
