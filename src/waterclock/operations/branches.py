@@ -27,13 +27,17 @@ LabelsByTable = Mapping[str, Labels]
 class BranchWork:
     """The labels that a branch makes of each own table: `spans`, and in them those that other code made (`older`).
 
-    `windows` are those of the spans. Of a REPLACE table, whose older states are made only if they are read, they are
-    those that are needed, and those that the branch has made already.
+    Of some tables a run makes only the newest window that is due. If the base has not come so far, the branch makes the
+    one before: such labels are `wanted` if the base has not made them, and otherwise `followed`. `windows` are those of
+    the spans; of a publish of a state its newest one. Of a REPLACE table, whose older states are made only if they are
+    read, they are those that are needed, and those that the branch has made already.
     """
 
     spans: LabelsByTable
     older: Mapping[str, tuple[datetime, ...]]
     windows: Mapping[str, tuple[Window, ...]]
+    wanted: Mapping[str, datetime]
+    followed: Mapping[str, datetime]
 
 
 def for_branch(project: Project) -> Project:
@@ -84,7 +88,7 @@ def find_branch_work(
     starts = planner.starts(ledger.reads.snapshot(flow), state.tick)
     newest = _NewestEnds(flow, ledger, state.tick)
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
-    kept = defaultdict[str, set[datetime]](set)
+    kept, wanted, followed = defaultdict[str, set[datetime]](set), dict[str, datetime](), dict[str, datetime]()
     for name in flow.order:
         if name not in changes.made or (selected is not None and name not in selected):
             continue
@@ -105,7 +109,15 @@ def find_branch_work(
         older[name] = tuple(label for label, code in made if code != table.fingerprint)
         if name not in changes.affected:
             kept[name] = {label for label, code in made if code == table.fingerprint}
-    return BranchWork(spans, older, windows | _needed_windows(planner, ledger, state, windows, older, kept))
+        if (node := planner.graph.nodes[name]).is_newest_only:
+            windows[name] = found[-1:]
+        if node.is_made_if_needed or node.is_newest_only:
+            last = found[-1].start
+            kept[name].add(last)
+            if last not in older[name]:
+                (followed if last in {label for label, _ in made} else wanted)[name] = last
+    needed = _needed_windows(planner, ledger, state, windows, older, kept)
+    return BranchWork(spans, older, windows | needed, wanted, followed)
 
 
 def _needed_windows(

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from tests.ledgers import Desk, day, desk, flow, table
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
-from waterclock.flow.enums import Mode
-from waterclock.operations.branches import find_branch_work
+from waterclock.flow.enums import Kind, Mode
+from waterclock.operations.branches import BranchWork, find_branch_work
 
 TICK = day(3)
 ROWS = table("raw.a", partitioned=True)
 STATE = table("marts.state", mode=Mode.REPLACE, reads=["raw.a"])
 DAILY = table("marts.daily", partitioned=True, reads=["marts.state"])
-TABLES = (ROWS, STATE, DAILY)
+SENT = table("out.state", mode=Mode.REPLACE, reads=["marts.state"], kind=Kind.PUBLISH)
+TABLES = (ROWS, STATE, DAILY, SENT)
 
 
 @pytest.fixture
 def production() -> Desk:
     """A ledger in which three days of raw.a are made."""
     found = desk()
-    found.apply(ROWS, STATE, DAILY)
+    found.apply(*TABLES)
     found.done("raw.a", 0, 1, 2)
     return found
 
@@ -41,12 +43,23 @@ def make_days(at_desk: Desk, *days: int) -> None:
 
 def planned(at_desk: Desk, changed: Iterable[str], affected: Iterable[str] = ()) -> dict[str, list[int]]:
     """Return the days that a branch makes of each table."""
-    names = ("raw.a", *changed, *affected)
-    tables = [replace(it, fingerprint="other") if it.name in changed else it for it in TABLES if it.name in names]
-    changes = TableChanges(changed=tuple(changed), affected=tuple(affected))
-    state = BranchState("try", "prod", TICK, TICK, day(9))
-    windows = find_branch_work(flow(*tables), at_desk.ledger, state, changes, {}).windows
+    windows = work(at_desk, changed, affected).windows
     return {name: [(window.start - day(0)).days for window in found] for name, found in windows.items()}
+
+
+def work(
+    at_desk: Desk,
+    changed: Iterable[str] = (),
+    affected: Iterable[str] = (),
+    new: Iterable[str] = (),
+    delivered: Iterable[str] = (),
+    tick: datetime = TICK,
+) -> BranchWork:
+    names = ("raw.a", *changed, *affected, *new, *delivered)
+    tables = [replace(it, fingerprint="other") if it.name in changed else it for it in TABLES if it.name in names]
+    changes = TableChanges(changed=tuple(changed), affected=tuple(affected), new=tuple(new), delivered=tuple(delivered))
+    state = BranchState("try", "prod", tick, tick, day(9))
+    return find_branch_work(flow(*tables), at_desk.ledger, state, changes, {})
 
 
 def test_of_a_changed_state_only_the_newest_is_made_if_no_batch_reads_the_others(production: Desk) -> None:
@@ -75,3 +88,20 @@ def test_states_that_the_branch_has_made_are_listed_as_other_labels_are(producti
     make_states(production, 1)
     production.done("marts.state", 2, code="other", reads={2: [production.read("raw.a", 0, 3)]})
     assert planned(production, ["marts.state"]) == {"marts.state": [1, 2]}
+
+
+def test_the_newest_state_of_a_base_that_is_behind_the_tick_is_requested(production: Desk) -> None:
+    later = day(5)  # production has not made the days 3 and 4, and the branch never sees them
+    assert work(production, new=["marts.state"], tick=later).wanted == {"marts.state": day(2)}
+    make_states(production, 1, 2)
+    found = work(production, ["raw.a"], ["marts.state"], tick=later)
+    assert (found.wanted, found.followed) == ({}, {"marts.state": day(2)})
+    assert [window.start for window in found.windows["marts.state"]] == [day(2)]
+    assert work(production, ["marts.state"], tick=later).older == {"marts.state": (day(1), day(2))}
+
+
+def test_of_a_publish_of_a_state_the_newest_is_delivered(production: Desk) -> None:
+    make_states(production, 0, 1, 2)
+    found = work(production, ["marts.state"], delivered=["out.state"])
+    assert [window.start for window in found.windows["out.state"]] == [day(2)]
+    assert found.wanted == {"out.state": day(2)}

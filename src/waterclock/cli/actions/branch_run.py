@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.batches.ledger_snapshot import verb_of_earlier_start
+from waterclock.batches.ledger_snapshot import FOLLOW, verb_of_earlier_start
 from waterclock.cli.actions.run import RunOptions, run_and_report
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.branch import print_branch_work
@@ -123,5 +123,9 @@ def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -
         work.ledger.decisions.request_restate(
             name, older, verb, who=work.settings.who, why=f"branch {state.name}", is_retry=True
         )
+    for name, label in found.wanted.items():
+        work.ledger.decisions.request_backfill(name, [label], who=work.settings.who, why=f"branch {state.name}")
+    for name, label in found.followed.items():
+        work.ledger.decisions.request_restate(name, [label], FOLLOW, who=work.settings.who, why=f"branch {state.name}")
     work.project = start_deliveries(work.project, found)
     return changes, found

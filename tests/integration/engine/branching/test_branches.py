@@ -122,6 +122,26 @@ def test_labels_are_made_with_the_state_before_them(copied: Branched) -> None:
     assert sorted(branch.rows("SELECT id, net FROM marts.net")) == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 50), (5, 60)]
 
 
+def test_the_newest_states_are_made_where_production_is_behind_the_tick(spark: SparkSession, tmp_path: Path) -> None:
+    project = Branched(tmp_path, spark)
+    project.source("sales", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", SALES)
+    flow = """
+COLLECT shop.sales PARTITIONED (id BIGINT KEY, customer, amount BIGINT, at TIMESTAMP)
+  FROM shop.sales EVERY DAY BY DATA TIME at;
+TRANSFORM marts.net PARTITIONED AS SELECT {net} AS net FROM shop.sales;
+TRANSFORM marts.total AS SELECT sum(net) AS net FROM HISTORY(marts.net);
+"""
+    project.declare(flow.format(net="amount"))
+    assert not project.run(day(3)).failed
+    new = "TRANSFORM marts.largest AS SELECT max(net) AS net FROM HISTORY(marts.net);"
+    project.declare(flow.format(net="amount * 10") + new)
+    branch = project.of("try")
+    branch.create(NOW)  # the third day is due, and production has not made it
+    branch.make()
+    assert branch.rows("SELECT net FROM marts.total") == [(100,)], "not the 10 of production"
+    assert branch.rows("SELECT net FROM marts.largest") == [(40,)]
+
+
 @needs_root
 def test_a_user_who_may_only_read_production_creates_a_branch(copied: Branched, tmp_path: Path) -> None:
     warm = copied.copied(tmp_path / "warm")
