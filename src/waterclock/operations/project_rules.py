@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -244,12 +245,18 @@ def _find_span(rule: ProjectRule, name: str | None, *, before: str = r"\w") -> S
 
 def _syntax_span(rule: ProjectRule, near: str, text: str) -> Span:
     """Return the token at which the query stops being valid: SQLite reports the token without its place."""
-    code = _without_comments(rule.source.text)
+    found = [*re.finditer(re.escape(near), _without_comments(rule.source.text))]
     with closing(sqlite3.connect(":memory:")) as probe:
-        for found in re.finditer(re.escape(near), code):
+
+        def fails(token: re.Match[str]) -> bool:
             try:
-                probe.execute(f"EXPLAIN {rule.source.text[: found.end()]}")
+                probe.execute(f"EXPLAIN {rule.source.text[: token.end()]}")
             except (sqlite3.Error, sqlite3.Warning) as error:
-                if str(error) == text:
-                    return rule.source.span(found.start(), found.end())
+                return str(error) == text
+            return False
+
+        # a text that fails at a token fails there with all that follows, too
+        first = bisect_left(found, x=True, key=fails)
+    if first < len(found):
+        return rule.source.span(found[first].start(), found[first].end())
     return _find_span(rule, None)

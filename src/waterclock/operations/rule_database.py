@@ -51,6 +51,12 @@ FUNCTIONS = frozenset(
 )
 
 
+# in older versions of SQLite, a character is repeated without an end of the rule's time, also beyond the longest value
+_REPEATED = re.compile(r"%[-+ #0,!\d*]*\.(?P<times>\d+|\*)l*c")
+_MANY = re.compile(r"\s*[-+]?\d{6,}")
+FORMATS = ("printf", "format")
+
+
 class RuleStopped(Exception):
     """A rule was stopped because it took too much time or memory."""
 
@@ -112,17 +118,31 @@ class RuleDatabase:
         self._memory = _Memory()
         self._database = sqlite3.connect(":memory:", isolation_level=None)
         self._database.execute("PRAGMA temp_store = MEMORY")
+        self._formatter = sqlite3.connect(":memory:", isolation_level=None)
+        self._formatter.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        for name in FORMATS:
+            self._database.create_function(name, -1, self._format, deterministic=True)
         for name in RELATIONS:
             self._create(name)
 
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+        self._formatter.close()
         self._memory.close()
 
     def _create(self, name: str) -> None:
         columns = ", ".join(f'"{column}"' for column in self.relations[name].columns)
         self._database.execute(f'CREATE TABLE "{name}" ({columns})')
+
+    def _format(self, *values: SqlValue | bytes) -> SqlValue:
+        """Return SQLite's `printf` of the values. Raises ValueError for a character that is repeated too often."""
+        texts = [*map(_as_text, values)]
+        for found in _REPEATED.finditer(texts[0] if texts else ""):
+            if any(map(_MANY.match, texts[1:] if found["times"] == "*" else [found["times"]])):
+                raise ValueError(found[0])
+        [result] = self._formatter.execute(f"SELECT printf({', '.join('?' * len(values))})", values).fetchone()
+        return result  # type: ignore[no-any-return]
 
     def ask(self, sql: str) -> RuleRows:
         """Run the query of a rule.
@@ -180,6 +200,12 @@ class RuleDatabase:
             self._database.set_authorizer(None)
             for limit, value in former.items():
                 self._database.setlimit(limit, value)
+
+
+def _as_text(value: SqlValue | bytes) -> str:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
 class _Memory:

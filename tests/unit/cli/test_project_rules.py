@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -236,3 +237,37 @@ print([name for name in ("pyspark", "pyarrow") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split("\n")[:2] == ["()", "[]"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "printf('%.2147483647c', 'a')",
+        "format('%5.*c', 2147483647, 'a')",
+        "printf('%.*c', ' 2147483647', 'a')",
+        "printf('%.*lc', CAST('2147483647' AS BLOB), 'a')",
+        "printf(CAST('%!.2147483647c' AS BLOB), 'a')",
+        "printf('%.*c', -2e9, 'a')",
+    ],
+)
+def test_a_character_is_not_repeated_beyond_the_time_of_a_rule(shop: Shop, call: str) -> None:
+    began = time.thread_time()
+    error = only(shop, f"SELECT {call} AS place")
+    assert (error.code, time.thread_time() - began < rule_database.SECONDS) == ("E396", True)
+
+
+def test_formats_are_those_of_sqlite(shop: Shop) -> None:
+    sql = (
+        "SELECT format('%05d|%-3s|%.2f', 7, 'a', 1.5) || printf('|%.*c', 3, 'x') || ifnull(printf(NULL), '-') AS place"
+    )
+    assert only(shop, sql).where == "00007|a  |1.50|xxx-"
+
+
+def test_the_place_of_a_syntax_error_is_found_in_few_steps(shop: Shop) -> None:
+    values = ",".join(["(1)"] * 20_000)
+    began = time.thread_time()
+    error = only(shop, f"SELECT {values} )")
+    assert time.thread_time() - began < rule_database.SECONDS
+    assert (error.code, error.what) == ("E396", "syntax error near )")
+    assert error.where is not None
+    assert error.where.endswith(f":2:{len('SELECT ') + len(values) + 2}")

@@ -144,7 +144,7 @@ def resolve_connections(
     def span_of(name: str, key: str) -> Span:
         return _place_of_option(name, key, by_name, config)
 
-    errors.extend(check_sandbox(connections, by_name, config))
+    errors.extend(check_sandbox(connections, by_name, config, root))
     _check_secrets(connections.values(), config, root, span_of, errors)
     files = [each for each in connections.values() if each.type == _FILES]
     errors.extend(check_buckets(files, config, span_of))

@@ -6,6 +6,7 @@ The kernel releases the lock of a process that was killed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -84,7 +85,11 @@ def _open(path: Path) -> int:
     make_private_folder(path.parent)
     with suppress(FileExistsError):
         os.close(create_private_file(path))
-    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if os.fstat(descriptor).st_nlink > 1:  # the number of this process would replace the content of another file
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "it is a hard link to another file")
+    return descriptor
 
 
 def _is_in_place(descriptor: int, path: Path) -> bool:
@@ -114,5 +119,7 @@ def _unusable_lock_error(path: Path, name: str, error: OSError) -> WaterclockErr
         f"the branch {name} cannot be locked",
         where=str(path),
         why=error.strerror,
-        fix=f"make {path.parent} writable for this user: the lock of each branch is a file there",
+        fix=f"remove {path}"
+        if error.errno == errno.EMLINK
+        else f"make {path.parent} writable for this user: the lock of each branch is a file there",
     )

@@ -7,7 +7,7 @@ else, so each other environment, created branch and recorded base is compared, w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from waterclock.dpl.config.branches import BRANCH_FILE, BRANCHES, is_branch_name
@@ -44,7 +44,7 @@ def require_own_storage(project: Project, others: Iterable[Project], state: Bran
 
     `others` are the other environments of the project; ledgers whose URL is a secret are not compared. Links are
     followed, so that another spelling of a folder is that folder. A branch whose base is unknown must have the default
-    storage, or have recorded what it borrows from.
+    storage, or have recorded what it borrows from. Outside of the project, it must borrow from the recorded storages.
     """
     if not is_branch_name(project.env):
         raise unusable_storage_error(project, "a branch's name is also the name of a folder: letters, digits, _, -, .")
@@ -61,6 +61,7 @@ def require_own_storage(project: Project, others: Iterable[Project], state: Bran
         folder = _real_folder(place)
         if own.startswith(folder) or folder.startswith(own):
             raise unusable_storage_error(project, f"{project.storage} overlaps {place}, which {project.env} borrows")
+    _require_recorded_bases(project, recorded)
     if not is_remote(project.storage):
         if _real_folder(project.root).startswith(own):
             raise unusable_storage_error(project, f"{project.storage} contains the project")
@@ -71,6 +72,15 @@ def require_own_storage(project: Project, others: Iterable[Project], state: Bran
     file = ledger_file(project)
     if file is not None and not _real_folder(file).startswith(_real_folder(project.work_folder)):
         raise unusable_storage_error(project, f"its ledger {file} is not in {project.work_folder}")
+
+
+def _require_recorded_bases(project: Project, recorded: Sequence[str]) -> None:
+    """Raise E476 if a storage outside of the project is that of a branch that borrows from other storages."""
+    if not project.bases or not recorded or _real_folder(project.storage).startswith(_real_folder(project.root)):
+        return
+    folders = {_real_folder(place) for place in recorded}
+    if folders.isdisjoint(_real_folder(base.storage) for base in project.base_projects):
+        raise unusable_storage_error(project, f"{project.storage} is that of a branch of {recorded[0]}")
 
 
 def require_branch_name(name: str) -> None:

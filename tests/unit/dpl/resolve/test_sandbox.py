@@ -94,6 +94,28 @@ def test_the_connection_of_the_base_is_no_sandbox(tmp_path: Path, own: str) -> N
     assert "waterclock.toml:17" in str(error.where)
 
 
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("{root}/out.db", "the sandbox out is the connection out of prod"),
+        ("linked.db", "the sandbox out is the connection out of prod"),
+        (".prod/ledger.db", "the sandbox out is in the storage of prod"),
+        ("{root}/x/../.prod/tables/a.db", "the sandbox out is in the storage of prod"),
+        ("linked/a.db", "the sandbox out is in the storage of prod"),
+    ],
+)
+def test_a_file_of_the_base_is_no_sandbox_by_another_path(tmp_path: Path, path: str, what: str) -> None:
+    (tmp_path / "linked.db").symlink_to("out.db")
+    (tmp_path / "linked").symlink_to(".prod/tables")
+    error = error_of(tmp_path, f'sandbox.out = {{ path = "{path.format(root=tmp_path)}" }}')
+    assert (error.code, error.what) == ("E479", what)
+
+
+def test_a_ledger_of_the_base_outside_of_its_storage_is_no_sandbox(tmp_path: Path) -> None:
+    error = error_of(tmp_path, 'sandbox.out = { path = "./led.db" }', prod='ledger = "sqlite:///led.db"')
+    assert (error.code, error.what) == ("E479", "the sandbox out is in the storage of prod")
+
+
 def test_an_unknown_sandbox_is_reported_with_the_nearest_name(tmp_path: Path) -> None:
     error = error_of(tmp_path, 'sandbox.outt = { path = "try.db" }')
     assert (error.code, error.what) == ("E221", "unknown connection outt")
