@@ -9,6 +9,7 @@ from datetime import datetime
 
 from waterclock.dpl.config.branches import BRANCH_FILE, is_branch_file
 from waterclock.dpl.project import Project
+from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, path_as_text, read_json, replace_text
 from waterclock.files.object_stores import is_remote
@@ -52,8 +53,10 @@ class BranchState:
 def read_branch_state(project: Project) -> BranchState | None:
     """Return the state of a branch that was created, complete or not; None if there is none, or its file is invalid.
 
-    Raises E478 for a file that a newer version of Waterclock wrote.
+    The branch's object store is registered first. Raises E225 and E609 if it cannot be, E478 for a file that a newer
+    version of Waterclock wrote.
     """
+    reach_storage(project)
     path = entry_path(project.storage, BRANCH_FILE)
     try:
         if not is_remote(path) and not is_branch_file(path):

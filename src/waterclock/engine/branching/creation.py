@@ -90,7 +90,6 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
     try:
         write_branch_state(project, state)
         fault("branch begun")
-        reach_storage(project)
         reach_storage(base)
         state = _copy_ledger(project, base, state, who)
         fault("branch ledger copied")

@@ -9,7 +9,6 @@ from pathlib import Path
 from waterclock.dpl.branch_settings import read_branch_settings, read_environment_bases
 from waterclock.dpl.project import Project
 from waterclock.engine.branching.branch_state import BranchState, no_branch_error, read_branch_state
-from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, file_exists
 from waterclock.similar_names import did_you_mean
@@ -77,7 +76,6 @@ def _read_branch(root: Path, name: str, base: str) -> KnownBranch | None:
     settings = read_branch_settings(root, name, base)
     project, problem = settings.project, settings.problem
     try:
-        reach_storage(project)
         state = read_branch_state(project)
         if state is None and not file_exists(entry_path(project.storage, BRANCH_FILE)):
             return None

@@ -101,11 +101,13 @@ def are_one_slice(before: ComparedSide, after: ComparedSide, label: datetime) ->
 def are_same_rows(before: ComparedSide, after: ComparedSide, label: datetime) -> bool:
     """Return whether the ledgers prove that both sides have the same rows of a label: one slice, or equal digests."""
     old, new = before.revisions[label], after.revisions[label]
-    return are_one_slice(before, after, label) or (old.digest is not None and old.digest == new.digest)
+    return (old.digest is not None and old.digest == new.digest) or are_one_slice(before, after, label)
 
 
 def compare_measures(old: CommittedRevision, new: CommittedRevision) -> dict[str, tuple[str | None, str | None]]:
     """Map each measure that differs to its values before and after. None is NULL, or a measure that is missing."""
+    if old.quarantined == new.quarantined and old.measured == new.measured:
+        return {}
     olds, news = _measures_of(old), _measures_of(new)
     names: Iterable[str] = dict.fromkeys((*olds, *news))
     return {name: (olds.get(name), news.get(name)) for name in names if olds.get(name) != news.get(name)}
