@@ -186,7 +186,7 @@ def _find_revision(table: Table, audit: Audit, claim: int) -> Revision:
             f"claim {claim} is not a revision of {where}",
             where=where,
             why="a revision is the claim that committed it",
-            fix=f"waterclock audit {where} lists them",
+            fix=f"`waterclock audit {where}` lists them",
         )
     return found
 
