@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from waterclock.similar_names import find_similar
-
 COMMANDS = {
     "apply": "`waterclock run` applies the flow of the project's files",
     "build": "`waterclock run` runs due batches and checks their rules",
@@ -84,6 +82,8 @@ def answer_to_command(name: str) -> str | None:
 
 def answer_to_option(name: str, command: str) -> str | None:
     """Return a message that names the equivalent of another tool's option, or None for an unknown option."""
+    from waterclock.similar_names import find_similar  # loads difflib
+
     of_command = OPTIONS_OF_COMMANDS.get(command, {})
     answer = next((of_command[each] for each in find_similar(name, of_command)), OPTIONS.get(name))
     return None if answer is None else f"No such option {name}: {answer.format(command=command)}."

@@ -134,9 +134,8 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
     try:
         wanted = Verb(verb)
     except ValueError:
-        raise WaterclockError(
-            "E910", f"{verb!r} is not an action on batches", fix=did_you_mean(verb, list(Verb))
-        ) from None
+        fix = did_you_mean(verb, list(Verb), otherwise=f"name one of {', '.join(Verb)}")
+        raise WaterclockError("E910", f"{verb!r} is not an action on batches", fix=fix) from None
     requested, following, requests, of_tables = _FINDERS[wanted](at, selection, labels, most)
     made = {} if wanted in _MAKES_NOTHING else requested
     both = {

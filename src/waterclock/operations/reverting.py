@@ -185,5 +185,5 @@ def _no_revision_error(
         f"claim {request.to} is not a revision of {request.which}",
         where=where,
         why=f"a revision is the claim that committed it; those of {local_label(first, table.cadence)} are {known}",
-        fix=f"waterclock audit {table.name}@{label_of(first)} lists them",
+        fix=f"`waterclock audit {table.name}@{label_of(first)}` lists them",
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.audit_records import Attempt, Audit, Revision
-from waterclock.engine.branching.branch_state import no_branch_error
+from waterclock.engine.branching.known_branches import missing_branch_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.table_visibility import TableVisibility, form_of
@@ -121,7 +121,7 @@ def find_revision_elsewhere(
     from waterclock.engine.ledger_opening import lake_of
 
     if env not in related_environments(at.project):
-        raise no_branch_error(env, borrows=False)
+        raise missing_branch_error(at.project.root, env)
     other = open_project(at.project.root, env)
     _require_whole_table(at.project, other, person, table.name)
     require_declared(other, table.name)
@@ -186,7 +186,7 @@ def _find_revision(table: Table, audit: Audit, claim: int) -> Revision:
             f"claim {claim} is not a revision of {where}",
             where=where,
             why="a revision is the claim that committed it",
-            fix=f"waterclock audit {where} lists them",
+            fix=f"`waterclock audit {where}` lists them",
         )
     return found
 

@@ -78,6 +78,7 @@ def test_a_branch_is_shown_with_its_tables_and_rows_next_to_those_of_its_base(
     here = rows_of(own, **{"in": "prod"})
     assert [(row["cells"][2]["text"], row["cells"][2]["was"]) for row in here["shown"]] == [("30", "3"), ("40", "4")]
     assert 'href="/tables/marts.net?in=prod#held"' in own.get("/branches/try").text
+    assert there["description"] == "2 of 2 rows differ; struck out: in try"
     page = own.get("/tables/marts.net", params={"at": "2020-01-02", "in": "prod"}).text
     assert '<option value="prod" selected>prod</option>' in page
     assert "<s>3</s> 30" in page
@@ -89,6 +90,9 @@ def test_a_branch_is_shown_with_its_tables_and_rows_next_to_those_of_its_base(
     assert not copied.run(NOW).failed
     assert [row["cells"][2]["was"] for row in rows_of(own, **{"in": "prod"})["shown"]] == ["90", None]
 
+    for asked in (prod.get("/branches/tyr").text, prod.get("/tables/marts.net", params={"in": "tyr"}).text):
+        assert "there is no branch tyr" in asked
+        assert "did you mean try?" in asked
     for env in ("clean", "<script>alert(1)</script>"):
         refused = prod.get("/tables/marts.net", params={"at": "2020-01-02", "in": env}).text
         assert "E470" in refused

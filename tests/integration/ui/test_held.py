@@ -91,7 +91,9 @@ def test_an_older_revision_is_held_against_the_newer_by_its_keys(claims: tuple[i
     assert told["description"] == "3 of 4 rows differ"
     only = page.get(ADDRESS, params={**asked, "differing": "1"}).json()["held"]
     assert [row["kind"] for row in only["shown"]] == ["changed", "new", "gone"]
-    assert "<s>7</s>" in page.get(f"/tables/{TABLE}", params=asked).text
+    text = page.get(f"/tables/{TABLE}", params=asked).text
+    assert "<s>7</s>" in text
+    assert "4 of 4 rows" in text
 
 
 def test_a_label_is_held_against_another_one(shop: stocks.Stocks, claims: tuple[int, int], page: TestClient) -> None:

@@ -320,7 +320,8 @@ def _environment(
     span = config.place(("project", "env") if env is None else ("env",))
     section = f"add a section [env.{chosen}]"
     if names and is_branch_name(chosen):
-        base = names[0] if len(names) == 1 else "ENV"
+        roots = [name for name in names if name not in file.env or file.env[name].from_ is None]
+        base = roots[0] if len(roots) == 1 else "ENV"
         section += f", or create a branch: `waterclock branch create {chosen} --from {base}`"
     created = f", and `branch create` made {', '.join(branches[:_MOST_BRANCHES])}" if branches else ""
     errors.append(

@@ -57,16 +57,27 @@ def find_branch(root: Path, name: str) -> KnownBranch:
     """
     bases = read_environment_bases(root)
     if name not in bases:
-        error = no_branch_error(name)
-        branches = [each for each, base in bases.items() if base is not None]
-        error.fix = did_you_mean(name, branches, otherwise="`waterclock branch list` shows the branches")
-        error.why = "it was not created, or it was deleted"
-        raise error
+        raise missing_branch_error(root, name)
     base = bases[name]
     found = None if base is None else _read_branch(root, name, base)
     if found is None:
         raise no_branch_error(name, borrows=base is not None)
     return found
+
+
+def missing_branch_error(root: Path, name: str) -> WaterclockError:
+    """Build the error for an environment that borrows no tables, or for a name that no environment has.
+
+    Raises ProjectErrors if the project file is invalid.
+    """
+    bases = read_environment_bases(root)
+    if name in bases:
+        return no_branch_error(name, borrows=False)
+    error = no_branch_error(name)
+    branches = [each for each, base in bases.items() if base is not None]
+    error.fix = did_you_mean(name, branches, otherwise="`waterclock branch list` shows the branches")
+    error.why = "it was not created, or it was deleted"
+    return error
 
 
 def _read_branch(root: Path, name: str, base: str) -> KnownBranch | None:

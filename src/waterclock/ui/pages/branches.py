@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from waterclock.engine.branching.branch_state import BranchState, no_branch_error
-from waterclock.engine.branching.known_branches import KnownBranch, find_branches
+from waterclock.engine.branching.branch_state import BranchState
+from waterclock.engine.branching.known_branches import KnownBranch, find_branches, missing_branch_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.table_visibility import is_restricted
 from waterclock.operations.branch_plans import (
@@ -52,7 +52,7 @@ def branches(at: OpenedProject, parameters: PageQuery) -> Content:
         return content
     shown = next((each for each in found if each.name == name), None)
     if shown is None:
-        raise no_branch_error(name, borrows=False)
+        raise missing_branch_error(at.project.root, name)
     content |= {
         "base": shown.base,
         "is_created": shown.state is not None,

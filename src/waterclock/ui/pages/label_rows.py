@@ -62,7 +62,10 @@ def describe_label_rows(
         found = revision_rows(at, table, audit, known, against, only_differing="differing" in parameters.values)
     except WaterclockError as error:
         return content | {"error": error.to_dict()}
-    return content | {"error": None} | _describe_rows(found, is_compared=against is not None)
+    rows = _describe_rows(found, is_compared=against is not None)
+    if content["elsewhere"] and found.differing:
+        rows["description"] = f"{rows['description']}; struck out: in {content['elsewhere']}"
+    return content | {"error": None} | rows
 
 
 def _find_compared_revision(
@@ -138,6 +141,7 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         "columns": list(found.columns),
         "numbers": _are_number_columns(found),
         "rows": found.rows,
+        "compared": found.compared or found.rows,
         "differing": found.differing,
         "description": described,
         "shown": [_describe_row(row) for row in found.shown],

@@ -577,3 +577,10 @@ def test_check_finds_a_misspelt_sandbox_of_each_branch(root: Path) -> None:
     assert (error["code"], error["fix"]) == ("E221", "did you mean shop?")
     assert error["where"] == "waterclock.toml:12:1"
     assert "branch try cannot be used" in error["why"]
+
+
+def test_the_only_environment_to_borrow_from_is_named(root: Path) -> None:
+    (root / "waterclock.toml").write_text(TOML.split("[env.other]")[0])
+    error = ask(root, "plan", "--env", "new")["error"]
+    assert isinstance(error, dict)
+    assert "`waterclock branch create new --from prod`" in error["errors"][0]["fix"]
