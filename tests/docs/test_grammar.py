@@ -30,6 +30,7 @@ ACCEPTED = {
     "publish": ["PUBLISH a.b (x) TO c.d OPTIONS (format 'csv') APPEND", "PUBLISH a.b TO c.d REPLACE WHERE e = 1"],
     "grant": [
         "GRANT SELECT ON a.b TO (c)", "GRANT SELECT ON a.* TO c WHERE d = USER('e')", "GRANT SELECT (f) ON * TO (c)",
+        "GRANT EDIT (f) ON a.b TO (c)", "GRANT APPROVE ON a.b TO c",
     ],
     "granted": [
         "GRANT SELECT (f, g AS (upper(g)), * EXCEPT (h, i)) ON a.b TO (c, `d@e`)", "GRANT SELECT (*) ON a.b TO c",
@@ -108,8 +109,6 @@ ACCEPTED = {
     )] + [COLLECT.format("DELAY 30 SECONDS")],
 }  # fmt: skip
 REFUSED = {
-    "`GRANT EDIT`": "GRANT EDIT ON a.b TO (c)",
-    "`GRANT APPROVE`": "GRANT APPROVE ON a.b TO (c)",
     "`GRANT RUN`": "GRANT RUN ON a.b TO (c)",
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",

@@ -48,6 +48,7 @@ def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.Monkey
     (folder / "waterclock.toml").write_text(f'[project]\nname = "mine"\n{toml}', encoding="utf-8")
     (folder / "flows" / "forms.dpl").write_text(flow, encoding="utf-8")
     (folder / "prices.csv").write_text(PRICES, encoding="utf-8")
+    (folder / "new.csv").write_text("supplier_sku,class\nS207,finished\nT-1,raw\n", encoding="utf-8")
     with closing(sqlite3.connect(folder / "shop.db")) as shop, shop:
         shop.execute("CREATE TABLE orders (id INTEGER, supplier_sku TEXT, amount REAL, at TEXT)")
         shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", ORDERS)

@@ -48,6 +48,7 @@ ACCESS: Mapping[str, Code] = {
         "invalid grant",
         "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
         "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "
-        "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user.",
+        "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user. GRANT "
+        "EDIT and GRANT APPROVE are for tables that collect a form, without masks.",
     ),
 }

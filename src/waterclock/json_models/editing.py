@@ -85,6 +85,19 @@ class FormProposedRowPart(AnswerPart):
     """Whether another change since makes approval a conflict."""
 
 
+class FormSuggestionPart(AnswerPart):
+    """Values for the empty required columns of a row, from a row with an alike key."""
+
+    values: dict[str, str | None]
+    """The values by column."""
+    like: str
+    """The KEY of the row that has them."""
+    likeness: float
+    """How alike the keys are, from 0 to 1."""
+    rows: int
+    """The number of alike rows with these values."""
+
+
 class FormReviewPart(AnswerPart):
     """The counts of new, changed, equal and invalid rows of an import."""
 
@@ -121,5 +134,7 @@ class EditAnswer(Answer):
     """proposals: the open ones, oldest first; or the one with the given number."""
     proposed: list[FormProposedRowPart] = Field(default_factory=list)
     """proposals NUMBER: its rows."""
+    suggestions: list[FormSuggestionPart] = Field(default_factory=list)
+    """suggest: values of alike keys, the most alike first."""
     review: FormReviewPart | None = None
     """import: what it changes."""

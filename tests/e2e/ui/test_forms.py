@@ -114,6 +114,27 @@ def test_a_row_is_edited_and_undone_by_the_keyboard_alone(
     assert sku(form, "S9") is None
 
 
+def test_one_key_chooses_the_values_of_an_alike_key_which_are_then_saved(
+    opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm
+) -> None:
+    page = opened(f"{serve(folder, None)}{LIST}/row?key=S9")
+    expect(page.get_by_role("heading", name="Values of alike keys")).to_have_count(0)  # S9 is not like S1
+    new = [Edit(("O'Neil <c>",), {}, None)]
+    apply(form.database, form.entity, by=FormRights("publish"), why="x", edits=new, origin=Origin.PUBLISH)
+    page.goto(f"{page.url.partition('?')[0]}?key=O%27Neil+%3Cc%3E")
+    expect(page.get_by_role("link", name="1 sku A")).to_be_visible()
+    page.keyboard.press("1")
+    expect(page.get_by_label("sku (required)", exact=True)).to_have_value("A")
+    expect(page.get_by_label("Why")).to_be_focused()
+    assert sku(form, "O'Neil <c>") is None
+    page.keyboard.type("like 1 of before")  # a digit in a field is a digit
+    expect(page.get_by_label("Why")).to_have_value("like 1 of before")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("cell", name="like 1 of before")).to_be_visible()
+    assert sku(form, "O'Neil <c>") == "A"
+    expect(page.get_by_role("heading", name="Values of alike keys")).to_have_count(0)
+
+
 def test_a_field_that_refers_to_another_form_offers_its_rows(
     opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm
 ) -> None:

@@ -27,6 +27,7 @@ wc.collect(
     "mdm.countries",
     columns="land KEY, region KEY, name NOT NULL",
     from_="forms.countries",
+    options={"approval": True},
     every="hour",
     mode="replace",
 )

@@ -205,6 +205,25 @@ def test_rows_that_wait_are_marked_with_their_hints(client: TestClient, form: Op
     assert "orders: 3" in page
 
 
+def test_values_of_alike_keys_are_put_into_the_fields_and_not_saved(client: TestClient, form: OpenedForm) -> None:
+    rows = [Edit(("TEA-1",), {"sku": "A <b>", "kind": "raw"}, None), Edit(("Z",), {"sku": "Z", "kind": "raw"}, None)]
+    apply(form.database, form.entity, by=FormRights("ada"), why="list", edits=rows)
+    new = [Edit(("TEA-2",), {}, None)]
+    apply(form.database, form.entity, by=FormRights("publish"), why="x", edits=new, origin=Origin.PUBLISH)
+    page = client.get(f"{ROW}?key=TEA-2").text
+    address = re.search(r'href="([^"]+)" data-key="1"', page)
+    assert address is not None
+    assert "sku A &lt;b&gt;" in page
+    assert 'data-key="2"' not in page
+    chosen = client.get(address[1].replace("&amp;", "&")).text
+    assert re.search(r'<textarea id="f-2" name="f.sku"[^>]*>\n\s*A &lt;b&gt;</textarea>', chosen)
+    assert "not saved yet" in chosen
+    assert content(form, "TEA-2") == {"supplier_sku": "TEA-2"}
+    other = client.get(f"{ROW}?key=TEA-2&like=Z").text  # which is not alike
+    assert "not saved yet" not in other
+    assert "Values of alike keys" not in client.get(f"{ROW}?key=TEA-1").text
+
+
 @pytest.mark.parametrize("key", ["O'Neil <b>", "a/b?c#d", '"x"', "名前"])
 def test_any_key_is_shown_as_it_is(client: TestClient, form: OpenedForm, key: str) -> None:
     client.post(ROW, data=VALUES | {"f.supplier_sku": key})

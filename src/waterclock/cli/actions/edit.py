@@ -24,6 +24,7 @@ from waterclock.connectors.forms.history import (
     undo,
 )
 from waterclock.connectors.forms.imports import Review, RowStatus, read_text, read_workbook, review_rows, write_csv
+from waterclock.connectors.forms.suggestions import suggest_values
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm, open_form, parse_key, require_value
@@ -107,6 +108,29 @@ def delete_row(form: OpenedForm, given: Sequence[str], why: str, *, yes: bool, i
     edit = Edit(key, None, there.version)
     done = apply(form.database, form.entity, by=form.rights, why=why, edits=[edit])
     print_applied(form, done, is_json=is_json)
+
+
+def show_suggestions(form: OpenedForm, given: Sequence[str], *, is_json: bool) -> None:
+    """Print values of rows with alike keys for a row that waits. Raises E894 if there is no such row."""
+    key = parse_key(form.entity, given)
+    there = find_row(form.database, form.entity, key)
+    if there is None:
+        raise _missing_row_error(form, key)
+    found = suggest_values(form.database, form.entity, there)
+    if is_json:
+        from waterclock.json_models.editing import EditAnswer
+
+        names = ("values", "like", "likeness", "rows")
+        parts = [{name: getattr(each, name) for name in names} for each in found]
+        print_answer(EditAnswer.build(table=form.entity.table, suggestions=parts))
+        return
+    to = console()
+    for each in found:
+        values = " ".join(f"{name}={value}" for name, value in each.values.items())
+        alike = f"like {each.like}, {round(each.likeness * 100)} %, {count_words(each.rows, 'row')}"
+        to.print(Text(f"{values}  {alike}"), soft_wrap=True)
+    if not found:
+        to.print("no alike keys" if there.is_waiting else "the row does not wait", soft_wrap=True)
 
 
 def show_history(form: OpenedForm, given: Sequence[str], *, is_json: bool) -> None:

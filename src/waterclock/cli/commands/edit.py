@@ -17,6 +17,7 @@ class EditAction(StrEnum):
     LIST = "list"
     SET = "set"
     DELETE = "delete"
+    SUGGEST = "suggest"
     HISTORY = "history"
     UNDO = "undo"
     IMPORT = "import"
@@ -30,10 +31,11 @@ class EditAction(StrEnum):
 What = Annotated[
     EditAction,
     typer.Argument(
-        metavar="list|set|delete|history|undo|import|export|proposals|approve|reject|withdraw",
-        help="list shows rows; set adds or changes one; delete removes one; history shows the changes of one; undo "
-        "restores the rows of a batch of changes; import reads a CSV file or a workbook; export writes CSV; proposals "
-        "lists changes that wait for approval, or shows the rows of one; approve, reject and withdraw decide on one.",
+        metavar="list|set|delete|suggest|history|undo|import|export|proposals|approve|reject|withdraw",
+        help="list shows rows; set adds or changes one; delete removes one; suggest shows values of alike keys for a "
+        "row that waits; history shows the changes of one; undo restores the rows of a batch of changes; import reads "
+        "a CSV file or a workbook; export writes CSV; proposals lists changes that wait for approval, or shows the "
+        "rows of one; approve, reject and withdraw decide on one.",
     ),
 ]
 Edited = Annotated[
@@ -43,9 +45,9 @@ Values = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[VALUES]",
-        help="set, delete, history: the KEY; set: also column=value for each value. list: column=value. undo: the "
-        "batch. import, export: the file, for export by default the terminal. proposals, approve, reject, withdraw: "
-        "the number of a proposal.",
+        help="set, delete, suggest, history: the KEY; set: also column=value for each value. list: column=value. "
+        "undo: the batch. import, export: the file, for export by default the terminal. proposals, approve, reject, "
+        "withdraw: the number of a proposal.",
         show_default=False,
     ),
 ]
@@ -80,6 +82,8 @@ def edit(  # noqa: PLR0913 - each is an option
         actions.set_row(form, given, why, decimal_comma=decimal_comma, is_json=json)
     elif what is EditAction.DELETE:
         actions.delete_row(form, given, why, yes=yes, is_json=json)
+    elif what is EditAction.SUGGEST:
+        actions.show_suggestions(form, given, is_json=json)
     elif what is EditAction.HISTORY:
         actions.show_history(form, given, is_json=json)
     elif what is EditAction.UNDO:

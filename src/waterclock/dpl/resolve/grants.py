@@ -116,6 +116,8 @@ class GrantResolver:
             found = tuple(each for each in own if not schema or each.startswith(f"{schema}."))
             if not found:
                 fix = did_you_mean(schema, sorted({each.split(".")[0] for each in own}))
+                if statement.name != GrantRight.SELECT:
+                    fix = fix or "name a table that collects a form"
                 self.errors.append(target.span.refuse("E213", f"no table matches {target.text}", fix=fix))
             return found
         if target.text in own:

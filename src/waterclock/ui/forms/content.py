@@ -30,6 +30,7 @@ from waterclock.connectors.forms.history import (
 )
 from waterclock.connectors.forms.imports import Review, ReviewedRow, RowStatus, read_text, review_rows
 from waterclock.connectors.forms.proposals import FormProposal, list_proposals
+from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.forms import Entity, FormField
@@ -150,8 +151,11 @@ def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     return list(found.values())
 
 
-def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str) -> Content:
-    """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row."""
+def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: str = "") -> Content:
+    """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row.
+
+    `like` is the key of a suggestion, whose values are then in the fields.
+    """
     entity = form.entity
     values = split_key(entity, key) if key else ()
     there = find_row(form.database, entity, values) if key else None
@@ -161,9 +165,15 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str) -> Con
         raise WaterclockError("E894", f"{entity.table} has no row {key}", fix="look at the list of rows")
     theirs = page.conflict.theirs if page.conflict is not None else there
     stored = {} if there is None else there.content
-    texts = page.texts if page.texts is not None else {name: value or "" for name, value in stored.items()}
+    suggestions = suggest_values(form.database, entity, there) if there is not None and form.rights.may_edit else []
+    chosen = next((each.values for each in suggestions if each.like == like), None)
+    texts = page.texts
+    if texts is None:
+        texts = {name: value or "" for name, value in {**stored, **(chosen or {})}.items()}
     return describe_head(form) | {
         "proposals": [describe_proposal_link(form, each, zone) for each in proposals],
+        "suggestions": [_describe_suggestion(form, key, at, each) for at, each in enumerate(suggestions, 1)],
+        "is_chosen": chosen is not None,
         "key": key,
         "is_new": not key,
         "is_deleted": bool(key) and there is None and page.conflict is None,
@@ -365,6 +375,17 @@ def _describe_change(change: Change, zone: str) -> Content:
         "origin": change.origin.value,
         "is_delete": change.after is None,
         "differences": found,
+    }
+
+
+def _describe_suggestion(form: OpenedForm, key: str, number: int, suggestion: Suggestion) -> Content:
+    return {
+        "number": number,
+        "address": form_address(form.entity.table, "row", key=key, like=suggestion.like),
+        "words": ", ".join(f"{name} {value}" for name, value in suggestion.values.items()),
+        "like": suggestion.like,
+        "percent": round(suggestion.likeness * 100),
+        "rows": suggestion.rows,
     }
 
 

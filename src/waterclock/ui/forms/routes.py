@@ -78,7 +78,8 @@ class FormPages:
     async def _show_row(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             key = request.query_params.get("key", "")
-            found = pages.describe_row(form, key, pages.RowPage(), zone=at.zone)
+            like = request.query_params.get("like", "")
+            found = pages.describe_row(form, key, pages.RowPage(), zone=at.zone, like=like)
             return self._render("form_row", at, found, request)
 
         return await run_in_threadpool(self._open, request, answer)

@@ -176,5 +176,8 @@ document.getElementById("find")?.addEventListener("click", find);
 document.addEventListener("keydown", (event) => {
   if (event.key === "k" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); find(); }
   const inText = event.target instanceof HTMLElement && event.target.matches("input, textarea, select");
+  if (/^[1-9]$/.test(event.key) && !inText && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    /** @type {HTMLElement | null} */ (document.querySelector(`[data-key="${event.key}"]`))?.click();
+  }
   if (event.key === "?" && !inText) /** @type {HTMLDialogElement} */ (document.getElementById("help")).showModal();
 });

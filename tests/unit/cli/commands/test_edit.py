@@ -95,6 +95,24 @@ def test_a_file_that_cannot_be_written_is_an_error_with_a_fix(folder: Path, path
     assert (folder / "out.csv").read_text() == "mine"
 
 
+def test_values_of_alike_keys_are_suggested_for_a_row_that_waits(folder: Path) -> None:
+    from waterclock.connectors.forms.changes import Edit, Origin, apply
+    from waterclock.flow.form_rights import FormRights
+    from waterclock.operations.forms import open_form
+    from waterclock.operations.project_opening import open_project
+
+    edit("set", "mdm.lands", "DE", "Bavaria", "name=Bavaria", "--because", "new")
+    form = open_form(open_project(folder, None), "mdm.lands")
+    new = [Edit(("DE", "Bavarya"), {}, None)]
+    apply(form.database, form.entity, by=FormRights("publish"), why="x", edits=new, origin=Origin.PUBLISH)
+    [found] = edit("suggest", "mdm.lands", "DE", "Bavarya")["suggestions"]
+    assert (found["values"], found["like"], found["rows"]) == ({"name": "Bavaria"}, '["DE","Bavaria"]', 1)
+    assert edit("suggest", "mdm.lands", "DE", "Bavaria")["suggestions"] == []
+    assert edit("suggest", "mdm.lands", "DE", "none", code=1)["error"]["code"] == "E894"
+    shown = CliRunner().invoke(app, ["edit", "suggest", "mdm.lands", "DE", "Bavarya"]).stdout
+    assert shown.startswith('name=Bavaria  like ["DE","Bavaria"], 89 %, 1 row')
+
+
 @pytest.fixture
 def guarded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     flow = FLOW.replace("FROM forms.lands", "FROM forms.lands OPTIONS (approval true)")
