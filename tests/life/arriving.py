@@ -46,6 +46,7 @@ class Arriving:
 
     def __post_init__(self) -> None:
         self.flow = drawn_flow(self.random, self.met)
+        self.add_people()
         self.hours = next(it.hours for it in self.flow.values())
         self.longest = max(it.size for it in self.flow.values())
         self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)) + self.longest - 1)
@@ -54,6 +55,9 @@ class Arriving:
         self.brings_old = {
             name: True for name, it in self.flow.items() if it.has(Retire) and self.random.random() < 0.5
         }
+
+    def add_people(self) -> None:
+        """Let the flow treat persons otherwise than it was drawn; by default as it was."""
 
     @property
     def sources(self) -> list[str]:

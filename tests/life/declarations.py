@@ -25,6 +25,8 @@ from tests.life.rows import DAY, Row, Rows, instant
 
 FOREIGN = 999
 """The key of a row at a destination that another writer put there."""
+BEHIND = "x"
+"""The same key as a text: it is no value, and no token."""
 
 
 @dataclass
@@ -56,6 +58,8 @@ class Declared:
     """What a PUBLISH declares of the value: a mask, or that it is sent as it is although it is personal."""
     answers: tuple[Row, ...] = ()
     """What an API answers for each key that a COLLECT ... FOR EACH sends to it; it knows no other key."""
+    has_texts: bool = False
+    """Whether the keys of its life are texts, as some are tokens."""
     odd: tuple[Read, ...] = ()
     """What labels of odd windows read, where the table chooses by its label."""
 
@@ -171,7 +175,8 @@ class Declared:
             key = f"KEY {key}"
         more = "".join(part.column for part in self.parts)
         value = " ".join(["v BIGINT", *filter(None, (part.of_value for part in self.parts))])
-        return f"(k BIGINT {key}, {value}, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
+        type_ = "STRING" if self.has_texts else "BIGINT"
+        return f"(k {type_} {key}, {value}, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
 
     def _mode(self) -> str:
         at = "" if self.is_snapshot else " AT at"
@@ -211,9 +216,15 @@ class Declared:
 
     def _publish(self) -> str:
         how = "MERGE ON (k)" if self.way == "MERGE" else self.way
-        how = how.replace("REPLACE WHERE", f"REPLACE WHERE k < {FOREIGN}").replace("behind a view", "")
+        others = f"k {'<>' if self.has_texts else '<'} {self.foreign_sql}"
+        how = how.replace("REPLACE WHERE", f"REPLACE WHERE {others}").replace("behind a view", "")
         options = " OPTIONS (behind 'view')" if "behind" in self.way else ""
         return f"PUBLISH {self.of} (k, {published_value(self.decision)}) TO {self.name}{options} {how};"
+
+    @property
+    def foreign_sql(self) -> str:
+        """The key of the row that another writer put at a destination."""
+        return f"'{BEHIND}'" if self.has_texts else str(FOREIGN)
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""

@@ -13,6 +13,7 @@ from tests.life.deciding import Deciding
 from tests.life.declarations import Declared
 from tests.life.parts import Closes
 from tests.life.people import Subject
+from tests.life.rows import person_of
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Erasing(Deciding):
         if not tables or not is_known or self.oracle.troubles() or self.paused:
             return
         rows = [row for name in tables for made in self.oracle.books[name].shown.values() for row in made.came]
-        keys = sorted({row.k for row in rows} - self.oracle.erased.keys())
+        keys = sorted({person_of(row.k) for row in rows} - self.oracle.erased.keys())
         if not keys:
             return
         key = self.random.choice(keys)

@@ -15,6 +15,7 @@ from tests.life.favour import LIVES, Met
 from tests.life.part import DONE
 from tests.life.parts import Closes, Demands, Refers, Report, Retain
 from tests.life.people import READER, STRANGER, Granted, Value
+from tests.life.tokens import add_tokens
 from tests.life.world import LEASE, Strike, World, toml_of
 from tests.tiny import Tiny, described
 from waterclock.engine.maintenance.rebuild_all import rebuild_all
@@ -36,6 +37,12 @@ class Life(Branching):
 
     delivered: dict[str, list[tuple[int, Value]]] = field(default_factory=dict)
     """What each publish had delivered before the last run."""
+    tokens: Random | None = None
+    """What draws the tables with tokens; None if the life has none."""
+
+    def add_people(self) -> None:
+        if self.tokens is not None:
+            add_tokens(self.tokens, self.flow)
 
     def live(self) -> None:
         """Let things happen, run after them, and bring all to rest in the end."""
@@ -434,12 +441,17 @@ def lived(
     met: Met | None = None,
     *,
     with_branch: bool = False,
+    with_tokens: bool = False,
 ) -> Life:
-    """Live one life; without a session in the oracle alone.
+    """Live one life; without a session in the oracle alone. `with_tokens`: some of its tables have tokens.
 
     Raises  Unexpected with the flow and its story
     """
-    life = Life(Random(seed), met or Met(), chance=Random(f"branch {seed}") if with_branch else None)
+    chance, tokens = (
+        Random(f"{what} {seed}") if is_there else None
+        for what, is_there in (("branch", with_branch), ("tokens", with_tokens))
+    )
+    life = Life(Random(seed), met or Met(), chance=chance, tokens=tokens)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
         life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
@@ -463,7 +475,7 @@ _MET = [Met()]
 def met_before(seed: int) -> Met:
     """Return the pairs that the lives of lesser seeds meet, by the oracle alone; each soak of lives begins anew.
 
-    None of them has a branch: which lives have one makes no difference to what others draw.
+    None of them has a branch or tokens: which lives have these makes no difference to what others draw.
     """
     while len(_MET) <= seed:
         number, met = len(_MET), _MET[-1]

@@ -29,7 +29,7 @@ from tests.life.books import (
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD, SKIPPED
 from tests.life.parts import OverTable, Retain
-from tests.life.rows import Row, Rows
+from tests.life.rows import Row, Rows, person_of
 from tests.life.transforms import Transforms
 
 SETTLED = frozenset({DONE, SKIPPED})
@@ -147,26 +147,26 @@ class Oracle(Transforms):
     def erase(self, key: int, tables: AbstractSet[str]) -> None:
         """Forget all rows of a person in some tables, also as inputs of others: no batch becomes stale."""
         self.erased[key] = frozenset(tables)
+
+        def without(rows: Any) -> Any:
+            return tuple(row for row in rows if person_of(row.k) != key)
+
         for name in tables & self.source.keys():
-            self.source[name] = [row for row in self.source[name] if row.k != key]
+            self.source[name] = [*without(self.source[name])]
         for name in tables & self.files.keys():
-            self.files[name] = [
-                file._replace(rows=tuple(row for row in file.rows if row.k != key)) for file in self.files[name]
-            ]
+            self.files[name] = [file._replace(rows=without(file.rows)) for file in self.files[name]]
         for name, book in self.books.items():
             for label, made in book.shown.items():
                 inputs: Any = tuple(
-                    (read, of, tuple(row for row in rows if row.k != key) if read.split(" ")[1] in tables else rows)
+                    (read, of, without(rows) if read.split(" ")[1] in tables else rows)
                     for read, of, rows in made.inputs
                 )
-                stay, came = made.stay, made.came
-                if name in tables:
-                    stay, came = (tuple(row for row in rows if row.k != key) for rows in (stay, came))
+                stay, came = (without(made.stay), without(made.came)) if name in tables else (made.stay, made.came)
                 book.shown[label] = replace(made, stay=stay, came=came, inputs=inputs)
 
     def is_erased(self, name: str, key: int) -> bool:
         """Return whether rows of a key are dropped by batches of a table."""
-        return name in self.erased.get(key, frozenset())
+        return name in self.erased.get(person_of(key), frozenset())
 
     # what people do
 

@@ -10,6 +10,7 @@ from tests.life.branching import has_branch
 from tests.life.drawing import drawn_flow, pairs_of
 from tests.life.favour import LIVES, Pair
 from tests.life.lives import lived, met_before
+from tests.life.tokens import has_tokens
 
 FLOWS, SINGLE_LIVES = 2000, 300
 
@@ -18,14 +19,19 @@ def legal_pairs() -> set[Pair]:
     """Return the pairs that some flow or life has: many are drawn, in the oracle alone, without favour."""
     random = Random(0)
     legal = {pair for _ in range(FLOWS) for pair in pairs_of(drawn_flow(random, is_favoured=False))}
-    return legal | {pair for seed in range(SINGLE_LIVES) for pair in lived(seed + 100_000, with_branch=True).pairs}
+    for seed in range(100_000, 100_000 + SINGLE_LIVES):
+        legal |= lived(seed, with_branch=True).pairs | lived(seed, with_tokens=True).pairs
+    return legal
 
 
-def pairs_with_branches(seeds: Iterable[int]) -> set[Pair]:
-    """Return the pairs of those of some lives that have a branch. What they meet makes no difference to later lives."""
-    return {
-        pair for seed in seeds if has_branch(seed) for pair in lived(seed, met=met_before(seed), with_branch=True).pairs
-    }
+def pairs_of_additions(seeds: Iterable[int]) -> set[Pair]:
+    """Return the pairs of those of some lives that have a branch, or tokens: they make no difference to later lives."""
+    found: set[Pair] = set()
+    for seed in seeds:
+        branch, tokens = has_branch(seed), has_tokens(seed)
+        if branch or tokens:
+            found |= lived(seed, met=met_before(seed), with_branch=branch, with_tokens=tokens).pairs
+    return found
 
 
 def main(lives: int) -> None:
@@ -37,7 +43,7 @@ def main(lives: int) -> None:
     ends = {first: min(first + LIVES, lives) for first in firsts}
     met = {
         first: met_before(end - 1).with_pairs(
-            {*lived(end - 1, met=met_before(end - 1)).pairs, *pairs_with_branches(range(first, end))}
+            {*lived(end - 1, met=met_before(end - 1)).pairs, *pairs_of_additions(range(first, end))}
         )
         for first, end in ends.items()
     }

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.part import Part
-from tests.life.rows import Row, Version
+from tests.life.part import Known, Part
+from tests.life.rows import Row, Rows, Slices, Version, token_of
 
 if TYPE_CHECKING:
     from tests.life.declarations import Declared
@@ -85,10 +85,31 @@ class Subject(Part):
 
 
 @dataclass(frozen=True)
+class Tokens(Subject):
+    """The key identifies a person, and the table stores its token: rules and keys of the table see tokens."""
+
+    word = "TOKENS"
+
+    @property
+    def of_key(self) -> str:
+        return "SUBJECT person TOKENS"
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset({self.word, Subject.word})
+
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past, at
+        return tuple(row._replace(k=token_of(row.k)) for row in rows)
+
+
+@dataclass(frozen=True)
 class Granted(Part):
     """Readers of a role see some rows and columns of the table, or a mask; those without a grant see nothing of it."""
 
     form: str = "rows"
+    is_of_value: bool = False
+    """Whether the reader's attribute bounds the value: keys that are tokens have no order."""
     word = "GRANT"
 
     @classmethod
@@ -102,7 +123,8 @@ class Granted(Part):
 
     def statement(self, name: str) -> str:
         columns = {"rows": "", "columns": " (* EXCEPT (v))", "mask": f" (k, {MASKS['generalize']})"}[self.form]
-        where = "" if self.form == "columns" else " WHERE k <= CAST(USER('most') AS BIGINT)"
+        bound = "v <= 100 * " if self.is_of_value else "k <= "
+        where = "" if self.form == "columns" else f" WHERE {bound}CAST(USER('most') AS BIGINT)"
         return f"GRANT SELECT{columns} ON {name} TO (analyst){where};"
 
     def columns(self, whole: Sequence[str]) -> list[str]:
@@ -114,7 +136,8 @@ class Granted(Part):
         if self.form == "columns":
             return [(key, None) for key in sorted(row.k for row in rows)]
         mask = "generalize" if self.form == "mask" else ""
-        return sorted((row.k, masked(mask, row.v)) for row in rows if row.k <= MOST)
+        shown = [row for row in rows if (row.v <= 100 * MOST if self.is_of_value else row.k <= MOST)]
+        return sorted((row.k, masked(mask, row.v)) for row in shown)
 
 
 @dataclass(frozen=True)

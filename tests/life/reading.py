@@ -9,7 +9,7 @@ from tests.life.books import GONE, MAYBE, NO, YES, Book, Closed, Inputs, Made, O
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL, DONE, FAILED, HELD, SKIPPED, Known, Read
 from tests.life.parts import ByTime, Closes, Deletes, Demands, KeyPast, Refers, Report, Retain
-from tests.life.people import Value, masked
+from tests.life.people import Tokens, Value, masked
 from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
 
 
@@ -199,8 +199,8 @@ class Reading:
 
     def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
         stay, known = came, Known(label, self._keys(table, label), self._is_read_whole(table))
-        # the key is asked last: rows that another rule takes out have no say
-        for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
+        # the key is asked last: rows that another rule takes out have no say; all rules see tokens
+        for part in sorted(table.parts, key=lambda part: (not isinstance(part, Tokens), bool(part.of_key))):
             stay = part.stay(stay, past, known)
         made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code, self.partly == table.name)
         verdicts = {

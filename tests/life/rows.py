@@ -10,6 +10,8 @@ from typing import NamedTuple
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 DAY = 24 * 60
 """A day of the oracle in its minutes. It is the shortest window of a life, which may be shorter on the engine."""
+TOKEN = 1000
+"""The token of a person is this number more than the person's key: a token equals no value, and no other token."""
 OPEN_END = 1 << 40
 """The minute at which a version ends that has no end."""
 
@@ -51,6 +53,16 @@ class File(NamedTuple):
     @property
     def name(self) -> tuple[int, int]:
         return self.day, self.place
+
+
+def person_of(key: int) -> int:
+    """Return the person whose key it is: the value itself, or the token of it."""
+    return key % TOKEN
+
+
+def token_of(key: int) -> int:
+    """Return the token of a value; a token stays."""
+    return key if key >= TOKEN else key + TOKEN
 
 
 Rows = tuple[Row, ...]

@@ -28,6 +28,7 @@ from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
 from tests.life.parts import Closes, Retain, Retire
 from tests.life.people import PEOPLE, SECRET, Shown, Value, is_masked
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
+from tests.life.vault import Vault
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
@@ -100,6 +101,15 @@ class World:
         """By label the day that begins there."""
         return {label_of(self.moment(number)): number for number in range(1, 40)}
 
+    @cached_property
+    def vault(self) -> Vault:
+        """The tokens of persons."""
+        return Vault(self.tiny.root / self.tiny.storage)
+
+    def _key(self, key: int | str) -> int:
+        """Return the key of the oracle."""
+        return self.vault.key(key) if isinstance(key, str) else key
+
     def _minute(self, at: datetime) -> int:
         return minute(at, self.hours)
 
@@ -109,18 +119,19 @@ class World:
         (self.tiny.root / "secrets" / "pii").write_text(SECRET)
         for table in self.flow.values():
             if table.way == "REPLACE WHERE":
-                self._let_write(table.name.partition(".")[2], "TEXT" if is_masked(table.decision) else "BIGINT")
+                self._let_write(table.name.partition(".")[2], table)
 
-    def _let_write(self, destination: str, type_: str) -> None:
+    def _let_write(self, destination: str, table: Declared) -> None:
         """Let another writer own a row of a destination, which is there before anything is delivered."""
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database, database:
+            key, value = ("TEXT" if is_text else "BIGINT" for is_text in (table.has_texts, is_masked(table.decision)))
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (destination,)).fetchone():
-                database.execute(f"CREATE TABLE {destination} (k BIGINT, v {type_})")
-                database.execute(f"INSERT INTO {destination} VALUES ({FOREIGN}, 7)")
+                database.execute(f"CREATE TABLE {destination} (k {key}, v {value})")
+                database.execute(f"INSERT INTO {destination} VALUES ({table.foreign_sql}, 7)")
 
     def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
         """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
-        columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
+        columns = f"k {'TEXT' if self.flow[name].has_texts else 'INTEGER'}, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
         told: list[tuple[Any, ...]] = [
             (row.k, row.v, f"{instant(row.at, self.hours):%F %T}", row.gone, seen[row.at]) for row in rows
         ]
@@ -215,7 +226,7 @@ class World:
         begin = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
         for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
-                Row(row["k"], row["v"], self._minute(row["at"]), row.get("gone") or 0, row.get("old"))
+                Row(self._key(row["k"]), row["v"], self._minute(row["at"]), row.get("gone") or 0, row.get("old"))
                 for file in read_manifest(folder, piece.slice_path).files
                 for row in pq.read_table(Path(folder, file.path)).to_pylist()
             ]
@@ -229,16 +240,16 @@ class World:
             found = query(
                 work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of
             ).rows
-            made = [Version(k, v, self._minute(at), self._minute(until)) for k, v, at, until in found]
+            made = [Version(self._key(k), v, self._minute(at), self._minute(until)) for k, v, at, until in found]
             return tuple(sorted(made, key=lambda it: (it.k, it.at)))
         is_by_label = table.mode in BY_LABEL and not table.is_snapshot
         label = "timelabel" if is_by_label else "''"
         rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
         if not is_by_label:
-            return tuple(sorted(Row(k, v, self._minute(at), *more) for _, k, v, at, *more in rows))
+            return tuple(sorted(Row(self._key(k), v, self._minute(at), *more) for _, k, v, at, *more in rows))
         by_label: dict[int, list[Row]] = {}
         for label, k, v, at, *more in rows:
-            by_label.setdefault(self.labels[label], []).append(Row(k, v, self._minute(at), *more))
+            by_label.setdefault(self.labels[label], []).append(Row(self._key(k), v, self._minute(at), *more))
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
     def _closed(self, work: Any, name: str) -> dict[int, Closed]:
@@ -290,7 +301,7 @@ class World:
                 return {}
             rows = query(work, f"SELECT timelabel, k, v, at, late_reason FROM {name}_late", limit=10_000).rows
             for label, k, v, at, reason in rows:
-                found[self.labels[label]].append((Row(k, v, self._minute(at)), reason))
+                found[self.labels[label]].append((Row(self._key(k), v, self._minute(at)), reason))
             return {label: sorted(each) for label, each in found.items()}
 
     def kept_from(self, name: str) -> int:
@@ -320,12 +331,13 @@ class World:
         table, foreign = name.partition(".")[2], "7" if is_masked(self.flow[name].decision) else 7
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
             try:
-                rows = sorted(database.execute(f"SELECT k, v FROM {table}"))
+                found = database.execute(f"SELECT k, v FROM {table}")
+                rows = sorted((self._key(key), value) for key, value in found)
             except sqlite3.OperationalError:
                 return []
         if self.flow[name].way == "REPLACE WHERE":
-            assert rows[-1:] == [(FOREIGN, foreign)], f"{name} lost the row of another writer"
-            return rows[:-1]
+            assert rows.count((FOREIGN, foreign)) == 1, f"{name} lost the row of another writer"
+            rows.remove((FOREIGN, foreign))
         return rows
 
     def seen_by(self, user: str, name: str) -> Shown | None:
@@ -339,7 +351,10 @@ class World:
                 if any(each.code != "E213" for each in errors.errors):
                     raise
                 return None
-        return Shown(tuple(column for column, _ in found.columns), found.rows)
+        columns = tuple(column for column, _ in found.columns)
+        place = columns.index("k")
+        rows = tuple((*row[:place], self._key(row[place]), *row[place + 1 :]) for row in found.rows)
+        return Shown(columns, rows)
 
     # maintenance and damage
 
@@ -359,6 +374,7 @@ class World:
 
         Deliveries keep their rows until the next run. Other tables may have the value in a column that is no copy.
         """
+        self.vault.look()
         with self.tiny.opened() as work:
             apply_flow(work, work.real_now())
             request = build_request(work, "person", [str(key)])
@@ -366,6 +382,8 @@ class World:
             export_ledger(work.ledger, work.lake.root)
         wrong = [it for it in result.left if it.place in tables]
         assert not wrong, wrong
+        self.vault.erased.add(str(key))
+        self.vault.look()
 
     def export(self) -> None:
         """Write the ledger to the storage."""

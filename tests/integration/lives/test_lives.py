@@ -12,6 +12,7 @@ from tests.life.books import Unexpected
 from tests.life.branching import has_branch
 from tests.life.favour import seeds_of
 from tests.life.lives import lived, met_before
+from tests.life.tokens import has_tokens
 from waterclock.storage.slices import clustering
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     found = ""
     try:
-        lived(seed, tmp_path, spark, met_before(seed), with_branch=IS_SOAK and has_branch(seed))
+        with_branch = IS_SOAK and has_branch(seed)
+        lived(seed, tmp_path, spark, met_before(seed), with_branch=with_branch, with_tokens=has_tokens(seed))
     except Unexpected as error:
         found = str(error)
     if found:

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from tests.life.drawing import Flow, drawn_flow, statements
-from tests.life.people import PEOPLE, SECRET, is_personal
+from tests.life.people import PEOPLE, SECRET, Tokens, is_personal
+from tests.life.tokens import add_tokens, can_have_tokens
 from tests.tiny import CONNECTIONS, TOML
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import check_project
@@ -39,3 +40,19 @@ def test_a_drawn_flow_is_legal_and_decides_on_each_personal_value(tmp_path: Path
     undecided = {name: replace(table, decision="") for name, table in flow.items()}
     personal = [table.of for table in flow.values() if table.kind == "PUBLISH" and is_personal(flow, table.of)]
     assert [code for code, _ in codes(tmp_path, undecided)] == ["E381"] * len(personal)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(120))
+def test_a_flow_with_tokens_is_legal(tmp_path: Path, seed: int) -> None:
+    flow = drawn_flow(Random(seed))
+    plain = dict(flow)
+    add_tokens(Random(seed), flow)
+    assert codes(tmp_path, flow) == []
+    assert any(table.has(Tokens) for table in flow.values()) == any(map(can_have_tokens, plain.values()))
+    refused = {name: table for name, table in plain.items() if table.kind != "PUBLISH" and not can_have_tokens(table)}
+    for name, table in refused.items():
+        flow[name] = replace(table, parts=[*(it for it in table.parts if not it.of_key), Tokens()], has_texts=True)
+        assert "E342" in {code for code, _ in codes(tmp_path, flow)}, name
+        flow[name] = replace(table, has_texts=True)

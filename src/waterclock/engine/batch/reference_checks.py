@@ -7,12 +7,16 @@ from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
+
 from waterclock.engine.batch.row_filters import orphan_marks
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.declarations import Table
 from waterclock.spark_sql import INTERNAL_PREFIX, quote_name, sql_text
+from waterclock.storage.lake import vault_folder
+from waterclock.storage.token_vault import TOKEN, VALUE, read_tokens, with_tokens_as_values
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -30,19 +34,21 @@ def mark_orphans(
 ) -> DataFrame:
     """Add a hidden column for each checked reference, TRUE for rows whose parent is missing.
 
-    A row with NULL in a referring column has no parent to check. Each label is checked against the state of the parent
-    that its own batch reads. Cost: no job here. The query gets a join for each reference, with the distinct keys of all
-    parent states that the labels read.
+    A row with NULL in a referring column has no parent to check. A column with TOKENS is checked by the token that the
+    row will have; a value that has none yet is in no parent with tokens. Each label is checked against the state of the
+    parent that its own batch reads. Cost: no job here. The query gets a join for each reference, with the distinct keys
+    of all parent states that the labels read, and one with the vault for each column with TOKENS.
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
-        rows = _mark_orphans(work, spark, rows, checked, pins, marks[checked.columns])
+        rows = _mark_orphans(work, spark, table, rows, checked, pins, marks[checked.columns])
     return rows
 
 
 def _mark_orphans(
     work: RunContext,
     spark: SparkSession,
+    table: Table,
     rows: DataFrame,
     checked: CheckedReference,
     pins: Mapping[datetime, Sequence[PinnedRead]],
@@ -65,17 +71,32 @@ def _mark_orphans(
     ]
     known = reduce(lambda left, right: left.unionByName(right), frames).dropDuplicates()
     known = known.selectExpr("*", f"TRUE AS {_FOUND}")
+    before = rows.columns
+    rows, tokens = _find_tokens(work, spark, table, rows, checked.columns)
     matches = [
-        f"{_comparable_sql(quote_name(column), kind, known.schema[name].dataType.simpleString())} = {name}"
-        for column, kind, name in zip(checked.columns, own, named, strict=True)
+        f"{_comparable_sql(tokens.get(column, quote_name(column)), kind, of.dataType.simpleString())} = {of.name}"
+        for column, kind, of in zip(checked.columns, own, (known.schema[name] for name in named), strict=True)
     ]
     if len(states) > 1:
         matches.append(f"{_STATE} = {_state_number_sql([labels for _, labels in states.values()])}")
-    from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
-
     joined = rows.join(known, F.expr(" AND ".join(matches)), "left")
     there = " AND ".join(f"{quote_name(column)} IS NOT NULL" for column in checked.columns)
-    return joined.selectExpr(*map(quote_name, rows.columns), f"({there} AND {_FOUND} IS NULL) AS {mark}")
+    return joined.selectExpr(*map(quote_name, before), f"({there} AND {_FOUND} IS NULL) AS {mark}")
+
+
+def _find_tokens(
+    work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, columns: Sequence[str]
+) -> tuple[DataFrame, dict[str, str]]:
+    """Add the token of each value of those columns that have TOKENS, NULL if it has none yet; and map them to it."""
+    found: dict[str, str] = {}
+    subjects = {each.name: each.subject for each in table.columns.named if each.is_token and each.name in columns}
+    for at, (column, subject) in enumerate(subjects.items()):
+        value, token = f"{INTERNAL_PREFIX}value_{at}", f"{INTERNAL_PREFIX}token_{at}"
+        known = with_tokens_as_values(read_tokens(spark, vault_folder(work.lake.vault_root, subject or "")))
+        known = known.selectExpr(f"{VALUE} AS {value}", f"{TOKEN} AS {token}")
+        rows = rows.join(known, F.expr(f"{quote_name(column)} = {value}"), "left").drop(value)
+        found[column] = token
+    return rows, found
 
 
 def _select_parent_keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:

@@ -141,6 +141,30 @@ def test_a_window_that_is_read_again_has_no_row_twice(tmp_path: Path, spark: Spa
     assert sorted(tiny.rows("SELECT person, page FROM raw.temporal")) == sorted(wanted + old)
 
 
+def test_a_reference_of_a_column_with_tokens_is_checked_by_its_tokens(tmp_path: Path, spark: SparkSession) -> None:
+    """The parent has tokens: of a value that has none, or that only another table has, the parent is missing."""
+    flow = (
+        DECLARED
+        + """
+COLLECT raw.people (person STRING KEY SUBJECT customer TOKENS, land STRING) FROM shop.people EVERY DAY;
+COLLECT raw.visits PARTITIONED (id BIGINT, person STRING, at TIMESTAMP) FROM shop.visits EVERY DAY BY DATA TIME at;
+TRANSFORM web.visits PARTITIONED
+  (id BIGINT, person STRING SUBJECT customer TOKENS REFERENCES raw.people (person) ELSE DROP)
+AS SELECT id, person FROM raw.visits;
+"""
+    )
+    tiny = project(tmp_path, spark, flow)
+    tiny.shop(f"DELETE FROM people WHERE person = '{EVA}'")
+    run(tiny)
+    known = vault(tiny)
+    wanted = [(1, known[ADA]), (3, None), (4, known[ADA]), (5, known["joe.new"])]
+    assert sorted(tiny.rows("SELECT id, person FROM web.visits")) == wanted
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("web.visits", [day(1)], "recompute", who="ann")
+    run(tiny)
+    assert sorted(tiny.rows("SELECT id, person FROM web.visits")) == wanted
+
+
 def rows_by_label(tiny: Tiny, table: str) -> dict[str, int]:
     """Count the rows of the current slices of a table."""
     with tiny.opened() as work:

@@ -1,0 +1,53 @@
+"""The vault of a life's tokens, as it is seen: a person has one token in all tables, until the person is erased."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.life.books import Unexpected
+from tests.life.declarations import BEHIND, FOREIGN
+from tests.life.rows import token_of
+from waterclock.storage.lake import vault_folder
+from waterclock.storage.token_vault import DIGITS, find_tokens
+
+PERSONS = ("1", "2", "3", "4")
+
+
+@dataclass
+class Vault:
+    """The tokens of a life, as they are seen: each value has one, for good. `folder`: of the storage."""
+
+    folder: Path
+    persons: dict[str, int] = field(default_factory=dict)
+    """By token the key of the oracle."""
+    values: dict[str, str] = field(default_factory=dict)
+    """By value its token."""
+    erased: set[str] = field(default_factory=set)
+
+    def key(self, text: str) -> int:
+        """Return the key of the oracle that a text stands for.
+
+        Raises  Unexpected if it is neither a value nor a token of one, or if the tokens of the vault have changed
+        """
+        if text == BEHIND:
+            return FOREIGN
+        if len(text) != DIGITS:
+            return int(text)
+        if text not in self.persons:
+            self.look()
+        if text not in self.persons:
+            raise Unexpected(f"{text} is no token of {', '.join(PERSONS)}")
+        return self.persons[text]
+
+    def look(self) -> None:
+        """Read the vault; hold that no value has another token than before, and that no erased one has any."""
+        found: Mapping[str, str] = find_tokens(vault_folder(str(self.folder), "person"), PERSONS)
+        for value, token in found.items():
+            if self.values.setdefault(value, token) != token:
+                raise Unexpected(f"{value} has the token {token}, and had {self.values[value]}")
+            if value in self.erased:
+                raise Unexpected(f"{value} is erased, and has a token")
+            if self.persons.setdefault(token, token_of(int(value))) != token_of(int(value)):
+                raise Unexpected(f"{value} has the token of another person")
