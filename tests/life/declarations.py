@@ -26,7 +26,7 @@ from tests.life.rows import DAY, Row, Rows, instant
 FOREIGN = 999
 """The key of a row at a destination that another writer put there."""
 BEHIND = "x"
-"""The same key as a text: it is behind all values and tokens."""
+"""The same key as a text: it is no value, and no token."""
 
 
 @dataclass
@@ -216,7 +216,8 @@ class Declared:
 
     def _publish(self) -> str:
         how = "MERGE ON (k)" if self.way == "MERGE" else self.way
-        how = how.replace("REPLACE WHERE", f"REPLACE WHERE k < {self.foreign_sql}").replace("behind a view", "")
+        others = f"k {'<>' if self.has_texts else '<'} {self.foreign_sql}"
+        how = how.replace("REPLACE WHERE", f"REPLACE WHERE {others}").replace("behind a view", "")
         options = " OPTIONS (behind 'view')" if "behind" in self.way else ""
         return f"PUBLISH {self.of} (k, {published_value(self.decision)}) TO {self.name}{options} {how};"
 

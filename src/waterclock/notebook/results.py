@@ -13,7 +13,7 @@ from waterclock.cli.views.query import print_answer, value_text
 from waterclock.cli.views.theme import make_console, theme
 from waterclock.operations.comparison_report import comparison_answer
 from waterclock.operations.explanation_report import explanation_answer
-from waterclock.operations.query_results import ZonedQueryResult, count_line, is_number_type, moment_lines
+from waterclock.operations.query_results import ZonedQueryResult, answer_lines, count_line, is_number_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,8 +114,7 @@ class QueryResult(CommandResult):
         styles = [f"text-align:{'right' if is_number_type(kind) else 'left'}" for _, kind in answer.columns]
         head = _html_cells("th", self.columns, styles)
         body = "".join(f"<tr>{_html_cells('td', map(_format_value, row), styles)}</tr>" for row in answer.rows)
-        below = [count_line(answer, "limit=")]
-        below += [] if answer.moment is None else moment_lines(answer.moment, self.zoned.zone)
+        below = [count_line(answer, "limit="), *answer_lines(answer, self.zoned.zone)]
         notes = "".join(f"<div style='opacity:.7'>{escape(line)}</div>" for line in below)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 

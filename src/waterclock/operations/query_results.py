@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.query.query import AnsweredQuery, preview, query
 from waterclock.engine.query.ticks import MissingLabels, RequestedTick, ResolvedTick
 from waterclock.engine.run_opening import open_workplace
+from waterclock.flow.apart import apart_of
 from waterclock.operations.formatting import count_words, instant_words, label_range
 from waterclock.operations.json import instant_text
 from waterclock.operations.project_opening import open_project, zone_of
@@ -47,7 +48,7 @@ class ZonedQueryResult:
             known_at=None if moment is None or moment.known_at is None else plain_value(moment.known_at),
             has_pending_restatements=moment is not None and moment.has_pending_restatements,
             behind=[] if moment is None else _behind_items(moment),
-            missing=[] if moment is None else moment.missing,
+            missing=[*(() if moment is None else moment.missing), *self.answer.unpaired],
             awaited=[] if moment is None else moment.awaited,
         ).to_json()
 
@@ -86,6 +87,14 @@ def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
     """Format the number of rows, and how to get more if there are more than the limit."""
     count = count_words(len(answer.rows), "row")
     return f"the first {count}; {more} shows more" if answer.is_cut else count
+
+
+def answer_lines(answer: AnsweredQuery, zone: str, *, can_make: bool = False) -> list[str]:
+    """Describe the tick of an answer and what is missing from it; nothing if it is of now, and whole."""
+    lines = [] if answer.moment is None else moment_lines(answer.moment, zone, can_make=can_make)
+    for gap in answer.unpaired:
+        lines.append(f"without {_format_gap(gap)}: {apart_of(gap.table)} is not made of the same inputs yet")
+    return lines
 
 
 def moment_lines(moment: ResolvedTick, zone: str, *, can_make: bool = False) -> list[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.spark.confined_jvm import why_unconfined
-from waterclock.operations.query_results import ZonedQueryResult, count_line, is_number_type, moment_lines, value_words
+from waterclock.operations.query_results import ZonedQueryResult, answer_lines, count_line, is_number_type, value_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,9 +44,8 @@ def print_answer(answered: ZonedQueryResult, to: Console | None = None) -> None:
     else:
         print_records(answer, to)
     to.print(Text(count_line(answer), style="quiet"))
-    if answer.moment is not None:
-        for line in moment_lines(answer.moment, answered.zone, can_make=answered.can_make):
-            to.print(Text(line, style="quiet"), soft_wrap=True)
+    for line in answer_lines(answer, answered.zone, can_make=answered.can_make):
+        to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
 def answer_table(answer: AnsweredQuery) -> Table:

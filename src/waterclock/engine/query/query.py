@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,14 @@ from waterclock.engine.damage import reporting_damage
 from waterclock.engine.query.granted_frames import grant_frame, restricted_moment, restricted_query
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
-from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frames_by_name, status_frame
-from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, require_tick, resolve_tick
+from waterclock.engine.query.table_frames import (
+    STATUS_TABLES,
+    find_unpaired_labels,
+    frame_of_table,
+    frames_by_name,
+    status_frame,
+)
+from waterclock.engine.query.ticks import MissingLabels, RequestedTick, ResolvedTick, require_tick, resolve_tick
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
@@ -45,13 +52,15 @@ _MOST_ATTEMPTS = 5
 class AnsweredQuery:
     """The result of a query: column names with Spark types, rows in the query's order, and whether rows were cut off.
 
-    `moment` is the tick as of which the tables were read; None: their current versions.
+    `moment` is the tick as of which the tables were read; None: their current versions. `unpaired` are the labels of
+    tables with APART that were left out, because the columns that are kept apart were not made of the same inputs yet.
     """
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     is_cut: bool
     moment: ResolvedTick | None = None
+    unpaired: tuple[MissingLabels, ...] = ()
 
 
 @reporting_damage
@@ -80,12 +89,15 @@ def query(
         before = work.ledger.maintenance.current_rebuilding()
         moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
-        spliced, granted = _bind_tables(work, spark, parsed, moment, heads, viewer)
+        unpaired, versions = find_unpaired_labels(work, tables if moment is None else ())
+        heads = {**versions, **heads}
+        spliced, granted = _bind_tables(work, spark, parsed, moment, heads, viewer, unpaired)
         if is_of_one_set(before, work.ledger.maintenance.current_rebuilding()):
             break
+    left_out = tuple(MissingLabels(name, labels[0], labels[-1], len(labels)) for name, labels in unpaired.items())
     if viewer is not None:
-        return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)
-    return replace(_answer_unrestricted(work, spark, spliced, limit), moment=moment)
+        return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment, unpaired=left_out)
+    return replace(_answer_unrestricted(work, spark, spliced, limit), moment=moment, unpaired=left_out)
 
 
 def _find_moment(work: RunContext, tables: list[str], as_of: RequestedTick, viewer: Person | None) -> ResolvedTick:
@@ -114,11 +126,12 @@ def _bind_tables(
     moment: ResolvedTick | None,
     heads: Mapping[str, int],
     viewer: Person | None,
+    unpaired: Mapping[str, Collection[datetime]],
 ) -> tuple[SplicedQuery, Mapping[str, GrantedSelect | None]]:
     """Create a session view for each table of a query. Return the query on these views, and the grants of each view."""
     names: dict[str, str] = {}
     granted: dict[str, GrantedSelect | None] = {}
-    frame_of = frames_by_name(work, spark, tables_of(parsed), moment, heads)
+    frame_of = frames_by_name(work, spark, tables_of(parsed), moment, heads, unpaired)
 
     def name_of(read: Read | Flat) -> str:
         if isinstance(read, Flat):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.branching.base_checks import find_borrowed_version
 from waterclock.engine.damage import require_log
@@ -17,13 +18,16 @@ from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
+from waterclock.flow.apart import apart_of
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Mode
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
+from waterclock.spark_sql import sql_text
 from waterclock.storage.log.content_as_of import find_retained_start
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.read import frame_at
+from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,20 +42,64 @@ def frames_by_name(
     names: Iterable[str],
     moment: ResolvedTick | None,
     heads: Mapping[str, int],
+    unpaired: Mapping[str, Collection[datetime]] | None = None,
 ) -> Callable[[str], DataFrame]:
     """Return a function that returns the rows of a table, or of a `<table>_view` with open windows, as of `moment`.
 
     Open windows of tables with CONTINUOUS are found here, for all `names`, before any table is read: as of one tick.
-    `heads` maps tables to the versions to read; other tables are read at their newest version.
+    `heads` maps tables to the versions to read; other tables are read at their newest version. `unpaired` are labels of
+    tables to leave out, see `find_unpaired_labels`.
     """
     speed_windows = find_speed_windows(work, names) if moment is None else {}
 
     def frame_of(name: str) -> DataFrame:
         if find_viewed_table(work.flow, name) is not None:
             return _frame_of_view(work, spark, name, moment, heads, speed_windows)
-        return frame_of_table(work, spark, name, moment, heads.get(name))
+        rows = frame_of_table(work, spark, name, moment, heads.get(name))
+        left_out = ", ".join(sql_text(label_of(label)) for label in (unpaired or {}).get(name, ()))
+        return rows.where(f"{TIMELABEL} NOT IN ({left_out})") if left_out else rows
 
     return frame_of
+
+
+def find_unpaired_labels(
+    work: RunContext, names: Collection[str]
+) -> tuple[dict[str, tuple[datetime, ...]], dict[str, int]]:
+    """Map tables with APART to their labels of which the table of the persons does not have the same rows yet.
+
+    Of a query that reads both tables, as their joining view does, these labels are left out: the persons' columns would
+    be NULL there. The other batch is not made, failed or held, or not made again of the same inputs. A label that was
+    skipped, or dropped by its own retention, is not left out. The second result maps the tables to the versions to
+    read: those of before, as the persons are read at their newest one. Cost: nothing without such tables; else the
+    inputs of all batches of both tables.
+    """
+    events = [name for name in names if _has_persons_among(work.flow.tables.get(name), names)]
+    versions = {name: head(folder) for name in events if has_columns(folder := work.lake.folder(name))}
+    return {name: labels for name in events if (labels := _find_unpaired(work, name))}, versions
+
+
+def _has_persons_among(table: Table | None, names: Collection[str]) -> bool:
+    return table is not None and table.apart is not None and apart_of(table.name) in names
+
+
+def _find_unpaired(work: RunContext, name: str) -> tuple[datetime, ...]:
+    maintenance, persons = work.ledger.maintenance, apart_of(name)
+    events, other = (
+        {
+            label: [(each.read, each.low, each.high, each.content) for each in read]
+            for label, read in maintenance.inputs_by_label(table).items()
+        }
+        for table in (name, persons)
+    )
+    skipped = {low for low, _ in maintenance.skipped_windows(persons)}
+    kept = maintenance.drop_boundary(persons, by=FOREVER) or BEGINNING
+    return tuple(
+        sorted(
+            label
+            for label, read in events.items()
+            if label >= kept and label not in skipped and other.get(label) != read
+        )
+    )
 
 
 def _frame_of_view(

@@ -14,9 +14,9 @@ from waterclock.operations.formatting import number_words
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.query_results import (
     ZonedQueryResult,
+    answer_lines,
     count_line,
     is_number_type,
-    moment_lines,
     plain_value,
     value_words,
 )
@@ -51,11 +51,10 @@ def query(at: OpenedProject, parameters: PageQuery, asker: QueryQueue) -> Conten
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
         return content | {"errors": [one.to_dict() for one in every]}
-    moment = found.answer.moment
     return content | {
         "answer": found.to_json(),
         "description": count_line(found.answer, "CSV"),
-        "lines": [] if moment is None else moment_lines(moment, found.zone),
+        "lines": answer_lines(found.answer, found.zone),
         "numbers": [is_number_type(kind) for _, kind in found.answer.columns],
         "texts": [[_format_value(value) for value in row] for row in found.answer.rows],
         "plot": _build_bar_chart(found),

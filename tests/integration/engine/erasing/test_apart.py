@@ -14,8 +14,11 @@ from tests.tiny import Tiny, day
 from waterclock.engine.erasing.erasing import plan_erasure
 from waterclock.engine.erasing.request import build_request
 from waterclock.engine.maintenance.reset import prepare_reset, reset
+from waterclock.engine.query.query import query
 from waterclock.engine.run_opening import apply_flow
 from waterclock.operations.erasure_certificate import build_certificate, certificate_text
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,3 +149,43 @@ def test_slices_from_before_apart_are_erased_as_well(tmp_path: Path, spark: Spar
     assert found(tiny, ERASED) == []
     assert list(places_with(tiny, ERASED)) == []
     assert tiny.rows(WHOLE) == expected(known=(OTHER, None))
+
+
+def whole(tiny: Tiny) -> tuple[list[tuple[Any, ...]], list[tuple[str, str, int]]]:
+    """Return what the joining view shows, and the labels that it leaves out."""
+    with tiny.opened() as work:
+        answer = query(work, WHOLE, limit=100)
+    return list(answer.rows), [(each.table, label_of(each.first), each.labels) for each in answer.unpaired]
+
+
+def test_the_view_has_no_label_whose_persons_are_not_made_yet(tmp_path: Path, spark: SparkSession) -> None:
+    """Their columns would be NULL, as those of an erased person are."""
+    tiny = project(tmp_path, spark)
+    tiny.declare(
+        FLOW.replace(
+            "email STRING, page STRING)\n  APART",
+            "email STRING EXPECT (email IS DISTINCT FROM 'x'), page STRING)\n  APART",
+        )
+    )
+    tiny.shop("UPDATE visits SET email = 'x' WHERE id = 8")
+    tiny.run(day(3))
+    known = expected()
+    assert whole(tiny) == (known[:6], [("web.visits", "20200102000000", 1)])
+    assert tiny.rows("SELECT count(*) FROM web.visits") == [(8,)]
+    with tiny.ledger() as ledger:
+        ledger.decisions.skip("web.visits_apart", [Window(day(2), day(3))], who="ann", why="lost")
+    assert whole(tiny) == ([*known[:6], *((number, None, None, "/c") for number in (7, 8))], [])
+    tiny.shop("UPDATE visits SET email = 'eva@two.example' WHERE id = 8")
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("raw.visits", [day(2)], "recollect", who="ann")
+    run(tiny, 3)
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("web.visits_apart", [day(2)], who="ann")
+    run(tiny, 3)
+    assert whole(tiny) == (known, [])
+    # made again of other rows, the events of a label do not show the persons of before
+    tiny.shop("UPDATE visits SET email = 'x' WHERE id = 1")
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("raw.visits", [day(1)], "recollect", who="ann")
+    tiny.run(day(3))
+    assert whole(tiny) == (known[6:], [("web.visits", "20200101000000", 1)])
