@@ -25,13 +25,7 @@ from waterclock.dpl.config.environment import (
 )
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.config.secret_setting import SecretSetting
-from waterclock.dpl.config.sections import (
-    MaintenanceSection,
-    OidcSection,
-    SignInSection,
-    UserSection,
-    section_at,
-)
+from waterclock.dpl.config.sections import MaintenanceSection, OidcSection, SignInSection, UserSection, section_at
 from waterclock.dpl.config.toml_errors import unreadable_error
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span

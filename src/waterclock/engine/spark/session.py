@@ -320,7 +320,9 @@ def _start_session(
         "spark.jars": ",".join(jar.absolute().as_uri() for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.driver.extraJavaOptions": _java_options(work_folder, lasts=lasts, more=OPTIONS if confined else ()),
+        "spark.driver.extraJavaOptions": _java_options(
+            work_folder, make_scratch_folder(work_folder), lasts=lasts, more=OPTIONS if confined else ()
+        ),
         "spark.executorEnv.PYTHONSAFEPATH": "1",  # otherwise workers import from the working folder, whoever owns it
         "spark.executorEnv.TZ": "UTC",  # a Python function gets times in the zone of its process
         "spark.driver.memory": spark_settings.memory,
@@ -380,14 +382,14 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -> str:
+def _java_options(work_folder: Path, scratch: Path, *, lasts: bool, more: Sequence[str] = ()) -> str:
     return " ".join(
         _quote_option(option)
         for option in (
             "-Duser.timezone=UTC",
             *_NO_FOREIGN_XML,
             f"-Dderby.system.home={work_folder}",
-            f"-Djava.io.tmpdir={make_scratch_folder(work_folder)}",
+            f"-Djava.io.tmpdir={scratch}",
             "-XX:+UseParallelGC",
             # hash tables access memory randomly: with them, a join of ten million facts took a fifth less CPU
             *(["-XX:+UseTransparentHugePages"] if _offers_huge_pages() else []),
