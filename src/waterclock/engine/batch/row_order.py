@@ -26,6 +26,8 @@ from waterclock.timelabel.label import TIMELABEL
 
 SMALL_FILE = 8 << 20
 """The bytes below which the file of a bucket or of a value is too small."""
+FEW_FILES = 10
+"""The most small files of a label of PARTITION BY that are no reason for a warning."""
 
 
 def prepare_row_order(attempt: GroupAttempt, made: MadeSlices) -> None:
@@ -69,7 +71,7 @@ def plan_files(attempt: GroupAttempt) -> Split | None:
 
 def small_file_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
     """Return a warning with the sizes if BUCKET BY or PARTITION BY makes more files than the rows of a label fill."""
-    is_partitioned = bool(table.partition_by) and len(manifest.files) > 1
+    is_partitioned = bool(table.partition_by) and len(manifest.files) > FEW_FILES
     number = len(manifest.files) if is_partitioned else manifest.buckets
     if not number or not (table.bucket_by or is_partitioned) or manifest.bytes >= SMALL_FILE * number:
         return ()
