@@ -579,7 +579,7 @@ def test_check_finds_a_misspelt_sandbox_of_each_branch(root: Path) -> None:
 
 
 def test_the_only_environment_to_borrow_from_is_named(root: Path) -> None:
-    (root / "waterclock.toml").write_text(TOML.split("[env.other]")[0])
+    (root / "waterclock.toml").write_text(TOML.split("[env.other]", maxsplit=1)[0])
     error = ask(root, "plan", "--env", "new")["error"]
     assert isinstance(error, dict)
     assert "`waterclock branch create new --from prod`" in error["errors"][0]["fix"]
