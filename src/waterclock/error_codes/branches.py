@@ -9,13 +9,13 @@ from waterclock.errors import Code
 BRANCHES: Mapping[str, Code] = {
     "E470": Code(
         "no such branch",
-        "The environment is no branch that was created. `waterclock branch list` shows the branches, and "
-        "`waterclock branch create NAME` creates one.",
+        "The environment is not a branch, or the branch was not created. `waterclock branch list` shows the branches, "
+        "and `waterclock branch create NAME` creates one.",
     ),
     "E471": Code(
         "existing branch",
-        "A branch with this name was created before, or the environment is none. Delete the branch first, or use "
-        "another name.",
+        "A branch with this name exists, or the name is that of an environment that is not a branch. Delete the "
+        "branch first, or use another name.",
     ),
     "E472": Code(
         "command in a branch",
@@ -39,13 +39,14 @@ BRANCHES: Mapping[str, Code] = {
     ),
     "E476": Code(
         "storage of a branch",
-        "A branch needs an empty storage of its own, outside of the storage that it borrows from and not around it. "
-        "Its ledger is a file in it, and it is no link: deleting the branch removes all of it.",
+        "A branch needs an empty storage of its own. It must not be inside the storage that the branch borrows from, "
+        "nor contain it, nor be a link. The ledger of the branch is a file in it. Deleting the branch removes all of "
+        "it.",
     ),
     "E477": Code(
         "branch in use",
-        "One process at a time creates, runs or deletes a branch, and another one does so now. Nothing was changed. A "
-        "killed process holds no lock.",
+        "Only one process at a time can create, run or delete a branch, and another process is using it now. Nothing "
+        "was changed. A killed process holds no lock.",
     ),
     "E478": Code(
         "branch of a newer version",

@@ -11,7 +11,10 @@ from waterclock.errors import WaterclockError
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a question. Exit with code 1 if the answer is not yes. Raises E902 if stdin is no terminal."""
+    """Ask a question. Exit with code 1 if the answer is not yes, and with 130 after Ctrl-C.
+
+    Raises E902 if stdin is no terminal.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
@@ -21,5 +24,12 @@ def confirm(question: str, *, yes: bool) -> None:
             why=f"there is no terminal to ask: {question}",
             fix="add --yes to confirm",
         )
-    if not typer.confirm(question, err=True):
+    try:
+        is_confirmed = typer.confirm(question, err=True)
+    except typer.Abort as stopped:
+        if isinstance(stopped.__context__, KeyboardInterrupt):
+            typer.echo(err=True)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        raise
+    if not is_confirmed:
         raise typer.Exit(ExitCode.FAILED)

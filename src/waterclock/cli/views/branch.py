@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def print_branches(to: Console, branches: Sequence[KnownBranch], now: datetime) -> None:
     """Print a line for each branch with its age and the end of its lease, and how to delete those that are not used."""
     if not branches:
-        to.print("there is no branch", soft_wrap=True)
+        to.print("there are no branches; `waterclock branch create NAME` creates one", soft_wrap=True)
         return
     table = Table("branch", "from", "as of", "age", "until", box=None)
     notes = {each.name: _note(each, now) for each in branches}

@@ -20,7 +20,7 @@ _USER = re.compile(r"//[^/@]*@")
 def check_sandbox(
     connections: Mapping[str, Connection], statements: Mapping[str, Statement], config: Config, root: Path
 ) -> Iterator[WaterclockError]:
-    """Yield E479 for a sandbox of an environment that is no branch, and for one that is a destination of its base.
+    """Yield E479 for a sandbox of an environment that is not a branch, and for one that is a destination of its base.
 
     Such a destination is a connection, and a file in the storage. Links of local paths are followed. Other addresses
     are compared as they are written: two of them may be those of one server.
@@ -30,7 +30,7 @@ def check_sandbox(
         yield config.place(section).refuse(
             "E479",
             f"{config.env} cannot have a sandbox",
-            why="it is no branch, so its publishes deliver to its own connections",
+            why="it is not a branch, so its publishes deliver to its own connections",
             fix=f"remove it, or add `from` to [env.{config.env}]",
         )
         return

@@ -67,7 +67,7 @@ def create_branch(project: Project, *, tick: datetime | None, now: datetime, day
     if base is None:
         raise WaterclockError(
             "E471",
-            f"{project.env} is no branch",
+            f"{project.env} is not a branch",
             where=f"[env.{project.env}]",
             why="the project file declares it without `from`",
             fix=f"give the branch another name: `waterclock branch create NAME --from {project.env}`",

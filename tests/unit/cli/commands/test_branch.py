@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -572,8 +572,9 @@ def test_an_unknown_environment_may_be_a_branch_to_create(root: Path, words: tup
 def test_check_finds_a_misspelt_sandbox_of_each_branch(root: Path) -> None:
     text = TOML.replace('[env.try]\nfrom = "prod"', '[env.try]\nfrom = "prod"\nsandbox.shpo = { path = "x.db" }')
     (root / "waterclock.toml").write_text(text)
-    error: Any
-    [error] = cast("list[Any]", ask(root, "check", "--env", "prod")["errors"])
+    errors = ask(root, "check", "--env", "prod")["errors"]
+    assert isinstance(errors, list)
+    [error] = errors
     assert (error["code"], error["fix"]) == ("E221", "did you mean shop?")
     assert error["where"] == "waterclock.toml:12:1"
     assert "branch try cannot be used" in error["why"]
