@@ -15,6 +15,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind, OnRestate
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner
+from waterclock.planner.settlement import find_unsettled
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 
@@ -31,6 +32,9 @@ class BranchWork:
     one before: such labels are `wanted` if the base has not made them, and otherwise `followed`. `windows` are those of
     the spans; of a publish of a state its newest one. Of a REPLACE table, whose older states are made only if they are
     read, they are those that are needed, and those that the branch has made already.
+
+    `unsettled` are borrowed tables with labels that the base was to make again. No run of the branch makes them, so the
+    labels that read them wait.
     """
 
     spans: LabelsByTable
@@ -38,6 +42,7 @@ class BranchWork:
     windows: Mapping[str, tuple[Window, ...]]
     wanted: Mapping[str, datetime]
     followed: Mapping[str, datetime]
+    unsettled: tuple[str, ...] = ()
 
 
 def for_branch(project: Project) -> Project:
@@ -71,7 +76,9 @@ def find_branch_work(
     Cost: a query of the labels of each own table.
     """
     planner = Planner(_without_limits(flow))
-    starts = planner.starts(ledger.reads.snapshot(flow), state.tick)
+    snapshot = ledger.reads.snapshot(flow)
+    starts = planner.starts(snapshot, state.tick)
+    unsettled = find_unsettled(planner.graph, snapshot, {}, starts).stale
     newest = _NewestEnds(flow, ledger, state.tick)
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
     kept, wanted, followed = defaultdict[str, set[datetime]](set), dict[str, datetime](), dict[str, datetime]()
@@ -103,7 +110,8 @@ def find_branch_work(
             if last not in older[name]:
                 (followed if last in {label for label, _ in made} else wanted)[name] = last
     needed = _needed_windows(planner, ledger, state, windows, older, kept)
-    return BranchWork(spans, older, windows | needed, wanted, followed)
+    waiting = tuple(name for name in changes.borrowed if spans and unsettled.get(name))
+    return BranchWork(spans, older, windows | needed, wanted, followed, waiting)
 
 
 def _needed_windows(

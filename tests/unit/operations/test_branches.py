@@ -53,11 +53,18 @@ def work(
     affected: Iterable[str] = (),
     new: Iterable[str] = (),
     delivered: Iterable[str] = (),
+    borrowed: Iterable[str] = (),
     tick: datetime = TICK,
 ) -> BranchWork:
-    names = ("raw.a", *changed, *affected, *new, *delivered)
+    names = ("raw.a", *changed, *affected, *new, *delivered, *borrowed)
     tables = [replace(it, fingerprint="other") if it.name in changed else it for it in TABLES if it.name in names]
-    changes = TableChanges(changed=tuple(changed), affected=tuple(affected), new=tuple(new), delivered=tuple(delivered))
+    changes = TableChanges(
+        changed=tuple(changed),
+        affected=tuple(affected),
+        new=tuple(new),
+        delivered=tuple(delivered),
+        borrowed=tuple(borrowed),
+    )
     state = BranchState("try", "prod", tick, tick, day(9))
     return find_branch_work(flow(*tables), at_desk.ledger, state, changes, {})
 
@@ -105,3 +112,13 @@ def test_of_a_publish_of_a_state_the_newest_is_delivered(production: Desk) -> No
     found = work(production, ["marts.state"], delivered=["out.state"])
     assert [window.start for window in found.windows["out.state"]] == [day(2)]
     assert found.wanted == {"out.state": day(2)}
+
+
+def test_borrowed_tables_that_the_base_was_to_make_again_are_named(production: Desk) -> None:
+    make_states(production, 0, 1, 2)
+    make_days(production, 0, 1, 2)
+    assert work(production, ["marts.daily"], borrowed=["raw.a", "marts.state"]).unsettled == ()
+    production.ledger.decisions.request_restate("raw.a", [day(1)], "recompute", who="ann")
+    production.done("raw.a", 1, digest="1:5:5")
+    assert work(production, ["marts.daily"], borrowed=["raw.a", "marts.state"]).unsettled == ("marts.state",)
+    assert work(production, borrowed=["raw.a", "marts.state"]).unsettled == (), "the branch makes nothing"
