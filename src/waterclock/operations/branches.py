@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -45,16 +45,20 @@ class BranchWork:
     unsettled: tuple[str, ...] = ()
 
 
-def for_branch(project: Project) -> Project:
-    """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE)."""
-    return replace(project, flow=_without_limits(project.flow))
+def for_branch(project: Project, own: Collection[str] | None = None) -> Project:
+    """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE).
+
+    `own` are the tables that the branch makes, by default all. Borrowed tables keep ON RESTATE REPORT, by which their
+    labels count as settled, as in the base.
+    """
+    return replace(project, flow=_without_limits(project.flow, project.flow.tables if own is None else own))
 
 
-def _without_limits(flow: Flow) -> Flow:
+def _without_limits(flow: Flow, own: Collection[str]) -> Flow:
     tables = {
-        name: table
-        if table.kind is Kind.COLLECT
-        else replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        name: replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        if name in own and table.kind is not Kind.COLLECT
+        else table
         for name, table in flow.tables.items()
     }
     return replace(flow, tables=tables)
@@ -75,7 +79,7 @@ def find_branch_work(
     `selected` limits the tables. Raises E513 if no window of a table is in its range of labels.
     Cost: a query of the labels of each own table.
     """
-    planner = Planner(_without_limits(flow))
+    planner = Planner(_without_limits(flow, changes.made))
     snapshot = ledger.reads.snapshot(flow)
     starts = planner.starts(snapshot, state.tick)
     unsettled = find_unsettled(planner.graph, snapshot, {}, starts).stale
