@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind, OnRestate
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.planning import Planner
+from waterclock.planner.settlement import find_unsettled
 from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 
@@ -31,6 +32,9 @@ class BranchWork:
     one before: such labels are `wanted` if the base has not made them, and otherwise `followed`. `windows` are those of
     the spans; of a publish of a state its newest one. Of a REPLACE table, whose older states are made only if they are
     read, they are those that are needed, and those that the branch has made already.
+
+    `unsettled` are borrowed tables with labels that the base was to make again. No run of the branch makes them, so the
+    labels that read them wait.
     """
 
     spans: LabelsByTable
@@ -38,18 +42,23 @@ class BranchWork:
     windows: Mapping[str, tuple[Window, ...]]
     wanted: Mapping[str, datetime]
     followed: Mapping[str, datetime]
+    unsettled: tuple[str, ...] = ()
 
 
-def for_branch(project: Project) -> Project:
-    """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE)."""
-    return replace(project, flow=_without_limits(project.flow))
+def for_branch(project: Project, own: Collection[str] | None = None) -> Project:
+    """Return a branch's project in which restated labels are made again without a user's decision (ON RESTATE).
+
+    `own` are the tables that the branch makes, by default all. Borrowed tables keep ON RESTATE REPORT, by which their
+    labels count as settled, as in the base.
+    """
+    return replace(project, flow=_without_limits(project.flow, project.flow.tables if own is None else own))
 
 
-def _without_limits(flow: Flow) -> Flow:
+def _without_limits(flow: Flow, own: Collection[str]) -> Flow:
     tables = {
-        name: table
-        if table.kind is Kind.COLLECT
-        else replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        name: replace(table, on_restate=OnRestate.RECOMPUTE, restate_at_most=None)
+        if name in own and table.kind is not Kind.COLLECT
+        else table
         for name, table in flow.tables.items()
     }
     return replace(flow, tables=tables)
@@ -84,8 +93,10 @@ def find_branch_work(
     `selected` limits the tables. Raises E513 if no window of a table is in its range of labels.
     Cost: a query of the labels of each own table.
     """
-    planner = Planner(_without_limits(flow))
-    starts = planner.starts(ledger.reads.snapshot(flow), state.tick)
+    planner = Planner(_without_limits(flow, changes.made))
+    snapshot = ledger.reads.snapshot(flow)
+    starts = planner.starts(snapshot, state.tick)
+    unsettled = find_unsettled(planner.graph, snapshot, {}, starts).stale
     newest = _NewestEnds(flow, ledger, state.tick)
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
     kept, wanted, followed = defaultdict[str, set[datetime]](set), dict[str, datetime](), dict[str, datetime]()
@@ -117,7 +128,8 @@ def find_branch_work(
             if last not in older[name]:
                 (followed if last in {label for label, _ in made} else wanted)[name] = last
     needed = _needed_windows(planner, ledger, state, windows, older, kept)
-    return BranchWork(spans, older, windows | needed, wanted, followed)
+    waiting = tuple(name for name in changes.borrowed if spans and unsettled.get(name))
+    return BranchWork(spans, older, windows | needed, wanted, followed, waiting)
 
 
 def _needed_windows(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, cast
 
 import pytest
 
 from tests.ledgers import Desk, day, desk, flow, table
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
-from waterclock.flow.enums import Kind, Mode
-from waterclock.operations.branches import BranchWork, find_branch_work
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind, Mode, OnRestate
+from waterclock.operations.branches import BranchWork, find_branch_work, for_branch
 
 TICK = day(3)
 ROWS = table("raw.a", partitioned=True)
@@ -20,6 +22,13 @@ STATE = table("marts.state", mode=Mode.REPLACE, reads=["raw.a"])
 DAILY = table("marts.daily", partitioned=True, reads=["marts.state"])
 SENT = table("out.state", mode=Mode.REPLACE, reads=["marts.state"], kind=Kind.PUBLISH)
 TABLES = (ROWS, STATE, DAILY, SENT)
+
+
+@dataclass(frozen=True)
+class FlowOnly:
+    """A project of which only the flow is used."""
+
+    flow: Flow
 
 
 @pytest.fixture
@@ -51,15 +60,24 @@ def work(
     at_desk: Desk,
     changed: Iterable[str] = (),
     affected: Iterable[str] = (),
+    *,
     new: Iterable[str] = (),
     delivered: Iterable[str] = (),
+    borrowed: Iterable[str] = (),
     tick: datetime = TICK,
+    tables: Iterable[Table] = TABLES,
 ) -> BranchWork:
-    names = ("raw.a", *changed, *affected, *new, *delivered)
-    tables = [replace(it, fingerprint="other") if it.name in changed else it for it in TABLES if it.name in names]
-    changes = TableChanges(changed=tuple(changed), affected=tuple(affected), new=tuple(new), delivered=tuple(delivered))
+    names = ("raw.a", *changed, *affected, *new, *delivered, *borrowed)
+    declared = [replace(it, fingerprint="other") if it.name in changed else it for it in tables if it.name in names]
+    changes = TableChanges(
+        changed=tuple(changed),
+        affected=tuple(affected),
+        new=tuple(new),
+        delivered=tuple(delivered),
+        borrowed=tuple(borrowed),
+    )
     state = BranchState("try", "prod", tick, tick, day(9))
-    return find_branch_work(flow(*tables), at_desk.ledger, state, changes, {})
+    return find_branch_work(flow(*declared), at_desk.ledger, state, changes, {})
 
 
 def test_of_a_changed_state_only_the_newest_is_made_if_no_batch_reads_the_others(production: Desk) -> None:
@@ -105,3 +123,26 @@ def test_of_a_publish_of_a_state_the_newest_is_delivered(production: Desk) -> No
     found = work(production, ["marts.state"], delivered=["out.state"])
     assert [window.start for window in found.windows["out.state"]] == [day(2)]
     assert found.wanted == {"out.state": day(2)}
+
+
+def test_borrowed_tables_that_the_base_was_to_make_again_are_named(production: Desk) -> None:
+    make_states(production, 0, 1, 2)
+    make_days(production, 0, 1, 2)
+    assert work(production, ["marts.daily"], borrowed=["raw.a", "marts.state"]).unsettled == ()
+    production.ledger.decisions.request_restate("raw.a", [day(1)], "recompute", who="ann")
+    production.done("raw.a", 1, digest="1:5:5")
+    assert work(production, ["marts.daily"], borrowed=["raw.a", "marts.state"]).unsettled == ("marts.state",)
+    assert work(production, borrowed=["raw.a", "marts.state"]).unsettled == (), "the branch makes nothing"
+
+
+def test_a_borrowed_table_with_on_restate_report_counts_as_settled_as_in_the_base(production: Desk) -> None:
+    make_states(production, 0, 1, 2)
+    make_days(production, 0, 1, 2)
+    production.ledger.decisions.request_restate("raw.a", [day(1)], "recompute", who="ann")
+    production.done("raw.a", 1, digest="1:5:5")
+    reporting = [replace(it, on_restate=OnRestate.REPORT) for it in TABLES]
+    found = work(production, ["marts.daily"], borrowed=["raw.a", "marts.state"], tables=reporting)
+    assert found.unsettled == ()
+    project = cast("Any", FlowOnly(flow(*reporting)))
+    made = for_branch(project, ["marts.daily"]).flow.tables
+    assert (made["marts.state"].on_restate, made["marts.daily"].on_restate) == (OnRestate.REPORT, OnRestate.RECOMPUTE)

@@ -49,7 +49,7 @@ def run_in_branch(project: Project, asked: BranchRun) -> int:
     Raises E474 if its lease has ended, E475 if its base changed a borrowed table, E477 if another process uses it.
     """
     with lock_branch(project.root, project.env):
-        return _run_locked(for_branch(project), asked)
+        return _run_locked(project, asked)
 
 
 def _run_locked(project: Project, asked: BranchRun) -> int:
@@ -73,7 +73,7 @@ def _run_locked(project: Project, asked: BranchRun) -> int:
         is_json=asked.is_json,
         is_branch_run=True,
     )
-    return run_and_report(project, options)
+    return run_and_report(for_branch(project, changes.made), options)
 
 
 def plan_branch(folder: Path, env: str, selection: list[str] | None, labels: str | None, *, is_json: bool) -> None:

@@ -83,6 +83,12 @@ def print_branch_work(
         if name not in changes.borrowed:
             words = "new, but a branch collects nothing: it has no rows"
         to.print(Text(f"  {name}: {words}"), soft_wrap=True)
+    for name in found.unsettled:
+        words = (
+            f"{state.base} had labels to make again when {state.name} was created, so labels that read them wait here"
+        )
+        fix = f"run {state.base}, then `waterclock branch delete {state.name}` and create it again"
+        to.print(Text(f"  {name}: {words}. Fix: {fix}"), soft_wrap=True)
     if not changes.made:
         to.print(Text(f"no table differs from {state.base}: there is nothing to make"), soft_wrap=True)
 
