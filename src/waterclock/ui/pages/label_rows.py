@@ -16,6 +16,7 @@ from waterclock.operations.formatting import count_words, local_label
 from waterclock.operations.project_opening import OpenedProject, known_label_bounds
 from waterclock.operations.revision_rows import (
     MOST_COMPARED,
+    MOST_COMPARED_BYTES,
     RevisionRows,
     RowDifference,
     StoredRevision,
@@ -133,7 +134,8 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         described = count_words(found.compared, "row")
         described = f"{found.differing} of {described} differ" if found.differing else f"all {described} are the same"
     elif is_compared:
-        described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} are compared by `waterclock diff`"
+        most = f"{count_words(MOST_COMPARED, 'row')} or {MOST_COMPARED_BYTES >> 20} MB"
+        described = f"{described}: more than {most} are compared by `waterclock diff`"
     return {
         "columns": list(found.columns),
         "numbers": _are_number_columns(found),
