@@ -26,6 +26,7 @@ from waterclock.operations.revision_rows import (
     revisions_of,
 )
 from waterclock.planner.label_states import LabelState
+from waterclock.printable import printable
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, query_address
@@ -175,5 +176,5 @@ def _cell_text(value: Any) -> str:
         return "NULL"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").replace("+00:00", "Z")
-    text = value.isoformat() if isinstance(value, date) else str(value)
+    text = value.isoformat() if isinstance(value, date) else printable(str(value)[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
