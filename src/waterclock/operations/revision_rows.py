@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from waterclock.storage.slices.manifest import Manifest
 
 MOST_COMPARED = 200_000  # rows of a revision that are loaded for a comparison
+MOST_COMPARED_BYTES = 128 << 20  # of the values of a revision that are loaded for a comparison
 MOST_SHOWN = 50
+_ROWS_AT_ONCE = 1000  # a small file may have large values: equal ones are stored once
 Row = tuple[Any, ...]
 
 
@@ -50,7 +52,8 @@ class RevisionRows:
     """The rows of a revision, compared with those of another.
 
     `compared` counts the rows of both revisions, `differing` those that are not the same in both. Without a
-    comparison, `differing` is None: if there is no other revision, or if one of them has more than MOST_COMPARED rows.
+    comparison, `differing` is None: if there is no other revision, or if one of them has more than MOST_COMPARED rows
+    or MOST_COMPARED_BYTES.
     """
 
     columns: tuple[str, ...]
@@ -84,17 +87,20 @@ def revision_rows(
 ) -> RevisionRows:
     """Return rows of a label's revision by claim, compared with another revision, label or environment.
 
-    Cost: the first rows of a slice; with `against`, all rows of both slices, up to MOST_COMPARED each.
+    Cost: the first rows of a slice; with `against`, all rows of both slices, each up to MOST_COMPARED and
+    MOST_COMPARED_BYTES.
     Raises E516 if the claim committed no revision of the label, E605 if its files are gone or damaged.
     """
     found = find_stored_revision(at, table, audit, claim)
     folder, one = found.folder, _read_manifest_of(found)
     other = None if against is None else _read_manifest_of(against)
-    if against is None or other is None or max(one.rows, other.rows) > MOST_COMPARED:
-        columns, rows = _read_rows(folder, one, MOST_SHOWN)
+    both = None
+    if against is not None and other is not None and max(one.rows, other.rows) <= MOST_COMPARED:
+        both = _read_all_rows(folder, one), _read_all_rows(against.folder, other)
+    if both is None or both[0] is None or both[1] is None:
+        columns, rows = _convert(_read_columns(folder, one, MOST_SHOWN))
         return RevisionRows(columns, one.rows, tuple(RowDifference("same", row) for row in rows))
-    columns, rows = _read_rows(folder, one, MOST_COMPARED)
-    before, old = _read_rows(against.folder, other, MOST_COMPARED)
+    (columns, rows), (before, old) = both[0], both[1]
     columns = columns or before  # a revision without rows may have no file
     old = _reorder_columns(old, before, columns)
     compared = list(compare_rows(rows, old, [columns.index(key) for key in table.keys if key in columns]))
@@ -197,25 +203,34 @@ def _read_manifest_of(stored: StoredRevision) -> Manifest:
     return read_manifest(stored.folder, stored.revision.slice_path)
 
 
-def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], list[Row]]:
-    """Read the first rows of a slice, without the label column. Raises E605 if a file is gone or damaged."""
+def _read_all_rows(folder: str, manifest: Manifest) -> tuple[tuple[str, ...], list[Row]] | None:
+    """Read all rows of a slice, without the label column; None if they are too large for a comparison."""
+    parts = _read_columns(folder, manifest, MOST_COMPARED)
+    return None if sum(part.nbytes for part in parts) > MOST_COMPARED_BYTES else _convert(parts)
+
+
+def _read_columns(folder: str, manifest: Manifest, most: int) -> list[pa.Table]:
+    """Read the first rows of a slice, up to a row at which their values exceed MOST_COMPARED_BYTES.
+
+    Raises E605 if a file is gone or damaged.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from waterclock.files.filesystem import arrow_source, entry_path
-    from waterclock.spark_sql import INTERNAL_PREFIX
 
     parts: list[pa.Table] = []
-    left = most
+    left, bytes_left = most, MOST_COMPARED_BYTES
     try:
         for file in manifest.files:
-            if left <= 0:
+            if left <= 0 or bytes_left < 0:
                 break
             with pq.ParquetFile(arrow_source(entry_path(folder, file.path), file.size)) as parquet:
-                for batch in parquet.iter_batches(batch_size=min(left, 50_000)):
+                for batch in parquet.iter_batches(batch_size=min(left, _ROWS_AT_ONCE)):
                     parts.append(pa.Table.from_batches([batch]).slice(0, left))
                     left -= parts[-1].num_rows
-                    if left <= 0:
+                    bytes_left -= parts[-1].nbytes
+                    if left <= 0 or bytes_left < 0:
                         break
     except (OSError, pa.ArrowException) as error:
         raise WaterclockError(
@@ -225,6 +240,15 @@ def _read_rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, .
             why=f"a file of claim {manifest.claim} is gone or damaged: {error}",
             fix="`waterclock audit` lists its other revisions",
         ) from error
+    return parts
+
+
+def _convert(parts: Sequence[pa.Table]) -> tuple[tuple[str, ...], list[Row]]:
+    """Return the names of columns, and rows, without the label column."""
+    import pyarrow as pa
+
+    from waterclock.spark_sql import INTERNAL_PREFIX
+
     if not parts:
         return (), []
     found = pa.concat_tables(parts, promote_options="permissive")

@@ -155,12 +155,12 @@ def test_held_labels_of_the_other_environment_are_named() -> None:
 
 
 def test_values_cannot_link_from_the_markdown_or_mention_users(capsys: pytest.CaptureFixture[str]) -> None:
-    old, new = "@ann see #12 GH-3 :+1:", "https://a.example WWW.a.example mailto:a@b.example"
+    old, new = "@ann see #12 %4 GH-3 :+1:", "https://a.example WWW.a.example mailto:a@b.example"
     found = replace(FOUND, sample=(DifferingRow("changed", LABEL, {"id": 1, "t": old}, {"id": 1, "t": new}),))
     print_markdown(replace(COMPARED, tables=(ComparedTable("marts.net", found),)), FLOW)
     assert (
-        "\\@<!-- -->ann see \\#<!-- -->12 GH<!-- -->-3 :<!-- -->+1: → https:<!-- -->//a.example WWW<!-- -->.a.example "
-        "mailto:<!-- -->a\\@<!-- -->b.example |"
+        "\\@<!-- -->ann see \\#<!-- -->12 \\%4 GH<!-- -->-3 :<!-- -->+1: → https:<!-- -->//a.example "
+        "WWW<!-- -->.a.example mailto:<!-- -->a\\@<!-- -->b.example |"
     ) in capsys.readouterr().out
 
 

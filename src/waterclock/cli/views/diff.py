@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Flow
 
 # characters that Markdown or HTML in it would interpret within a cell
-_MARKS = re.compile(r"([\\`*_{}\[\]<>|~#&!$@])")
+_MARKS = re.compile(r"([\\`*_{}\[\]<>|~#&!$@%])")
 # places within what code hosts turn into links, pictures or messages to users, although it is escaped
 _LINKS = re.compile(
     r"(?i)(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)|(?<=\bmailto:)|(?<=\bxmpp:)|(?<=\bGH)(?=-\d)"

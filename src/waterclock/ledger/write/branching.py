@@ -13,6 +13,8 @@ from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     IS_REQUESTED,
+    access_tokens,
+    accesses,
     alerts,
     batches,
     claim_labels,
@@ -35,8 +37,8 @@ _NO_PAUSE = {"paused_at": None, "paused_by": None, "paused_why": None}
 def start_branch(database: LedgerDatabase, folders: Mapping[str, str], *, who: str, base: str) -> None:
     """Make a copied ledger that of a branch. `folders` maps each borrowed table to its absolute folder.
 
-    Batches that were running, requests, pauses and alerts stay with the environment `base`. Cost: independent of the
-    number of batches.
+    Batches that were running, requests, pauses and alerts stay with the environment `base`. So do its access tokens,
+    which could not be revoked here, and the recorded accesses. Cost: independent of the number of batches.
     """
     with database.write() as write:
         running: dict[int, list[sa.Row[tuple[object, ...]]]] = {}
@@ -50,7 +52,7 @@ def start_branch(database: LedgerDatabase, folders: Mapping[str, str], *, who: s
         write.execute(sa.update(tables).values(**_NO_PAUSE))
         write.execute(sa.update(ledger).values(**_NO_PAUSE, rebuilding=None))
         write.execute(sa.update(batches).where(IS_REQUESTED).values(requested=None, requested_sequence=None))
-        for table in (messages, alerts):
+        for table in (messages, alerts, access_tokens, accesses):
             write.execute(sa.delete(table))
         write.log("branch created", who=who, data={"from": base})
 

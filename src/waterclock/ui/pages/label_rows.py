@@ -16,6 +16,7 @@ from waterclock.operations.formatting import count_words, local_label
 from waterclock.operations.project_opening import OpenedProject, known_label_bounds
 from waterclock.operations.revision_rows import (
     MOST_COMPARED,
+    MOST_COMPARED_BYTES,
     RevisionRows,
     RowDifference,
     StoredRevision,
@@ -25,6 +26,7 @@ from waterclock.operations.revision_rows import (
     revisions_of,
 )
 from waterclock.planner.label_states import LabelState
+from waterclock.printable import printable
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, query_address
@@ -136,7 +138,8 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
         described = count_words(found.compared, "row")
         described = f"{found.differing} of {described} differ" if found.differing else f"all {described} are the same"
     elif is_compared:
-        described = f"{described}: more than {count_words(MOST_COMPARED, 'row')} are compared by `waterclock diff`"
+        most = f"{count_words(MOST_COMPARED, 'row')} or {MOST_COMPARED_BYTES >> 20} MB"
+        described = f"{described}: more than {most} are compared by `waterclock diff`"
     return {
         "columns": list(found.columns),
         "numbers": _are_number_columns(found),
@@ -177,5 +180,5 @@ def _cell_text(value: Any) -> str:
         return "NULL"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ").replace("+00:00", "Z")
-    text = value.isoformat() if isinstance(value, date) else str(value)
+    text = value.isoformat() if isinstance(value, date) else printable(str(value)[: _LONGEST + 1])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

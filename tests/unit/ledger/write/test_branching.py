@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.ledgers import Desk, day, table
+from waterclock.batches.access import Access
 from waterclock.batches.former_names import is_borrowed
 from waterclock.errors import WaterclockError
+from waterclock.permissions.users_and_roles import Right
 from waterclock.storage.lake import Lake
 
 
@@ -49,6 +51,17 @@ def test_pauses_and_requests_stay_in_production(at_desk: Desk) -> None:
     facts = at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a")
     assert facts.paused is None
     assert not facts.requested
+
+
+def test_tokens_and_recorded_accesses_stay_in_production(at_desk: Desk) -> None:
+    access = at_desk.ledger.access
+    access.create_token("anna", "d" * 64, user="anna", rights=[Right.LOOK], until=day(900_000), who="ann")
+    access.record([Access("anna", "token", "query", ("raw.a",))])
+    assert access.list_accesses(since=None, who=None, most=10)
+    start(at_desk)
+    assert access.list_tokens() == ()
+    assert access.find_token("d" * 64) is None
+    assert access.list_accesses(since=None, who=None, most=10) == ()
 
 
 def test_folders_of_borrowed_tables_are_absolute(at_desk: Desk) -> None:
