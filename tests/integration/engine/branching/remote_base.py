@@ -51,6 +51,7 @@ TRANSFORM marts.running (net BIGINT) AS SELECT t.net + p.net AS net
 """
 SALES = [(n, n + 1, f"2020-01-{1 + n // 2:02d} 08:00:00") for n in range(4)]
 NOW = day(3)
+Digests = tuple[Mapping[str, str], Mapping[str, tuple[int, str]]]
 
 
 @dataclass
@@ -88,28 +89,40 @@ class RemoteBase:
         register_bucket(f"s3://{self.bucket}", options)
         s3.reach(self.project.spark, self.bucket, options)
 
-    def digest_of_all(self) -> tuple[Mapping[str, str], Mapping[str, tuple[int, str]]]:
-        """Return the digests of all objects of production, and the number of rows and a digest of each ledger table."""
-        at = entry_path(f"s3://{self.bucket}", "lake")
-        objects = {
-            file.path: hashlib.sha256(read_bytes(at / file.path)).hexdigest() for file in files_below(at) if file.size
-        }
-        server = postgres.server()
-        names = server.run(
-            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relkind = 'r'",
-            self.schema,
-        )
-        rows = {
-            str(name): server.run(
-                "SELECT count(*), coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '')"
-                f' FROM {self.schema}."{name}" AS t'
-            )[0]
-            for (name,) in names
-        }
-        assert len(objects) > 20
-        assert rows["revisions"][0] > 0
-        return objects, rows
+    def digest_of_all(self) -> Digests:
+        """Return the digests of production."""
+        return digest_of_production(self.bucket, self.schema)
+
+
+def digest_of_production(bucket: str, schema: str) -> Digests:
+    """Return the digests of all objects of production, and the number of rows and a digest of each ledger table."""
+    at = entry_path(f"s3://{bucket}", "lake")
+    objects = {
+        file.path: hashlib.sha256(read_bytes(at / file.path)).hexdigest() for file in files_below(at) if file.size
+    }
+    server = postgres.server()
+    names = server.run(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relkind = 'r'",
+        schema,
+    )
+    rows = {
+        str(name): server.run(
+            "SELECT count(*), coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '')"
+            f' FROM {schema}."{name}" AS t'
+        )[0]
+        for (name,) in names
+    }
+    assert len(objects) > 20
+    assert rows["revisions"][0] > 0
+    return objects, rows
+
+
+def write_project_file(root: Path, bucket: str, *, branch_in_bucket: bool) -> None:
+    """Declare production in the bucket, and the branch `try` in the project's folder or in the bucket."""
+    own = f'storage = "s3://{bucket}/branches/try"' if branch_in_bucket else ""
+    toml = _TOML.format(bucket=bucket, endpoint=s3.server().endpoint, own=own)
+    (root / "waterclock.toml").write_text(toml)
 
 
 def make_remote_base(root: Path, spark: SparkSession, *, branch_in_bucket: bool, flow: str = FLOW) -> RemoteBase:
@@ -117,12 +130,8 @@ def make_remote_base(root: Path, spark: SparkSession, *, branch_in_bucket: bool,
     key, secret = s3.server().new_user()
     bucket = s3.server().new_bucket_with_policy(lambda arn: _statements(arn, key))
     options = s3.server().options()
-    url = f"s3://{bucket}/branches/try"
-    toml = _TOML.format(
-        bucket=bucket, endpoint=options["endpoint"], own=f'storage = "{url}"' if branch_in_bucket else ""
-    )
     project = Branched(root, spark, toml=None)
-    (root / "waterclock.toml").write_text(toml)
+    write_project_file(root, bucket, branch_in_bucket=branch_in_bucket)
     server, schema = postgres.server(), postgres.server().fresh_schema()
     role = f"r{schema}"
     owner = {"s3_key": options["access_key_id"], "s3_secret": options["secret_access_key"]}
