@@ -8,7 +8,9 @@ from tests.life.arriving import Arriving
 from tests.life.books import Closed, Option, Unexpected
 from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
 from tests.life.parts import Bucketed, Closes, Clustered, Sorted
+from tests.life.people import Apart, Persons
 from waterclock.errors import WaterclockError
+from waterclock.flow.apart import apart_of
 
 VERBS = ("retry", "release", "skip")
 
@@ -182,11 +184,14 @@ class Deciding(Arriving):
 
     def code(self) -> None:
         """Change the query of a transform."""
-        names = [name for name, table in self.flow.items() if table.kind == "TRANSFORM" and not table.answers]
+        queried = [name for name, table in self.flow.items() if table.kind == "TRANSFORM" and not table.answers]
+        names = [name for name in queried if not self.flow[name].has(Persons)]
         if not names:
             return
         name = self.pick(names, "code changed")
         self.flow[name].code += 1
+        if self.flow[name].has(Apart):
+            self.flow[apart_of(name)].code += 1
         self._say(name, "code changed")
 
     def sort_otherwise(self) -> None:

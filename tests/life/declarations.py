@@ -20,7 +20,7 @@ from tests.life.parts import (
     Sequential,
     Unshuffled,
 )
-from tests.life.people import published_value
+from tests.life.people import Apart, Persons, published_value
 from tests.life.rows import DAY, Row, Rows, instant
 
 FOREIGN = 999
@@ -155,6 +155,8 @@ class Declared:
     @property
     def dpl(self) -> str:
         """The statement."""
+        if self.has(Persons):
+            return ""  # it is declared by the table with APART
         dpl = {"COLLECT": self._collect, "TRANSFORM": self._transform, "PUBLISH": self._publish}[self.kind]()
         return self._in_hours(dpl)
 
@@ -243,6 +245,8 @@ class Declared:
         return f"(SELECT {hint}k, {v}, {at} AS at FROM {read.sql})"
 
     def _queries(self) -> str:
+        if self.has(Apart):
+            return f"AS SELECT k, v, at, concat('m', k) AS w FROM ({self._query(self.reads)}) AS q"
         if not self.odd:
             return f"AS {self._query(self.reads)}"
         length = self.size * self.hours

@@ -84,7 +84,7 @@ def _with_another_transform(random: Random, flow: Flow) -> Flow:
     """Draw the last transform again, which no other one reads, and the publishes."""
     tables = {name: table for name, table in flow.items() if table.kind != "PUBLISH"}
     name, last = tables.popitem()
-    table = _transform(random, name, tables, next(it for it in LENGTHS if it[0] == last.hours))
+    table = transform(random, name, tables, next(it for it in LENGTHS if it[0] == last.hours))
     if any(_is_partial_state(tables[it]) for it in table.inputs):
         return flow
     return _with_publishes(random, tables | {name: table})
@@ -105,7 +105,7 @@ def _tables(random: Random) -> Flow:
         table = _collect(random, f"raw.c{number}", flow, lengths)
         flow[table.name] = table
     for number in range(random.choice((2, 3, 3, 4))):
-        table = _transform(random, f"made.t{number}", flow, lengths)
+        table = transform(random, f"made.t{number}", flow, lengths)
         flow[table.name] = table
     for table in flow.values():
         if _is_partial_state(table) and any(table.name in it.inputs for it in flow.values()):
@@ -169,7 +169,7 @@ def _collect(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) ->
     return table
 
 
-def _transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -> Declared:
+def transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -> Declared:
     table = Declared("TRANSFORM", name, random.choice(MODES["TRANSFORM"]), groups=random.random() < 0.4)
     if table.mode == "MERGE":
         table.groups = True

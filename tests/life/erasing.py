@@ -12,7 +12,7 @@ from tests.life.books import Unexpected
 from tests.life.deciding import Deciding
 from tests.life.declarations import Declared
 from tests.life.parts import Closes
-from tests.life.people import Subject
+from tests.life.people import Apart, Subject
 from tests.life.rows import person_of
 
 
@@ -40,7 +40,7 @@ class Erasing(Deciding):
             return
         key = self.random.choice(keys)
         self.story.append(f"erased {key} in {', '.join(sorted(tables))}")
-        for name in tables:
+        for name in tables | {name for name, table in self.flow.items() if table.has(Apart)}:
             self._meet("erased", self.flow[name].words)
         for name in tables & set(self.sources):
             self.erased_rows.setdefault(name, []).extend(row for row in self.oracle.source[name] if row.k == key)
@@ -70,7 +70,7 @@ def tables_of_persons(flow: Mapping[str, Declared]) -> set[str]:
                 found |= copied
             elif copied and copied <= found:
                 found.add(name)
-    return found
+    return {name for name in found if not flow[name].has(Apart)}  # its rows have pseudonyms, and stay
 
 
 def _copied_tables(table: Declared) -> set[str]:

@@ -12,9 +12,10 @@ from tests.life.branching import Branching
 from tests.life.deciding import VERBS
 from tests.life.drawing import statements
 from tests.life.favour import LIVES, Met
+from tests.life.keeping import add_apart, look_at_joined
 from tests.life.part import DONE
 from tests.life.parts import Closes, Demands, Refers, Report, Retain
-from tests.life.people import READER, STRANGER, Granted, Value
+from tests.life.people import READER, STRANGER, Apart, Granted, Persons, Value
 from tests.life.tokens import add_tokens
 from tests.life.world import LEASE, Strike, World, toml_of
 from tests.tiny import Tiny, described
@@ -39,10 +40,14 @@ class Life(Branching):
     """What each publish had delivered before the last run."""
     tokens: Random | None = None
     """What draws the tables with tokens; None if the life has none."""
+    apart: Random | None = None
+    """What draws the table with APART; None if the life has none."""
 
     def add_people(self) -> None:
         if self.tokens is not None:
             add_tokens(self.tokens, self.flow)
+        if self.apart is not None:
+            add_apart(self.apart, self.flow)
 
     def live(self) -> None:
         """Let things happen, run after them, and bring all to rest in the end."""
@@ -85,7 +90,8 @@ class Life(Branching):
         """Give a table another name, in what reads it too."""
         if any(table.was for table in self.flow.values()) or self.paused:
             return
-        old = self.pick([name for name, table in self.flow.items() if table.kind != "PUBLISH"], "renamed")
+        names = [name for name, table in self.flow.items() if table.kind != "PUBLISH" and not table.has(Apart, Persons)]
+        old = self.pick(names, "renamed")
         new = f"{old}x"
         self._say(old, "renamed")
         flow = {}
@@ -247,6 +253,7 @@ class Life(Branching):
                 self.oracle.released(name, label)
         if outcome is not None:
             self._hold(outcome, is_last=is_last)
+        look_at_joined(self.world, self.oracle)
         if self.random.random() < (0.8 if self.is_new("asked as known at") else 0.3):
             self.remember()
 
@@ -442,16 +449,17 @@ def lived(
     *,
     with_branch: bool = False,
     with_tokens: bool = False,
+    with_apart: bool = False,
 ) -> Life:
-    """Live one life; without a session in the oracle alone. `with_tokens`: some of its tables have tokens.
+    """Live one life; without a session in the oracle alone.
+
+    `with_tokens`: some of its tables have tokens. `with_apart`: one more table keeps its persons apart.
 
     Raises  Unexpected with the flow and its story
     """
-    chance, tokens = (
-        Random(f"{what} {seed}") if is_there else None
-        for what, is_there in (("branch", with_branch), ("tokens", with_tokens))
-    )
-    life = Life(Random(seed), met or Met(), chance=chance, tokens=tokens)
+    added = {"branch": with_branch, "tokens": with_tokens, "apart": with_apart}
+    chance, tokens, apart = (Random(f"{what} {seed}") if is_there else None for what, is_there in added.items())
+    life = Life(Random(seed), met or Met(), chance=chance, tokens=tokens, apart=apart)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
         life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
@@ -475,7 +483,7 @@ _MET = [Met()]
 def met_before(seed: int) -> Met:
     """Return the pairs that the lives of lesser seeds meet, by the oracle alone; each soak of lives begins anew.
 
-    None of them has a branch or tokens: which lives have these makes no difference to what others draw.
+    None of them has a branch, tokens or APART: which lives have these makes no difference to what others draw.
     """
     while len(_MET) <= seed:
         number, met = len(_MET), _MET[-1]

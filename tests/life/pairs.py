@@ -9,6 +9,7 @@ from random import Random
 from tests.life.branching import has_branch
 from tests.life.drawing import drawn_flow, pairs_of
 from tests.life.favour import LIVES, Pair
+from tests.life.keeping import has_apart
 from tests.life.lives import lived, met_before
 from tests.life.tokens import has_tokens
 
@@ -20,17 +21,18 @@ def legal_pairs() -> set[Pair]:
     random = Random(0)
     legal = {pair for _ in range(FLOWS) for pair in pairs_of(drawn_flow(random, is_favoured=False))}
     for seed in range(100_000, 100_000 + SINGLE_LIVES):
-        legal |= lived(seed, with_branch=True).pairs | lived(seed, with_tokens=True).pairs
+        legal |= lived(seed, with_branch=True).pairs | lived(seed, with_tokens=True, with_apart=True).pairs
     return legal
 
 
 def pairs_of_additions(seeds: Iterable[int]) -> set[Pair]:
-    """Return the pairs of those of some lives that have a branch, or tokens: they make no difference to later lives."""
+    """Return the pairs of those of some lives that have a branch, tokens or APART: no later life depends on it."""
     found: set[Pair] = set()
     for seed in seeds:
-        branch, tokens = has_branch(seed), has_tokens(seed)
-        if branch or tokens:
-            found |= lived(seed, met=met_before(seed), with_branch=branch, with_tokens=tokens).pairs
+        branch, tokens, apart = has_branch(seed), has_tokens(seed), has_apart(seed)
+        if branch or tokens or apart:
+            life = lived(seed, met=met_before(seed), with_branch=branch, with_tokens=tokens, with_apart=apart)
+            found |= life.pairs
     return found
 
 

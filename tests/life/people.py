@@ -104,6 +104,36 @@ class Tokens(Subject):
 
 
 @dataclass(frozen=True)
+class Apart(Subject):
+    """The person's columns are in a table of their own, and the rows have a pseudonym, which no erasure changes."""
+
+    word = "APART"
+
+    @property
+    def clause(self) -> str:
+        return "APART (w)"
+
+    @property
+    def column(self) -> str:
+        return ", w STRING"
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset({self.word, Subject.word})
+
+
+@dataclass(frozen=True)
+class Persons(Subject):
+    """The table is the one that APART of another one declares: a row for each person of a label."""
+
+    word = "persons of APART"
+
+    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
+        del past, at
+        return tuple(Row(key, 0, 0) for key in sorted({row.k for row in rows}))
+
+
+@dataclass(frozen=True)
 class Granted(Part):
     """Readers of a role see some rows and columns of the table, or a mask; those without a grant see nothing of it."""
 

@@ -21,14 +21,15 @@ import pyarrow.parquet as pq
 
 from tests.apis import Space
 from tests.faults.killing import gateway_of, wait_for_leases
+from tests.keys import hashed
 from tests.life.books import Closed, Seen
 from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
 from tests.life.parts import Closes, Retain, Retire
-from tests.life.people import PEOPLE, SECRET, Shown, Value, is_masked
+from tests.life.people import PEOPLE, SECRET, Apart, Persons, Shown, Value, is_masked
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
-from tests.life.vault import Vault
+from tests.life.vault import PERSONS, Vault
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
@@ -242,6 +243,8 @@ class World:
             ).rows
             made = [Version(self._key(k), v, self._minute(at), self._minute(until)) for k, v, at, until in found]
             return tuple(sorted(made, key=lambda it: (it.k, it.at)))
+        if table.has(Apart, Persons):
+            return self._rows_apart(work, table, as_of)
         is_by_label = table.mode in BY_LABEL and not table.is_snapshot
         label = "timelabel" if is_by_label else "''"
         rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
@@ -250,6 +253,35 @@ class World:
         by_label: dict[int, list[Row]] = {}
         for label, k, v, at, *more in rows:
             by_label.setdefault(self.labels[label], []).append(Row(self._key(k), v, self._minute(at), *more))
+        return {label: tuple(sorted(each)) for label, each in by_label.items()}
+
+    def _rows_apart(self, work: Any, table: Declared, as_of: RequestedTick | None) -> dict[int, Rows]:
+        """Return the rows of a table with APART, whose persons are known by their pseudonyms, or of its persons."""
+        by_label: dict[int, list[Row]] = {}
+        if work.ledger.reads.newest(table.name) is None:
+            return {}  # of the columns that APART adds, the types are known once a batch is made
+        if table.has(Persons):
+            rows = query(work, f"SELECT timelabel, k, w FROM {table.name}", limit=10_000, as_of=as_of).rows
+            for label, k, w in rows:
+                assert w == f"m{k}"
+                by_label.setdefault(self.labels[label], []).append(Row(self._key(k), 0, 0))
+        else:
+            self.vault.look()
+            texts = [*PERSONS, *self.vault.persons]
+            known = {hashed(text, SECRET): self._key(text) for text in texts}
+            sql = f"SELECT timelabel, person_pseudonym, v, at FROM {table.name}"
+            for label, person, v, at in query(work, sql, limit=10_000, as_of=as_of).rows:
+                by_label.setdefault(self.labels[label], []).append(Row(known[person], v, self._minute(at)))
+        return {label: tuple(sorted(each)) for label, each in by_label.items()}
+
+    def joined(self, name: str) -> dict[int, Rows]:
+        """Return what the view shows that joins a table with APART with its persons; the key of nobody is 0."""
+        by_label: dict[int, list[Row]] = {}
+        with self.tiny.opened() as work:
+            found = query(work, f"SELECT timelabel, k, v, at, w FROM {name}_whole", limit=10_000)
+        for label, k, v, at, w in found.rows:
+            assert w == (None if k is None else f"m{k}")
+            by_label.setdefault(self.labels[label], []).append(Row(self._key(k or 0), v, self._minute(at)))
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
     def _closed(self, work: Any, name: str) -> dict[int, Closed]:

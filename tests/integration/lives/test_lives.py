@@ -11,6 +11,7 @@ import pytest
 from tests.life.books import Unexpected
 from tests.life.branching import has_branch
 from tests.life.favour import seeds_of
+from tests.life.keeping import has_apart
 from tests.life.lives import lived, met_before
 from tests.life.tokens import has_tokens
 from waterclock.storage.slices import clustering
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-IS_SOAK = "WATERCLOCK_SOAK" in os.environ  # lives with branches take twice as long
+IS_SOAK = "WATERCLOCK_SOAK" in os.environ  # lives with branches, or with APART, take longer
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +35,10 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     found = ""
     try:
-        with_branch = IS_SOAK and has_branch(seed)
-        lived(seed, tmp_path, spark, met_before(seed), with_branch=with_branch, with_tokens=has_tokens(seed))
+        lived(
+            seed, tmp_path, spark, met_before(seed), with_branch=IS_SOAK and has_branch(seed),
+            with_tokens=has_tokens(seed), with_apart=IS_SOAK and has_apart(seed),
+        )  # fmt: skip
     except Unexpected as error:
         found = str(error)
     if found:

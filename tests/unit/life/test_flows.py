@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from tests.life.drawing import Flow, drawn_flow, statements
-from tests.life.people import PEOPLE, SECRET, Tokens, is_personal
+from tests.life.keeping import add_apart
+from tests.life.people import PEOPLE, SECRET, Apart, Tokens, is_personal
 from tests.life.tokens import add_tokens, can_have_tokens
 from tests.tiny import CONNECTIONS, TOML
 from waterclock.connectors.registry import capabilities
@@ -56,3 +57,17 @@ def test_a_flow_with_tokens_is_legal(tmp_path: Path, seed: int) -> None:
         flow[name] = replace(table, parts=[*(it for it in table.parts if not it.of_key), Tokens()], has_texts=True)
         assert "E342" in {code for code, _ in codes(tmp_path, flow)}, name
         flow[name] = replace(table, has_texts=True)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(120))
+def test_a_flow_with_persons_apart_is_legal(tmp_path: Path, seed: int) -> None:
+    flow = drawn_flow(Random(seed))
+    if seed % 2:
+        add_tokens(Random(seed), flow)
+    plain = dict(flow)
+    add_apart(Random(seed), flow)
+    assert [table.has(Apart) for name, table in flow.items() if name not in plain] == [True, False]
+    assert {name: flow[name] for name in plain} == plain
+    assert codes(tmp_path, flow) == []
