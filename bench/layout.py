@@ -1,10 +1,11 @@
-"""Measures the layouts SORT BY, CLUSTER BY and BUCKET BY against Delta's own, with the same rows.
+"""Measures the layouts SORT BY, CLUSTER BY, PARTITION BY and BUCKET BY against Delta's own, with the same rows.
 
     python bench/layout.py [--rows 200000] [--days 4] [--target-mb 0.5] [--rounds 2]
 
 Rows of a day arrive in the order of time. Ours are transforms of one collected table. By hand, the same rows are
-appended day by day to Delta tables: one partitioned by the label, a second one that `OPTIMIZE ... ZORDER BY` orders at
-the end, and a third one with liquid clustering (`CLUSTER BY` of Delta), which cannot have partitions, and `OPTIMIZE`.
+appended day by day to Delta tables: one partitioned by the label, one by the label and the country, one that `OPTIMIZE
+... ZORDER BY` orders at the end, and one with liquid clustering (`CLUSTER BY` of Delta), which cannot have partitions,
+and `OPTIMIZE`.
 
 Searches read all labels through Delta's reader, so that they are those of any user: files that the scan opened, rows
 that it returned before the filter, bytes that its tasks read. The join is a batch of each label: ours a transform, by
@@ -54,18 +55,21 @@ LAYOUTS = {
     "plain": "",
     "sorted": "SORT BY (customer)",
     "clustered": "CLUSTER BY (customer, device)",
+    "partitioned": "PARTITION BY (country)",
     "bucketed": BUCKETS,
 }
 ACCOUNTS = "customer, count(*) AS visits, max(at) AS newest"
 JOINED = "e.customer, sum(e.amount) AS amount, max(a.visits) AS visits"
 PEERS = {
     "Delta": "Delta, partitioned by label",
+    "countries": "Delta, partitioned by label and country",
     "zorder": "Delta, OPTIMIZE ZORDER BY (customer, device)",
     "liquid": "Delta, liquid CLUSTER BY (customer, device)",
 }
 SEARCHES = {
     "one customer": "customer = 4242",
     "one device": "device = 4242",
+    "one country of 60": "country = 42",
     "1 % of customers": "customer BETWEEN 40000 AND 40999",
     "5 % of customers and of devices": "customer BETWEEN 40000 AND 44999 AND device BETWEEN 4000 AND 4999",
 }
@@ -190,7 +194,8 @@ class Peers:
 
     def _append(self, name: str, query: str) -> None:
         writer = self._spark.sql(query).write.format("delta").mode("append")
-        (writer if name == "liquid" else writer.partitionBy("timelabel")).save(self.table(name))
+        columns = {"liquid": (), "countries": ("timelabel", "country")}.get(name, ("timelabel",))
+        (writer.partitionBy(*columns) if columns else writer).save(self.table(name))
 
     def optimize(self) -> dict[str, Cost]:
         return {
