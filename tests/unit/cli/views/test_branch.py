@@ -1,0 +1,28 @@
+"""What is printed about the work of a branch."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from tests.ledgers import day
+from waterclock.cli.views.branch import print_branch_work
+from waterclock.engine.branching.branch_state import BranchState
+from waterclock.engine.branching.table_changes import TableChanges
+from waterclock.operations.branches import BranchWork
+
+
+def test_tables_whose_rows_are_not_those_of_the_branch_are_named_with_the_reason_and_the_fix() -> None:
+    text = StringIO()
+    state = BranchState("try", "prod", day(3), day(3), day(9))
+    changes = TableChanges(
+        changed=("core.c",), collects=("raw.users", "raw.a"), borrowed=("raw.users",), reasons={"raw.users": "core.c"}
+    )
+    found = BranchWork({}, {}, {}, {}, {}, unsettled=("core.mid",))
+    print_branch_work(Console(file=text, width=200), state, changes, found)
+    printed = text.getvalue()
+    assert "raw.users: reads core.c, but a branch collects nothing: its rows are those of prod" in printed
+    assert "raw.a: changed, but a branch collects nothing: its rows are those of prod" in printed
+    assert "core.mid: prod had labels to make again when try was created" in printed
+    assert "Fix: run prod, then `waterclock branch delete try` and create it again" in printed
