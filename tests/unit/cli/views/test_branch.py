@@ -17,12 +17,16 @@ def test_tables_whose_rows_are_not_those_of_the_branch_are_named_with_the_reason
     text = StringIO()
     state = BranchState("try", "prod", day(3), day(3), day(9))
     changes = TableChanges(
-        changed=("core.c",), collects=("raw.users", "raw.a"), borrowed=("raw.users",), reasons={"raw.users": "core.c"}
+        changed=("core.c",),
+        collects=("raw.users", "raw.a", "raw.new"),
+        borrowed=("raw.users", "raw.a"),
+        reasons={"raw.users": "core.c"},
     )
     found = BranchWork({}, {}, {}, {}, {}, unsettled=("core.mid",))
     print_branch_work(Console(file=text, width=200), state, changes, found)
     printed = text.getvalue()
     assert "raw.users: reads core.c, but a branch collects nothing: its rows are those of prod" in printed
     assert "raw.a: changed, but a branch collects nothing: its rows are those of prod" in printed
+    assert "raw.new: new, but a branch collects nothing: it has no rows" in printed
     assert "core.mid: prod had labels to make again when try was created" in printed
     assert "Fix: run prod, then `waterclock branch delete try` and create it again" in printed
