@@ -88,9 +88,6 @@ class MaintenanceInHours:
         work, name = self._work, found.table
         begun = work.ledger.past.read_last_maintenance(tables_with_batches(work, None))
         begun = {of: event for of, event in begun.items() if event.at >= window.start}
-        if found.is_nothing or (name in begun and name not in self._begun):
-            self._finished.add(name)
-            return
         left = hours.join_bytes - sum(int(event.data["joined"]) for of, event in begun.items() if of != name)
         if found.joined.bytes > left:
             work.report_once(
@@ -98,6 +95,9 @@ class MaintenanceInHours:
             )
             found.small = found.small.up_to(left)
             found.joined = CountAndBytes(found.small.files, found.small.bytes)
+        if found.is_nothing or (name in begun and name not in self._begun):
+            self._finished.add(name)
+            return
         data = {"joined": found.joined.bytes, "freed": found.freed_bytes}
         work.ledger.past.add_event(MAINTENANCE, who=work.settings.who, table=name, run=work.run, data=data)
         self._begun.add(name)
