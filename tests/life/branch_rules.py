@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tests.life.books import Option
+from tests.life.books import TROUBLED, Option
 from tests.life.declarations import Declared
 from tests.life.drawing import Flow
 from tests.life.oracle import Oracle
@@ -84,12 +84,17 @@ def request_newest(oracle: Oracle, name: str) -> list[int]:
 
 def branch_options(oracle: Oracle, name: str, labels: list[int]) -> dict[int, list[Option]]:
     """Return what the labels of an own table may have come to by a run that makes some labels of it."""
-    options, is_state = unchanged(oracle, name), oracle.tables[name].mode == "REPLACE"
+    options, table = unchanged(oracle, name), oracle.tables[name]
     for label, found in oracle.options(name).items():
-        if label in labels:
+        if label not in labels:
+            continue
+        options[label] = found
+        if table.mode == "REPLACE":
+            # the newest one is made, also where that of the tick follows, which production has not made
+            is_newest = label == labels[-1] and oracle.books[name].status.get(label) not in TROUBLED
+            states = oracle.state_options(table, label, is_newest=True) if is_newest else found
             # older states, which production makes where they are read, are made here because they were requested
-            made = [it for it in found if it.asked is None] if is_state else []
-            options[label] = made or found
+            options[label] = [it for it in states if it.asked is None] or states
     return options
 
 

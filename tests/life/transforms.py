@@ -314,23 +314,23 @@ class Transforms(Collects, Closing):
 
     def _replace(self, table: Declared) -> dict[int, list[Option]]:
         """Make the newest label; older ones are made where another table reads them."""
-        book, due = self.books[table.name], list(self.due(table.name))
-        found: dict[int, list[Option]] = {}
-        for label in due:
-            before = book.option(label)
-            inputs, settled, rows = self._inputs(table, label)
-            made = self._outcome(*self._judged(table, label, rows, {}, inputs), before)
-            if settled == GONE:
-                found[label] = [before]
-            elif label != due[-1]:
-                found[label] = [before, made] if settled else [before]
-            elif settled != YES and (partial := self._partial_state(table, label, before, settled)):
-                found[label] = partial
-            elif settled == YES:
-                is_same = before.shown is not None and before.shown.inputs == inputs and not before.asked
-                is_same = is_same and before.shown is not None and not before.shown.is_partial
-                by_other_code = before.shown is not None and before.shown.code != table.code
-                found[label] = [before, *[made] * by_other_code] if is_same else [made]
-            else:
-                found[label] = [before, made] if settled == MAYBE or before.shown else [before]
-        return found
+        due = list(self.due(table.name))
+        return {label: self.state_options(table, label, is_newest=label == due[-1]) for label in due}
+
+    def state_options(self, table: Declared, label: int, *, is_newest: bool) -> list[Option]:
+        """Return what a state of a REPLACE table may have come to; `is_newest`: whether it is made unread."""
+        before = self.books[table.name].option(label)
+        inputs, settled, rows = self._inputs(table, label)
+        made = self._outcome(*self._judged(table, label, rows, {}, inputs), before)
+        if settled == GONE:
+            return [before]
+        if not is_newest:
+            return [before, made] if settled else [before]
+        if settled != YES and (partial := self._partial_state(table, label, before, settled)):
+            return partial
+        if settled == YES:
+            is_same = before.shown is not None and before.shown.inputs == inputs and not before.asked
+            is_same = is_same and before.shown is not None and not before.shown.is_partial
+            by_other_code = before.shown is not None and before.shown.code != table.code
+            return [before, *[made] * by_other_code] if is_same else [made]
+        return [before, made] if settled == MAYBE or before.shown else [before]

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 
+from tests.life.books import Option
 from tests.life.branch_rules import (
     Difference,
     branch_options,
@@ -20,7 +21,7 @@ from tests.life.declarations import Declared
 from tests.life.favour import LIVES
 from tests.life.lives import lived
 from tests.life.oracle import Oracle
-from tests.life.part import Part, Read
+from tests.life.part import FAILED, Part, Read
 from tests.life.parts import KeyOnce, Report, Retain
 from tests.life.rows import Row
 from tests.unit.life.test_oracle import MADE, RAW, oracle_of, run, shown
@@ -72,6 +73,58 @@ def test_a_branch_makes_the_newest_seven_windows_that_production_has_made() -> N
     assert shown(branch) == {1: [110], 2: [111], 3: [112]}
     assert shown(production) == {1: [10], 2: [11], 3: [12]}
     assert before[MADE].shown[3].stay == production.books[MADE].shown[3].stay
+
+
+def state_oracle() -> Oracle:
+    """Return production with the state of all that two days have."""
+    production = oracle_of("REPLACE", today=3)
+    production.tables[MADE].reads = (Read("HISTORY", RAW),)
+    run(production)
+    return production
+
+
+def state_of(production: Oracle, *, tick: int) -> dict[int, list[Option]]:
+    """Return the options of the states that a branch makes whose tick is some days after the last run of its base."""
+    branch = deepcopy(production)
+    start_branch(branch)
+    branch.today = tick
+    branch.source[RAW][0] = Row(1, 50, 0)
+    branch.ask(RAW, 1, "recollect")
+    branch.begin()
+    branch.take(RAW, {1: branch.options(RAW)[1]}, None)
+    return branch_options(branch, MADE, request_newest(branch, MADE))
+
+
+def rows_of(options: list[Option]) -> list[list[int]]:
+    return [[row.v for row in it.shown.stay] if it.shown else [] for it in options]
+
+
+def test_the_newest_state_is_made_whether_or_not_production_has_made_that_of_the_tick() -> None:
+    production = state_oracle()
+    assert list(shown(production)) == [2]
+    for tick in (3, 4):
+        assert rows_of(state_of(production, tick=tick)[2]) == [[11, 50]], "it follows what it reads"
+        assert 3 not in state_of(production, tick=tick), "production has made no input of that of the tick"
+    production.tables[MADE].code = 100
+    assert rows_of(state_of(production, tick=4)[2]) == [[111, 150]]
+    production.books[MADE].shown.clear()
+    production.books[MADE].status.clear()
+    made = state_of(production, tick=4)
+    assert (rows_of(made[2]), rows_of(made[1])) == ([[111, 150]], [[], [150]]), "older ones where they are read"
+
+
+def test_a_newest_state_whose_inputs_may_change_may_wait() -> None:
+    production = state_oracle()
+    production.books[RAW].status[1] = FAILED
+    branch = deepcopy(production)
+    branch.today = 4
+    branch.begin()
+    assert branch.books[MADE].option(2) in branch_options(branch, MADE, [2])[2]
+    failed = state_oracle()
+    failed.books[MADE].status[2] = FAILED  # in production; nothing of the branch asks to try it again
+    failed.today = 4
+    failed.begin()
+    assert failed.books[MADE].option(2) in branch_options(failed, MADE, [2])[2]
 
 
 def test_labels_before_the_newest_ones_keep_the_rows_of_production() -> None:
