@@ -9,6 +9,7 @@ from datetime import datetime
 from waterclock.batches.earlier_revisions import EarlierRevision, OfferedRevisions, input_identities
 from waterclock.engine.batch.adoption import slice_fault
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.adopting import has_repeatable_rows
@@ -23,6 +24,7 @@ class Promotion:
 
     `reasons` has for each table with computed labels why the first of them is computed. `older` are those labels that
     production has made by other code: they are requested again. `equal` counts labels with the same code and content.
+    `conditions` say of a table why some of its adopted labels may not be made by the promotion.
     """
 
     branch: str
@@ -31,6 +33,7 @@ class Promotion:
     reasons: Mapping[str, str] = field(default_factory=dict)
     older: LabelsByTable = field(default_factory=dict)
     equal: int = 0
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -82,7 +85,26 @@ def plan_promotion(flow: Flow, ledger: Ledger, offered: OfferedRevisions) -> Pro
         for found, labels in ((adopted, mine), (computed, theirs), (older, again)):
             if labels:
                 found[name] = tuple(labels)
-    return Promotion(offered.branch, adopted, computed, reasons, older, equal)
+    conditions = find_conditions(flow, adopted, computed, older)
+    return Promotion(offered.branch, adopted, computed, reasons, older, equal, conditions)
+
+
+def find_conditions(
+    flow: Flow, adopted: LabelsByTable, computed: LabelsByTable, older: LabelsByTable
+) -> Mapping[str, str]:
+    """Return for tables with adopted labels why the run of a promotion may not make some of them."""
+    found = dict[str, str]()
+    for name, labels in adopted.items():
+        table = flow.tables[name]
+        if table.mode is Mode.REPLACE and set(labels) - set(older.get(name, ())):
+            found[name] = "of its states, only the newest and those that other tables read are made"
+        for read in table.reads:
+            source = flow.tables[read.table]
+            changed = sorted({it.table for it in source.reads} & {*adopted, *computed})
+            if source.kind is Kind.COLLECT and changed:
+                first = f"{source.name} must first collect rows of {changed[0]}"
+                found[name] = f"labels for which {first} wait for a later run"
+    return found
 
 
 def _is_same(current: EarlierRevision, target: EarlierRevision) -> bool:

@@ -107,6 +107,8 @@ def print_promotion(to: Console, plan: Promotion, env: str) -> None:
         parts = [f"{count_words(adopted, 'label')} adopted"] if adopted else []
         parts += [f"{count_words(computed, 'label')} computed: {plan.reasons[name]}"] if computed else []
         to.print(Text(f"  {name}: {'; '.join(parts)}"), soft_wrap=True)
+        if name in plan.conditions:
+            to.print(Text(f"    {plan.conditions[name]}"), soft_wrap=True)
     if plan.equal:
         to.print(Text(f"{count_words(plan.equal, 'label')} of {plan.branch} are in {env} already"), soft_wrap=True)
     if not plan.tables:

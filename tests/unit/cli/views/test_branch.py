@@ -7,10 +7,11 @@ from io import StringIO
 from rich.console import Console
 
 from tests.ledgers import day
-from waterclock.cli.views.branch import print_branch_work
+from waterclock.cli.views.branch import print_branch_work, print_promotion
 from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.operations.branches import BranchWork
+from waterclock.operations.promotion import Promotion
 
 
 def test_tables_whose_rows_are_not_those_of_the_branch_are_named_with_the_reason_and_the_fix() -> None:
@@ -30,3 +31,10 @@ def test_tables_whose_rows_are_not_those_of_the_branch_are_named_with_the_reason
     assert "raw.new: new, but a branch collects nothing: it has no rows" in printed
     assert "core.mid: prod had labels to make again when try was created" in printed
     assert "Fix: run prod, then `waterclock branch delete try` and create it again" in printed
+
+
+def test_a_promotion_names_labels_that_it_may_not_make_below_their_table() -> None:
+    text = StringIO()
+    plan = Promotion("try", {"core.a": (day(1),), "core.b": (day(1), day(2))}, conditions={"core.a": "some wait"})
+    print_promotion(Console(file=text, width=200), plan, "prod")
+    assert text.getvalue() == "  core.a: 1 label adopted\n    some wait\n  core.b: 2 labels adopted\n"
