@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from tests.life.books import TROUBLED, Option
@@ -51,35 +51,64 @@ def _inputs(flow: Flow, table: Declared) -> set[str]:
     return {*table.inputs, *(part.parent for part in flats if isinstance(part, Refers))}
 
 
-def newest_labels(oracle: Oracle, name: str) -> list[int]:
-    """Return the labels of a table that a branch makes: the newest windows up to the last one that production made."""
+def newest_labels(oracle: Oracle, name: str, own: Collection[str] = ()) -> list[int]:
+    """Return the labels of a table that a branch makes: the newest windows up to the last one that production made.
+
+    Of the branch's `own` tables those that failed or are held there count as made.
+    """
     table, start = oracle.tables[name], oracle.start(name)
-    end = _end(oracle, name)
+    end = _end(oracle, name, own)
     low = max(start, end - NEWEST * table.size)
     return list(range(low + (start - low) % table.size, end, table.size))
 
 
-def _end(oracle: Oracle, name: str) -> int:
+def _end(oracle: Oracle, name: str, own: Collection[str]) -> int:
     """Return the day at which the newest window ends that production made; of a table without one, that of its inputs.
 
-    0 if there is none.
+    A newer batch that was tried counts for an own table, and own tables that read it come as far as their inputs. 0 if
+    there is none.
     """
     table, now = oracle.tables[name], oracle.tables[name].window_of(oracle.today)
-    if shown := oracle.books[name].shown:
-        return max(shown) + table.size
-    ends = [end for read in sorted(_inputs(oracle.tables, table)) if (end := _end(oracle, read))]
-    return min(table.window_of(min(ends)), now) if ends else 0
+    inputs = _inputs(oracle.tables, table)
+    ends = [end for read in sorted(inputs) if (end := _end(oracle, read, own))]
+    of_inputs = min(table.window_of(min(ends)), now) if ends else 0
+    made = _made_end(oracle, name)
+    tried = _tried_end(oracle, name) if name in own else 0
+    if not made:
+        return max(tried, of_inputs)
+    comes_further = name in own and any(
+        _made_end(oracle, it) and _end(oracle, it, own) > _made_end(oracle, it) for it in inputs
+    )
+    return max(made, tried, of_inputs if comes_further else 0)
 
 
-def request_newest(oracle: Oracle, name: str) -> list[int]:
-    """Request those of the newest labels that other code has made, as a run of a branch does. Return the newest."""
-    book, code, labels = oracle.books[name], oracle.tables[name].code, newest_labels(oracle, name)
+def _made_end(oracle: Oracle, name: str) -> int:
+    shown = oracle.books[name].shown
+    return max(shown) + oracle.tables[name].size if shown else 0
+
+
+def _tried_end(oracle: Oracle, name: str) -> int:
+    tried = [label for label, status in oracle.books[name].status.items() if status in TROUBLED]
+    return max(tried) + oracle.tables[name].size if tried else 0
+
+
+def request_newest(oracle: Oracle, name: str, labels: list[int]) -> None:
+    """Request those of the newest labels that other code has made, and try again what failed, as a run of a branch."""
+    book, code = oracle.books[name], oracle.tables[name].code
     for label in labels:
+        try_again(oracle, name, label)
         if label in book.shown and book.shown[label].code != code:
-            book.held.pop(label, None)
-            book.status[label] = DONE  # an attempt to make it again that failed or is held is tried again
             book.asked[label] = "recompute"
-    return labels
+
+
+def try_again(oracle: Oracle, name: str, label: int) -> None:
+    """Let a label that failed or is held be due again. One that has rows is made again only if it differs."""
+    book = oracle.books[name]
+    if book.status.get(label) in TROUBLED:
+        oracle.ask(name, label, "retry")
+        if label in book.shown:
+            book.status[label] = DONE
+            del book.asked[label]
 
 
 def branch_options(oracle: Oracle, name: str, labels: list[int]) -> dict[int, list[Option]]:
@@ -91,8 +120,7 @@ def branch_options(oracle: Oracle, name: str, labels: list[int]) -> dict[int, li
         options[label] = found
         if table.mode == "REPLACE":
             # the newest one is made, also where that of the tick follows, which production has not made
-            is_newest = label == labels[-1] and oracle.books[name].status.get(label) not in TROUBLED
-            states = oracle.state_options(table, label, is_newest=True) if is_newest else found
+            states = oracle.state_options(table, label, is_newest=True) if label == labels[-1] else found
             # older states, which production makes where they are read, are made here because they were requested
             options[label] = [it for it in states if it.asked is None] or states
     return options

@@ -18,9 +18,11 @@ from tests.life.branch_rules import (
     branch_options,
     differences,
     is_known,
+    newest_labels,
     own_tables,
     request_newest,
     start_branch,
+    try_again,
     unchanged,
 )
 from tests.life.branch_world import BranchWorld
@@ -31,6 +33,7 @@ from tests.life.oracle import Oracle
 from tests.life.part import FOLDS, Part
 from tests.life.parts import Drop
 from waterclock.errors import WaterclockError
+from waterclock.operations.promotion import Promotion
 from waterclock.timelabel.label import label_of
 
 LOSSES = ("reset", "renamed", "maintain", "rebuild", "older log put back", "erased")
@@ -125,7 +128,9 @@ class Branching(Erasing):
         branch.is_made = True
         self.story.append(f"the branch is made: {', '.join(branch.own)}")
         oracle = branch.oracle
-        newest = {name: request_newest(oracle, name) for name in branch.own}
+        newest = {name: newest_labels(oracle, name, branch.own) for name in branch.own}
+        for name, labels in newest.items():
+            request_newest(oracle, name, labels)
         seen = None
         if branch.world is not None:
             files = branch.world.production_files()
@@ -214,20 +219,14 @@ class Branching(Erasing):
         table = self.flow[branch.changed]
         table.code, table.parts = branch.flow[branch.changed].code, branch.parts
         if branch.world is None:
-            for name in branch.own:
-                for label, made in branch.oracle.books[name].shown.items():
-                    shown = self.oracle.books[name].shown.get(label)
-                    if shown is not None and shown != made and made.code == self.flow[name].code:
-                        self.oracle.ask(name, label, "recompute")
+            self._ask_for_made(branch)
             self._forget(branch, "promoted")
             self.run()
             return
         is_calm = not self.oracle.troubles()
         adopted_before = branch.world.adopted()
         plan, outcome, jobs = branch.world.promote(self.moment(self.oracle.today))
-        for name, older in plan.older.items():
-            for at in older:
-                self.oracle.ask(name, branch.world.base.number(at), "recompute")
+        self._ask_for_planned(branch.world, plan)
         adopted = branch.world.adopted() - adopted_before
         predicted = {(name, label_of(label)) for name, labels in plan.adopted.items() for label in labels}
         self.story.append(
@@ -245,6 +244,24 @@ class Branching(Erasing):
             raise Unexpected(f"adopted labels have other digests than in the branch: {wrong}")
         self._forget(branch, "promoted")
         self.run()
+
+    def _ask_for_made(self, branch: Branch) -> None:
+        """Ask production for what the branch has made, as a promotion does."""
+        for name in branch.own:
+            for label, made in branch.oracle.books[name].shown.items():
+                try_again(self.oracle, name, label)
+                shown = self.oracle.books[name].shown.get(label)
+                if shown is not None and shown != made and made.code == self.flow[name].code:
+                    self.oracle.ask(name, label, "recompute")
+
+    def _ask_for_planned(self, world: BranchWorld, plan: Promotion) -> None:
+        """Ask production for what a promotion of the engine asks for."""
+        for name, stopped in plan.stopped.items():
+            for at in stopped:
+                try_again(self.oracle, name, world.base.number(at))
+        for name, older in plan.older.items():
+            for at in older:
+                self.oracle.ask(name, world.base.number(at), "recompute")
 
     def _forget(self, branch: Branch, what: str) -> None:
         """Delete the branch; hold that nothing remains of it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import verb_of_earlier_start
@@ -33,6 +33,9 @@ class BranchWork:
     the spans; of a publish of a state its newest one. Of a REPLACE table, whose older states are made only if they are
     read, they are those that are needed, and those that the branch has made already.
 
+    `stopped` are labels of the spans whose last attempt failed or is held, in the base or in the branch: other code or
+    other inputs may make them.
+
     `unsettled` are borrowed tables with labels that the base was to make again. No run of the branch makes them, so the
     labels that read them wait.
     """
@@ -43,6 +46,7 @@ class BranchWork:
     wanted: Mapping[str, datetime]
     followed: Mapping[str, datetime]
     unsettled: tuple[str, ...] = ()
+    stopped: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
 
 
 def for_branch(project: Project, own: Collection[str] | None = None) -> Project:
@@ -97,9 +101,10 @@ def find_branch_work(
     snapshot = ledger.reads.snapshot(flow)
     starts = planner.starts(snapshot, state.tick)
     unsettled = find_unsettled(planner.graph, snapshot, {}, starts).stale
-    newest = _NewestEnds(flow, ledger, state.tick)
+    newest = _NewestEnds(flow, ledger, state.tick, {name: snapshot.of(name).troubles for name in changes.own})
     spans, older, windows = dict[str, Labels](), dict[str, tuple[datetime, ...]](), dict[str, tuple[Window, ...]]()
     kept, wanted, followed = defaultdict[str, set[datetime]](set), dict[str, datetime](), dict[str, datetime]()
+    stopped = dict[str, tuple[datetime, ...]]()
     for name in flow.order:
         if name not in changes.made or (selected is not None and name not in selected):
             continue
@@ -116,6 +121,8 @@ def find_branch_work(
             continue
         spans[name] = Labels.from_range(found[0].start, found[-1].start)
         windows[name] = found
+        if tried := tuple(label for label in sorted(snapshot.of(name).troubles) if low <= label < high):
+            stopped[name] = tried
         made = [] if table.kind is Kind.PUBLISH else ledger.past.made_labels(name, low, high)
         older[name] = tuple(label for label, code in made if code != table.fingerprint)
         if name not in changes.affected:
@@ -129,7 +136,7 @@ def find_branch_work(
                 (followed if last in {label for label, _ in made} else wanted)[name] = last
     needed = _needed_windows(planner, ledger, state, windows, older, kept)
     waiting = tuple(name for name in changes.borrowed if spans and unsettled.get(name))
-    return BranchWork(spans, older, windows | needed, wanted, followed, waiting)
+    return BranchWork(spans, older, windows | needed, wanted, followed, waiting, stopped)
 
 
 def _needed_windows(
@@ -168,12 +175,17 @@ def _newest_windows(table: Table, start: datetime, end: datetime, *, is_new: boo
 
 
 class _NewestEnds:
-    """Finds the end of the newest window of each table that the base has made, up to the tick of the branch."""
+    """Finds the end of the newest window of each table that the base has made, up to the tick of the branch.
 
-    def __init__(self, flow: Flow, ledger: Ledger, tick: datetime) -> None:
-        self._flow, self._ledger, self._tick = flow, ledger, tick
+    `troubles`: the batches of the branch's own tables that failed or are held. Newer ones count as made, and the tables
+    that read them come as far as their inputs.
+    """
+
+    def __init__(self, flow: Flow, ledger: Ledger, tick: datetime, troubles: Mapping[str, Iterable[datetime]]) -> None:
+        self._flow, self._ledger, self._tick, self._troubles = flow, ledger, tick, troubles
         self._known = {record.name for record in ledger.reads.tables() if record.kind != Kind.PUBLISH}
         self._found: dict[str, datetime | None] = {}
+        self._further = set[str]()
 
     def of(self, name: str) -> datetime | None:
         """Return the end of a table's newest window, for a table without windows that of its inputs; None if none."""
@@ -186,8 +198,16 @@ class _NewestEnds:
         cadence = self._flow.tables[name].cadence
         last = cadence.floor(self._tick)
         newest = self._ledger.reads.newest(name, last) if name in self._known else None
-        if newest is not None:
-            return cadence.next(newest.label)
-        ends = [self.of(read.table) for read in self._flow.tables[name].reads if read.table != name]
-        known = [end for end in ends if end is not None]
-        return min(cadence.floor(min(known)), last) if known else None
+        made = None if newest is None else cadence.next(newest.label)
+        tried = [cadence.next(label) for label in self._troubles.get(name, ()) if label < last]
+        reads = [read.table for read in self._flow.tables[name].reads if read.table != name]
+        known = [end for end in map(self.of, reads) if end is not None]
+        of_inputs = min(cadence.floor(min(known)), last) if known else None
+        if made is None:
+            return max([*tried, *([of_inputs] if of_inputs else [])], default=None)
+        if name in self._troubles and of_inputs is not None and self._further.intersection(reads):
+            tried.append(of_inputs)
+        further = max(tried, default=made)
+        if further > made:
+            self._further.add(name)
+        return max(made, further)

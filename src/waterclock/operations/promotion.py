@@ -23,8 +23,9 @@ class Promotion:
     """The labels that a promotion makes, by table, oldest first: `adopted` from the branch, and `computed`.
 
     `reasons` has for each table with computed labels why the first of them is computed. `older` are those labels that
-    production has made by other code: they are requested again. `equal` counts labels with the same code and content.
-    `conditions` say of a table why some of its adopted labels may not be made by the promotion.
+    production has made by other code: they are requested again. `stopped` are those that failed or are held in
+    production: they are tried again. `equal` counts labels with the same code and content. `conditions` say of a
+    table why some of its adopted labels may not be made by the promotion.
     """
 
     branch: str
@@ -32,6 +33,7 @@ class Promotion:
     computed: LabelsByTable = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     older: LabelsByTable = field(default_factory=dict)
+    stopped: LabelsByTable = field(default_factory=dict)
     equal: int = 0
     conditions: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,10 +50,11 @@ class Promotion:
 def plan_promotion(flow: Flow, ledger: Ledger, offered: OfferedRevisions) -> Promotion:
     """Compare the revisions of a branch with those of the environment that it borrows from, upstream first.
 
-    Cost: three ledger queries for each table, and a read of the footers of each slice to adopt.
+    Cost: a snapshot of the ledger, three queries for each table, and a read of the footers of each slice to adopt.
     """
+    snapshot = ledger.reads.snapshot(flow)
     contents = ContentChanges({name: table.mode for name, table in flow.tables.items()})
-    adopted, computed, older = (dict[str, tuple[datetime, ...]]() for _ in range(3))
+    adopted, computed, older, stopped = (dict[str, tuple[datetime, ...]]() for _ in range(4))
     reasons, equal = dict[str, str](), 0
     known = {record.name for record in ledger.reads.tables()}
     for name in flow.order:
@@ -82,11 +85,12 @@ def plan_promotion(flow: Flow, ledger: Ledger, offered: OfferedRevisions) -> Pro
             (theirs if why else mine).append(label)
             if before is not None:
                 again.append(label)
-        for found, labels in ((adopted, mine), (computed, theirs), (older, again)):
+        tried = sorted({*mine, *theirs} & snapshot.of(name).troubles.keys())
+        for found, labels in ((adopted, mine), (computed, theirs), (older, again), (stopped, tried)):
             if labels:
                 found[name] = tuple(labels)
     conditions = find_conditions(flow, adopted, computed, older)
-    return Promotion(offered.branch, adopted, computed, reasons, older, equal, conditions)
+    return Promotion(offered.branch, adopted, computed, reasons, older, stopped, equal, conditions)
 
 
 def find_conditions(

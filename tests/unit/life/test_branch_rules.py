@@ -21,9 +21,9 @@ from tests.life.declarations import Declared
 from tests.life.favour import LIVES
 from tests.life.lives import lived
 from tests.life.oracle import Oracle
-from tests.life.part import FAILED, Part, Read
-from tests.life.parts import KeyOnce, Report, Retain
-from tests.life.rows import Row
+from tests.life.part import DONE, FAILED, HELD, Part, Read
+from tests.life.parts import Hold, KeyOnce, Report, Retain
+from tests.life.rows import DAY, Row
 from tests.unit.life.test_oracle import MADE, RAW, oracle_of, run, shown
 
 
@@ -38,7 +38,8 @@ def branch_of(*parts: Part, today: int = 11) -> tuple[Oracle, Oracle]:
 
 
 def make(branch: Oracle) -> None:
-    newest = request_newest(branch, MADE)
+    newest = newest_labels(branch, MADE, [MADE])
+    request_newest(branch, MADE, newest)
     branch.begin()
     branch.take(MADE, branch_options(branch, MADE, newest), None)
 
@@ -92,7 +93,9 @@ def state_of(production: Oracle, *, tick: int) -> dict[int, list[Option]]:
     branch.ask(RAW, 1, "recollect")
     branch.begin()
     branch.take(RAW, {1: branch.options(RAW)[1]}, None)
-    return branch_options(branch, MADE, request_newest(branch, MADE))
+    labels = newest_labels(branch, MADE, [MADE])
+    request_newest(branch, MADE, labels)
+    return branch_options(branch, MADE, labels)
 
 
 def rows_of(options: list[Option]) -> list[list[int]]:
@@ -120,11 +123,23 @@ def test_a_newest_state_whose_inputs_may_change_may_wait() -> None:
     branch.today = 4
     branch.begin()
     assert branch.books[MADE].option(2) in branch_options(branch, MADE, [2])[2]
-    failed = state_oracle()
-    failed.books[MADE].status[2] = FAILED  # in production; nothing of the branch asks to try it again
-    failed.today = 4
-    failed.begin()
-    assert failed.books[MADE].option(2) in branch_options(failed, MADE, [2])[2]
+
+
+def test_what_failed_or_is_held_in_production_is_tried_by_the_code_of_the_branch() -> None:
+    production = oracle_of("PARTITIONED", Hold(), today=4)
+    production.source[RAW][1:3] = [Row(1, 27, DAY), Row(1, 27, 2 * DAY)]
+    run(production)
+    assert production.books[MADE].status == {1: DONE, 2: HELD, 3: HELD}
+    branch = deepcopy(production)
+    start_branch(branch)
+    assert newest_labels(branch, MADE) == [1], "of a borrowed table"
+    branch.tables[MADE].parts.clear()
+    branch.tables[MADE].code = 100
+    make(branch)
+    assert shown(branch) == {1: [110], 2: [127], 3: [127]}
+    states = state_oracle()
+    states.books[MADE].status[2] = FAILED
+    assert rows_of(state_of(states, tick=4)[2]) == [[11, 50]]
 
 
 def test_labels_before_the_newest_ones_keep_the_rows_of_production() -> None:

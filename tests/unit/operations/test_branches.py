@@ -146,3 +146,15 @@ def test_a_borrowed_table_with_on_restate_report_counts_as_settled_as_in_the_bas
     project = cast("Any", FlowOnly(flow(*reporting)))
     made = for_branch(project, ["marts.daily"]).flow.tables
     assert (made["marts.state"].on_restate, made["marts.daily"].on_restate) == (OnRestate.REPORT, OnRestate.RECOMPUTE)
+
+
+def test_labels_that_failed_in_production_are_tried_and_what_reads_them_comes_as_far(production: Desk) -> None:
+    make_states(production, 0)
+    make_days(production, 0)
+    for number in (1, 2):
+        failed = production.claim("marts.state", number, reads={number: [production.read("raw.a", 0, number + 1)]})
+        production.ledger.claims.record_failed(failed, error="boom", is_transient=False)
+    found = work(production, ["marts.state"], ["marts.daily"])
+    assert found.stopped == {"marts.state": (day(1), day(2))}
+    assert [window.start for window in found.windows["marts.daily"]] == [day(0), day(1), day(2)]
+    assert found.wanted == {"marts.state": day(2)}

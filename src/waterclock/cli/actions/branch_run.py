@@ -118,6 +118,8 @@ def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -
     only = selected.tables if asked.selection else None
     labels = {name: of for name, of in by_table.items() if name in changes.made}
     found = find_branch_work(work.flow, work.ledger, state, changes, labels, only)
+    for name, stopped in found.stopped.items():
+        work.ledger.decisions.retry(name, stopped, who=work.settings.who, why=f"branch {state.name}")
     for name, older in found.older.items():
         verb = verb_of_earlier_start(work.flow.tables[name])
         work.ledger.decisions.request_restate(

@@ -75,7 +75,9 @@ def _require_no_branch_below(branch: Project) -> None:
 
 
 def request_promotion(ledger: Ledger, plan: Promotion) -> None:
-    """Request the labels again that production has made by other code, or from other inputs."""
+    """Request the labels again that production has made by other code or from other inputs, or tried in vain."""
+    for name, labels in plan.stopped.items():
+        ledger.decisions.retry(name, labels, who=RunSettings().who, why=f"promotes {plan.branch}")
     for name, labels in plan.older.items():
         ledger.decisions.request_restate(
             name, labels, RECOMPUTE, who=RunSettings().who, why=f"promotes {plan.branch}", command="promote"

@@ -142,6 +142,36 @@ TRANSFORM marts.total AS SELECT sum(net) AS net FROM HISTORY(marts.net);
     assert branch.rows("SELECT net FROM marts.largest") == [(40,)]
 
 
+def test_batches_that_failed_or_are_held_in_production_are_tried_by_changed_code(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    project = Branched(tmp_path, spark)
+    project.source("sales", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", SALES)
+    flow = """
+COLLECT shop.sales PARTITIONED (id BIGINT KEY, customer, amount BIGINT, at TIMESTAMP)
+  FROM shop.sales EVERY DAY BY DATA TIME at;
+TRANSFORM marts.net PARTITIONED EXPECT net < {most} AS few AS SELECT id, amount AS net FROM shop.sales;
+TRANSFORM marts.held PARTITIONED EXPECT net < {most} AS few ELSE HOLD AS SELECT id, amount AS net FROM shop.sales;
+TRANSFORM marts.days PARTITIONED AS SELECT sum(net) AS net FROM marts.net;
+TRANSFORM marts.total AS SELECT sum(net) AS net FROM HISTORY(marts.held);
+"""
+    project.declare(flow.format(most=3))  # refuses the second day and the third one
+    assert len(project.run(NOW).failed) == 4
+    project.declare(flow.format(most=9))
+    branch = project.of("try")
+    branch.create(NOW)
+    branch.make()
+    assert sorted(branch.rows("SELECT net FROM marts.days")) == [(3,), (7,), (11,)]
+    assert branch.rows("SELECT net FROM marts.total") == [(21,)]
+    branch.heard.finished_.clear()
+    branch.make()
+    assert not branch.heard.finished_, "nothing is made twice"
+    plan, _ = project.promote(branch, NOW)
+    assert plan.stopped == {name: (day(2), day(3)) for name in ("marts.net", "marts.held")}
+    assert sorted(project.rows("SELECT net FROM marts.days")) == [(3,), (7,), (11,)]
+    assert project.rows("SELECT net FROM marts.total") == [(21,)]
+
+
 @needs_root
 def test_a_user_who_may_only_read_production_creates_a_branch(copied: Branched, tmp_path: Path) -> None:
     warm = copied.copied(tmp_path / "warm")
