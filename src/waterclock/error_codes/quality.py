@@ -112,7 +112,8 @@ QUALITY: Mapping[str, Code] = {
     "E341": Code(
         "invalid APART",
         "APART stores the columns that identify persons in a table of their own. The TRANSFORM is PARTITIONED and made "
-        "by one query, its column list has one SUBJECT, and a connection of type `keys` has the key of the pseudonyms.",
+        "by one query without LATEST, its column list has one SUBJECT, and a connection of type `keys` has the key of "
+        "the pseudonyms.",
     ),
     "E320": Code(
         "EXPECT ... OF outside of a TRANSFORM",

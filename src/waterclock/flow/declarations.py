@@ -91,6 +91,7 @@ class Column:
     - `is_hidden`: queries read the column only by its name, not by `*`.
     - `subject`: the kind of persons, such as `customer`, that the column's values identify (SUBJECT).
     - `is_token`: the table stores a random token for each value (TOKENS).
+    - `is_added`: APART adds the column. Its type follows from the clause, and is not part of the fingerprint.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Column:
     is_hidden: bool = False
     subject: str | None = None
     is_token: bool = False
+    is_added: bool = False
 
 
 @dataclass(frozen=True, slots=True)

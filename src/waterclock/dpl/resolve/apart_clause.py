@@ -113,7 +113,7 @@ def _rewrite(
     moved = [subject, *(by_name.get(name.lower()) or _plain_column(name, clause.span) for name in names)]
     left = [column for column in listed.columns if column not in moved]
     texts = _Texts(statement.name, apart, subject.declared.type)
-    added = (_plain_column(apart.pseudonym, clause.span), _hidden_column(LINK, clause.span))
+    added = (_added_column(apart.pseudonym, clause.span), _hidden_column(LINK, clause.span))
     yield _with_clauses(
         _without(statement, WORD),
         Clause(WORD, apart, clause.span),
@@ -364,6 +364,10 @@ def _span_of(statement: Statement, word: str) -> Span:
 
 def _plain_column(name: str, span: Span) -> ParsedColumn:
     return ParsedColumn(span, Column(name, span.place))
+
+
+def _added_column(name: str, span: Span) -> ParsedColumn:
+    return ParsedColumn(span, Column(name, span.place, "STRING", is_added=True))
 
 
 def _hidden_column(name: str, span: Span) -> ParsedColumn:

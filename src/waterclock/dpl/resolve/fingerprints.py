@@ -195,7 +195,7 @@ def _describe_columns(columns: Columns) -> str:
 
 def _describe_column(column: Column) -> str:
     rules = [_describe_rule(rule) for rule in column.rules]
-    type_text = "".join(column.type.upper().split()) if column.type else None
+    type_text = "".join(column.type.upper().split()) if column.type and not column.is_added else None
     actions = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
     if column.references and column.references.otherwise:
         of = column.references

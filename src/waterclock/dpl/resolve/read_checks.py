@@ -45,6 +45,8 @@ def check_reads(
 
 
 def _check_read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span) -> WaterclockError | None:
+    if draft.declared.apart is not None and read.kind is ReadKind.LATEST:
+        return _latest_error(draft, read, span)
     is_delivered = (
         draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.APPEND
     )  # an APPEND delivers label by label, also from a regular table
@@ -58,6 +60,15 @@ def _check_read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span
     if read.span is not None:
         return _check_span(own, read, read.span, other, cadence, span)
     return _window_retain_error(draft, own, read, other.declared.retain, span) if other.declared.retain else None
+
+
+def _latest_error(draft: UnresolvedTable, read: Read, span: Span) -> WaterclockError:
+    return span.refuse(
+        "E341",
+        f"{draft.name} has APART, and reads {read}",
+        why="each of its two batches would choose a tick of its own, and their rows could not be joined",
+        fix=f"read {read} in another TRANSFORM, and read that here",
+    )
 
 
 def _regular_table_error(read: Read, span: Span) -> WaterclockError:

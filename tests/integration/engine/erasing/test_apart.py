@@ -77,6 +77,9 @@ def files_of(tiny: Tiny, table: str) -> dict[str, str]:
 
 def test_the_view_has_the_rows_of_the_query_and_the_events_have_no_person(tmp_path: Path, spark: SparkSession) -> None:
     tiny = project(tmp_path, spark)
+    for table in ("web.visits", "web.visits_apart", "web.visits_whole"):  # before the first batch
+        assert tiny.rows(f"SELECT customer_pseudonym FROM {table}") == []
+    assert tiny.rows(WHOLE) == []
     run(tiny)
     assert tiny.rows(WHOLE) == expected()
     assert tiny.rows("SELECT count(*), count(DISTINCT customer_pseudonym) FROM web.visits") == [(8, 2)]
