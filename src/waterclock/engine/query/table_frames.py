@@ -84,9 +84,11 @@ def _has_persons_among(table: Table | None, names: Collection[str]) -> bool:
 
 def _find_unpaired(work: RunContext, name: str) -> tuple[datetime, ...]:
     maintenance, persons = work.ledger.maintenance, apart_of(name)
+    # KEY ... PAST and REFERENCES ... ELSE add inputs to the events alone
+    shared = {str(read) for read in work.flow.tables[persons].reads}
     events, other = (
         {
-            label: [(each.read, each.low, each.high, each.content) for each in read]
+            label: [(each.read, each.low, each.high, each.content) for each in read if each.read in shared]
             for label, read in maintenance.inputs_by_label(table).items()
         }
         for table in (name, persons)

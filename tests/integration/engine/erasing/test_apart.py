@@ -192,3 +192,12 @@ def test_the_view_has_no_label_whose_persons_are_not_made_yet(tmp_path: Path, sp
         ledger.decisions.request_restate("raw.visits", [day(1)], "recollect", who="ann")
     tiny.run(day(3))
     assert whole(tiny) == (known[6:], [("web.visits", "20200101000000", 1)])
+
+
+def test_the_view_shows_labels_of_events_that_read_more_than_their_persons(tmp_path: Path, spark: SparkSession) -> None:
+    """KEY ... PAST reads the events themselves, which the persons do not."""
+    tiny = project(tmp_path, spark)
+    key = "visits PARTITIONED (id BIGINT KEY"
+    tiny.declare(FLOW.replace(f"{key},", f"{key} PAST 2 DAYS ELSE DROP,"))
+    run(tiny, 3)
+    assert whole(tiny) == (expected(), [])
