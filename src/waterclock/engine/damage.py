@@ -21,7 +21,14 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.delta_log import damaged_log, find_log_fault, head, is_older_than, read_claims
+from waterclock.storage.log.delta_log import (
+    commit_file,
+    damaged_log,
+    find_log_fault,
+    head,
+    is_older_than,
+    read_claims,
+)
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
@@ -106,6 +113,10 @@ def _own_file_error(work: RunContext, error: BaseException) -> WaterclockError |
 def _borrowed_file_error(work: RunContext, error: BaseException) -> WaterclockError | None:
     """Return the error for a file that a branch borrows and cannot read; None if the error reports no such file."""
     for seen in causes_of(error):
+        if isinstance(seen, WaterclockError) and seen.code == "E643":
+            of_log = _find_borrowed_file(work.lake, seen.where or "")
+            if of_log is not None and _has_lost_version(work, of_log[0]):
+                return removed_rows_error(work, *of_log)
         is_slice = isinstance(seen, WaterclockError) and seen.code == "E605"
         text = f"{seen.where}" if isinstance(seen, WaterclockError) else str(seen)
         if not is_slice and not any(word in text.lower() for word in _WORDS):
@@ -114,6 +125,12 @@ def _borrowed_file_error(work: RunContext, error: BaseException) -> WaterclockEr
         if found is not None:
             return removed_rows_error(work, *found)
     return None
+
+
+def _has_lost_version(work: RunContext, name: str) -> bool:
+    """Return whether the log of a borrowed table has no commit of the version that is read, as after an erasure."""
+    version = work.ledger.reads.table(name).head_version
+    return not file_exists(commit_file(work.lake.folder(name), version))
 
 
 def removed_state_error(work: RunContext, error: BaseException) -> WaterclockError | None:

@@ -178,6 +178,20 @@ def test_a_missing_file_that_a_branch_borrows_names_the_branch(text: str, path: 
     assert "`waterclock branch delete try`" in str(found.fix)
 
 
+@pytest.mark.parametrize(("version", "code"), [(2, "E475"), (3, "E643")])
+def test_a_log_that_its_base_has_shortened_is_no_damage(tmp_path: Path, version: int, code: str) -> None:
+    folder = tmp_path / "prod" / "tables" / "raw" / "a"
+    (folder / "_delta_log").mkdir(parents=True)
+    (folder / "_delta_log" / f"{3:020d}.json").touch()
+    lake = Lake(str(tmp_path / "branch"), folders={"raw.a": str(folder)})
+    project = SimpleNamespace(env="try", bases=(SimpleNamespace(env="prod"),))
+    ledger = SimpleNamespace(reads=SimpleNamespace(table=lambda _: SimpleNamespace(head_version=version)))
+    work: Any = SimpleNamespace(lake=lake, flow=flow(table("raw.a")), project=project, ledger=ledger)
+    error = WaterclockError("E643", "the log is damaged", where=f"{folder}/_delta_log", why="no files in log segment")
+    found = damage_error(work, error) or error
+    assert found.code == code
+
+
 def test_a_missing_file_behind_a_link_of_a_branch_is_that_of_its_base(tmp_path: Path) -> None:
     place = tmp_path / "tables" / "raw" / "b" / "_stage" / "y=2018" / "m=03" / "d=05" / "h=08" / "n=00" / "c=7"
     place.mkdir(parents=True)
