@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 import sys
 import zipfile
@@ -107,11 +108,23 @@ def main() -> None:
     except BrokenPipeError:
         os._exit(1)  # no process reads the result
     except BaseException as error:  # noqa: BLE001 - libraries fail in many ways; a panic of calamine is no Exception
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > memory // 2:
+        if _peak_bytes() > memory // 2:
             os._exit(OUT_OF_MEMORY)
         is_plain = isinstance(error, ValueError | OSError | EOFError | LookupError) and str(error)
         _send_message("unreadable", str(error) if is_plain else f"{type(error).__name__}: {error}")
     os._exit(0)  # without freeing the workbook's memory, which takes time
+
+
+def _peak_bytes() -> int:
+    """Return the most memory that this process has used, in bytes.
+
+    On Linux, `ru_maxrss` would also count the memory of the process that started this one.
+    """
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        if (peak := re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)) is not None:
+            return int(peak[1]) << 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def _limit_process(memory: int, seconds: int) -> None:

@@ -47,6 +47,23 @@ def test_a_process_without_an_answer_is_an_error_with_its_reason(monkeypatch: py
         workbook_process.read_columns(io.BytesIO(b"x"), SheetRequest())
 
 
+def test_the_memory_of_the_process_that_starts_it_does_not_count() -> None:
+    """Linux adds it to `ru_maxrss`: each unreadable workbook was then one that is too large."""
+    code = f"""
+import io
+from waterclock.connectors.files import workbook_process
+from waterclock.connectors.files.sheet_rows import SheetRequest
+workbook_process._MOST_MEMORY = {600 << 20}
+kept = bytearray(b"x") * {400 << 20}
+try:
+    workbook_process.read_columns(io.BytesIO(b"PK no workbook"), SheetRequest())
+except Exception as error:
+    print(type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "ValueError\n"
+
+
 def test_a_process_without_an_answer_in_time_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workbook_process, "_PROCESS_CODE", "import time; time.sleep(600)")
     monkeypatch.setattr(workbook_process, "_MOST_WAIT_SECONDS", 0.1)
