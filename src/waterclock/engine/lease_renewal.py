@@ -5,28 +5,27 @@ A lost lease does not stop the batch: its commit is refused if another runner ha
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from waterclock.engine.background_thread import BackgroundThread
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger_errors import ClaimClosed
 from waterclock.timelabel.label import label_of
 
 
-class Heartbeat:
+class Heartbeat(BackgroundThread):
     """Renews the leases of open claims three times per lease, as a context manager.
 
     With a `command`, it also keeps the runner in the ledger's list of live runners, under that command.
     """
 
     def __init__(self, work: RunContext, command: str | None = None) -> None:
+        super().__init__("heartbeat")
         self._work = work
         self._command = command
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew_leases, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         if self._command is not None:
@@ -38,19 +37,17 @@ class Heartbeat:
                 flow=self._work.flow.fingerprint,
                 lease_seconds=settings.lease,
             )
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        self._thread.join()
+        super().__exit__(kind, error, trace)
         if self._command is not None:
             with suppress(WaterclockError):  # without the ledger, the entry expires by itself
                 self._work.ledger.runners.leave(self._work.settings.runner)
 
-    def _renew_leases(self) -> None:
+    def _run(self) -> None:
         while not self._done.wait(self._work.settings.lease / 3):
             if self._command is not None:
                 with suppress(WaterclockError):

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -112,6 +113,8 @@ def test_a_search_for_a_value_of_partition_by_opens_its_file_of_each_label(lived
         frame.collect()
         scan = frame._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
         assert (scan.metrics().apply("numFiles").value() if files else 0) == files
+    of_delta_rs = DeltaTable(folder).to_pyarrow_dataset()
+    assert len(list(of_delta_rs.get_fragments(ds.field("kind") == 3))) == 3
 
 
 def test_other_columns_make_no_batch_again_and_old_labels_are_right_after_maintain(lived: Tiny, tmp_path: Path) -> None:

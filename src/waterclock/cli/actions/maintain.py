@@ -78,7 +78,7 @@ def _format_maintenance(
             before = local_label(each.drop_before, flow.tables[each.table].cadence)
             yield f"  windows before {before} dropped (RETAIN): {_format_amount(each.dropped, 'file')}"
         for amount, what in (
-            (each.joined, "small files joined, beside the slices, which stay"),
+            (each.joined, "small files joined (their slices stay)"),
             (each.unneeded, "files that no kept version needs"),
             (each.slices, "slices that are no longer needed"),
             (each.left_behind, "folders left behind by broken claims"),

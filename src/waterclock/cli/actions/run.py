@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from waterclock.engine.spark.session import Sessions
 
 
-_COMMANDS_FOR_BATCHES = frozenset({"recompute", "recollect", "replay", "retry", "revert"})
+_COMMANDS_FOR_BATCHES = frozenset({"promote", "recompute", "recollect", "replay", "retry", "revert"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,13 +148,7 @@ def _check_clustering(draft: UnresolvedTable) -> Iterator[WaterclockError]:
             why=f"the rows of each file are in the order of {_CLUSTER}",
             fix=f"leave {_SORT} or {_CLUSTER} out",
         )
-    if declared.mode in FOLDS:
-        yield whole.refuse(
-            "E372",
-            f"a {declared.mode.name} table cannot have {_CLUSTER}",
-            why="its files are replaced one by one as rows change",
-            fix=f"use {_SORT}, which orders the rows of each file",
-        )
+    yield from _refuse_fold(draft, _CLUSTER)
     if declared.is_unshuffled:
         yield whole.refuse(
             "E372",
@@ -173,13 +167,7 @@ def _check_partitioning(draft: UnresolvedTable) -> Iterator[WaterclockError]:
             why="each label would have a file for each combination of values: many small files",
             fix=f"name one column, and the others in {_SORT}; or use {_CLUSTER}",
         )
-    if declared.mode in FOLDS:
-        yield whole.refuse(
-            "E374",
-            f"a {declared.mode.name} table cannot have {_PARTITION}",
-            why="its files are replaced one by one as rows change",
-            fix=f"use {_SORT}, which orders the rows of each file",
-        )
+    yield from _refuse_fold(draft, _PARTITION)
     for word in (_CLUSTER, _BUCKET, "SHUFFLE"):
         if draft.statement.clause(word) is not None:
             text = "SHUFFLE NONE" if word == "SHUFFLE" else word
@@ -191,3 +179,14 @@ def _check_partitioning(draft: UnresolvedTable) -> Iterator[WaterclockError]:
                 else "both say into which file a row goes",
                 fix=f"leave {text} or {_PARTITION} out",
             )
+
+
+def _refuse_fold(draft: UnresolvedTable, word: str) -> Iterator[WaterclockError]:
+    """Yield the error of a MERGE or TEMPORAL table with a clause that splits the rows of a label into files."""
+    if draft.declared.mode in FOLDS:
+        yield draft.at(word).refuse(
+            _CODES[word],
+            f"a {draft.declared.mode.name} table cannot have {word}",
+            why="its files are replaced one by one as rows change",
+            fix=f"use {_SORT}, which orders the rows of each file",
+        )

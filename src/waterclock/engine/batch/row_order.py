@@ -63,7 +63,8 @@ def plan_files(attempt: GroupAttempt) -> Split | None:
     # `maintain` may have removed the slice after its files were joined
     path = last.slice_path if last is not None and is_sealed(attempt.folder, last.slice_path) else ""
     manifest = read_manifest(attempt.folder, path) if path else None
-    for column in table.partition_by:
+    if table.partition_by:
+        [column] = table.partition_by
         values = values_of_files(manifest.files, column) if manifest is not None else ()
         return Partitioning(column, values, table.file_order, attempt.where)
     return plan_clustering(attempt.spark, attempt.folder, table.cluster_by, manifest)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from waterclock.engine.background_thread import BackgroundThread
 from waterclock.engine.newer_flow import has_newer_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -25,7 +25,7 @@ _RECORD_SECONDS = 10.0
 _TURN = 0.5  # of the time between two ticks: if another runner committed one more recently, this runner waits
 
 
-class OpenWindowTicks:
+class OpenWindowTicks(BackgroundThread):
     """Computes the open windows of a flow while the block runs, as a context manager.
 
     `only`: the tables of the run, None for all. A run without some of the tables with CONTINUOUS makes no ticks, since
@@ -34,23 +34,17 @@ class OpenWindowTicks:
     """
 
     def __init__(self, work: RunContext, only: Collection[str] | None = None) -> None:
+        super().__init__("open windows", most_seconds=_JOIN_SECONDS)
         self._work = work
         self._only = None if only is None else frozenset(only)
-        self._done = threading.Event()
         self._read_at: dict[str, float] = {}
         self._last_tick = 0
         self._deliveries: OpenWindowDeliveries | None = None
-        self._thread = threading.Thread(target=self._run, name="open windows", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        self._thread.join(_JOIN_SECONDS)
+        super().__exit__(kind, error, trace)
         if self._deliveries is not None:
             self._deliveries.close()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from datetime import datetime
-from types import TracebackType
-from typing import Self
 
+from waterclock.engine.background_thread import BackgroundThread
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.maintenance.maintain import (
     CountAndBytes,
@@ -29,7 +27,7 @@ _JOIN_SECONDS = 60.0
 _TOGETHER = 20  # tables that are searched at once; what was found for the last one is then not much older
 
 
-class MaintenanceInHours:
+class MaintenanceInHours(BackgroundThread):
     """Maintains the tables of a run while the block runs, as a context manager: each once in the hours of a day.
 
     `only`: the tables of the run, None for all. A table with a running batch is tried again later. Before a table is
@@ -38,23 +36,12 @@ class MaintenanceInHours:
     """
 
     def __init__(self, work: RunContext, only: Collection[str] | None = None) -> None:
+        super().__init__("maintenance", most_seconds=_JOIN_SECONDS)
         self._work = work
         self._only = None if only is None else frozenset(only)
-        self._done = threading.Event()
         self._window: Window | None = None
         self._begun: set[str] = set()
         self._finished: set[str] = set()
-        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join(_JOIN_SECONDS)
 
     def _run(self) -> None:
         while True:
@@ -80,7 +67,9 @@ class MaintenanceInHours:
             for found in find_maintenance(work, due[first : first + _TOGETHER], now):
                 if self._done.is_set() or not window.contains(work.real_now()):
                     return
-                if not found.is_busy:
+                if found.is_nothing:
+                    self._finished.add(found.table)
+                elif not found.is_busy:
                     self._maintain(found, window, hours, now)
 
     def _maintain(self, found: TableMaintenance, window: Window, hours: MaintenanceHours, now: datetime) -> None:

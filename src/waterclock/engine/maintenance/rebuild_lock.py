@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import Self
 
 from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.rebuilding import Rebuilding
 from waterclock.engine.abandoned_claims import find_abandoned_claims
+from waterclock.engine.background_thread import BackgroundThread
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 from waterclock.errors import WaterclockError
@@ -76,23 +76,14 @@ def wait_for_running_batches(work: RunContext) -> None:
         threading.Event().wait(_POLL_SECONDS)
 
 
-class RebuildLock:
+class RebuildLock(BackgroundThread):
     """Extends the rebuild lock three times per lease, from a thread of its own."""
 
     def __init__(self, work: RunContext, token: str) -> None:
+        super().__init__("rebuild-hold")
         self._work, self._token = work, token
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._extend_lock, name="rebuild-hold", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _extend_lock(self) -> None:
+    def _run(self) -> None:
         lease = self._work.settings.lease
         while not self._done.wait(lease / 3):
             try:

@@ -20,6 +20,8 @@ from waterclock.storage.slices.row_order import names_to_sort_by
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from waterclock.storage.slices.manifest import DataFile
+
 _TASK = re.compile(r"part-(\d+)-[^./]*")
 _BUCKET = re.compile(r".*_(\d+)(?:\..*)?")
 
@@ -49,11 +51,14 @@ class Bucketing:
         """Return whether the rows have all columns."""
         return len(names_to_sort_by(frame.columns, self.columns)) == len(self.columns)
 
-    def finish(self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool) -> None:
+    def finish(
+        self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool
+    ) -> Mapping[str, tuple[DataFile, ...]]:
         """Name the files after their buckets. Cost: that of `name_buckets`."""
         del spark
         if was_split:
             name_buckets(folder, paths, self.files)
+        return {}
 
 
 def name_buckets(folder: str, paths: Iterable[str], buckets: int) -> None:

@@ -86,10 +86,11 @@ class Clustering:
         """Return nothing: the manifest's statistics of files are enough."""
         return {}
 
-    def finish(self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool) -> None:
+    def finish(
+        self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool
+    ) -> Mapping[str, tuple[DataFile, ...]]:
         """Split large slices whose rows were not split yet. Cost: that of `split_written`."""
-        if not was_split:
-            split_written(spark, folder, paths, self)
+        return {} if was_split else split_written(spark, folder, paths, self)
 
 
 def plan_clustering(spark: SparkSession, folder: str, columns: Sequence[str], last: Manifest | None) -> Clustering:
@@ -110,16 +111,22 @@ def plan_clustering(spark: SparkSession, folder: str, columns: Sequence[str], la
     return _clustering_of_rows(spark, folder, columns, last.files, files)
 
 
-def split_written(spark: SparkSession, folder: str, paths: Iterable[str], clustering: Clustering) -> None:
+def split_written(
+    spark: SparkSession, folder: str, paths: Iterable[str], clustering: Clustering
+) -> Mapping[str, tuple[DataFile, ...]]:
     """Write the files of slices that are not sealed yet again, split, where they are large.
 
-    That the first large slice of a table is large is known only then. Cost: the footers of the files; those of a large
-    slice are also read twice and written once.
+    That the first large slice of a table is large is known only then. Return the files of the other slices. Cost: the
+    footers of the files; those of a large slice are also read twice and written once.
     """
+    small = {}
     for path in paths:
-        files = read_files(entry_path(folder), path)
+        files = read_files(entry_path(folder), path, also=clustering.columns)
         if sum(file.size for file in files) >= 2 * TARGET_BYTES:
             _split_slice(spark, folder, path, files, clustering)
+        else:
+            small[path] = files
+    return small
 
 
 def _split_slice(

@@ -13,6 +13,8 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from waterclock.storage.slices.manifest import DataFile
+
 
 class Split(Protocol):
     """How the rows of each label are split into files."""
@@ -33,10 +35,13 @@ class Split(Protocol):
     def to_manifest(self) -> dict[str, Any]:
         """Return the entries about the files for the manifest of a slice whose rows were split."""
 
-    def finish(self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool) -> None:
+    def finish(
+        self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool
+    ) -> Mapping[str, tuple[DataFile, ...]]:
         """Bring the files of slices that are not sealed yet into their last form.
 
-        `was_split`: whether their rows were split before they were written.
+        `was_split`: whether their rows were split before they were written. Return the files of the slices whose
+        footers were read and that stay as they are, so that they are not read again.
         """
 
 

@@ -69,10 +69,12 @@ class Partitioning:
         """Return nothing: the manifest's statistics of files are enough."""
         return {}
 
-    def finish(self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool) -> None:
+    def finish(
+        self, spark: SparkSession, folder: str, paths: Iterable[str], *, was_split: bool
+    ) -> Mapping[str, tuple[DataFile, ...]]:
         """Split the files that have several values. Cost: that of `split_values`."""
         del was_split
-        split_values(spark, folder, paths, self)
+        return split_values(spark, folder, paths, self)
 
 
 def values_of_files(files: Sequence[DataFile], column: str) -> tuple[str, ...]:
@@ -88,17 +90,23 @@ def values_of_files(files: Sequence[DataFile], column: str) -> tuple[str, ...]:
     return tuple(map(str, sorted(found)))
 
 
-def split_values(spark: SparkSession, folder: str, paths: Iterable[str], wanted: Partitioning) -> None:
+def split_values(
+    spark: SparkSession, folder: str, paths: Iterable[str], wanted: Partitioning
+) -> Mapping[str, tuple[DataFile, ...]]:
     """Write files of slices that are not sealed yet again, if they have several values: then each has one.
 
-    Raises E776 if a label has more than 200 values. Cost: the footers of the files; those with several values are read
-    twice and written once.
+    Return the files of the slices that stay as they are. Raises E776 if a label has more than 200 values. Cost: the
+    footers of the files; those with several values are read twice and written once.
     """
+    kept = {}
     for path in paths:
-        files = read_files(entry_path(folder), path, also=(wanted.column,))
+        files = read_files(entry_path(folder), path, also=(wanted.column, *wanted.sort_by))
         mixed = [file for file in files if not _has_one_value(file, wanted.column)]
         if mixed:
             _split_files(spark, folder, path, mixed, wanted, len(files) - len(mixed))
+        else:
+            kept[path] = files
+    return kept
 
 
 def _split_files(

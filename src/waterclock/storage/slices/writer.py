@@ -162,9 +162,13 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
+    known: Mapping[str, tuple[DataFile, ...]] = {}
     if clustering is not None:
-        clustering.finish(frame.sparkSession, folder, paths.values(), was_split=draft.clustering is not None)
-    files = {label: read_files(entry_path(folder), path, also=sort_by) for label, path in paths.items()}
+        known = clustering.finish(frame.sparkSession, folder, paths.values(), was_split=draft.clustering is not None)
+    files = {
+        label: known[path] if path in known else read_files(entry_path(folder), path, also=sort_by)
+        for label, path in paths.items()
+    }
     if not found:
         found = _scan_group(frame, draft, paths, files, taken)
     elif through is not None and taken and not is_nothing:
