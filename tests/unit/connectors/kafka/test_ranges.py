@@ -26,7 +26,7 @@ def refused(topic: Log, reached: Positions, without: str = "") -> WaterclockErro
     return caught.value
 
 
-def test_a_range_goes_on_where_the_last_one_ended() -> None:
+def test_a_range_begins_where_the_last_one_ended() -> None:
     first = first_range(log((3, 10), (0, 0)), {0: 3, 1: 0})
     assert first == Positions("orders a", {"0": (3, 10), "1": (0, 0)})
     assert next_range(log((3, 10), (0, 0)), first, where=WHERE) is None

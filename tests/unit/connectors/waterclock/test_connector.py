@@ -102,7 +102,7 @@ def test_a_runner_at_work_there_is_no_hindrance_and_nothing_is_left_beside_its_l
     assert other.files() == before
 
 
-def test_an_unknown_table_is_told_with_the_nearest(tmp_path: Path, other: OtherProject) -> None:
+def test_an_unknown_table_is_reported_with_the_nearest_name(tmp_path: Path, other: OtherProject) -> None:
     other.land(DAY, [{"id": "a", "note": "n"}])
     told = problem(tmp_path, "shop.order", path="other")
     assert told.startswith("E834 the other project has no table shop.order: its ledger knows shop.newest, shop.orders")
