@@ -57,7 +57,7 @@ def published(folder: Path) -> dict[str, list[bytes]]:
 
 
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
+def test_a_flow_in_buckets_yields_the_same_digests_as_in_folders_despite_an_outage(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
     """Though the store is away for a while in the middle: the run waits, or says so, and the next one goes on."""

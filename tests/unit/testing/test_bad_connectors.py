@@ -127,7 +127,7 @@ CHOSEN = (
 
 @pytest.mark.parametrize(("module", "suite"), FAULTS)
 @pytest.mark.slow
-def test_a_bad_connector_fails_what_it_does_wrong_and_a_good_one_nothing(
+def test_a_bad_connector_fails_exactly_the_tests_of_its_fault_and_a_good_one_none(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, module: str, suite: str
 ) -> None:
     assert memory.Memory().fault == ""
