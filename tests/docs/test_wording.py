@@ -10,13 +10,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PAGES = sorted({*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")} - {*(ROOT / "docs" / "reference").rglob("*.md")})
+TESTS = sorted({*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "src" / "waterclock" / "testing").glob("*.py")})
 MOST_IN_TEN_THOUSAND = 20  # of "what"; model projects have 0 to 6
 MOST_SHARED_NAMES = 0.04
+MOST_RIDDLES = 0.005  # of names of tests
 MOST_PARTICIPLES = 0.02  # of function names; model projects have 0 to 2 %
 _WORD = re.compile(r"[A-Za-z']+")
 _CLASS = re.compile(r"^ *class (\w+)", re.MULTILINE)
 _CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
 _FUNCTION = re.compile(r"^ *(?:async )?def _*(\w+)", re.MULTILINE)
+_TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
+_RIDDLES = frozenset("what told tell tells stands heeded bear bears anew alike road roads mended nobody".split())
 _IRREGULAR = (
     "told seen made said kept held left gone known given taken found brought lost sent built chosen written drawn "
     "shown meant met done got heard paid sold spent stood thought torn won bound begun broken asks tells brings "
@@ -46,6 +50,13 @@ def test_docstrings_contain_few_headless_clauses() -> None:
 
 def test_pages_contain_few_headless_clauses() -> None:
     assert share_of_what([_CODE.sub(" ", page.read_text(encoding="utf-8")) for page in PAGES]) <= MOST_IN_TEN_THOUSAND
+
+
+def test_hardly_any_test_has_a_name_in_riddles() -> None:
+    names = [name for path in TESTS for name in _TEST.findall(path.read_text(encoding="utf-8"))]
+    assert len(names) > 5_000
+    riddles = [name for name in names if set(name.split("_")) & _RIDDLES]
+    assert len(riddles) <= MOST_RIDDLES * len(names), riddles
 
 
 def test_hardly_any_class_name_is_used_twice() -> None:
