@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.environment import Environment, SparkSection
 from waterclock.dpl.config.model import (
-    _LATER_DEFAULTS,
-    _LATER_SECTIONS,
     Defaults,
     _File,
     _ProjectSection,
@@ -87,12 +85,6 @@ def test_defaults_of_settings_are_those_of_the_code() -> None:
     said = {row[0]: row[2] for row in rows_of(SETTINGS, "env")}
     for name in ("storage", "secrets", "publish"):
         assert said[name] == str(Environment.model_fields[name].default).removeprefix("'").replace("False", "false")
-
-
-def test_settings_of_later_releases_are_named() -> None:
-    later = SETTINGS[SETTINGS.index("## Later") :]
-    assert all(f"`[{name}]`" in later for name in _LATER_SECTIONS)
-    assert all(f"`{name}`" in later for name in _LATER_DEFAULTS)
 
 
 def test_every_variable_of_the_environment_is_documented() -> None:

@@ -47,9 +47,9 @@ LANGUAGE: Mapping[str, Code] = {
         "and MEASURE can be repeated.",
     ),
     "E208": Code(
-        "feature not available yet",
-        "The feature is part of the language, but this release does not support it. Using it is an error, so that it "
-        "is never ignored silently.",
+        "not supported",
+        "This version does not support the form, or this combination of declarations. It is an error, so that no "
+        "declaration is ignored silently.",
     ),
     "E209": Code(
         "syntax of another tool",

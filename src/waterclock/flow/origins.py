@@ -5,7 +5,6 @@ from __future__ import annotations
 SOURCE = "_source"
 TYPES = {"file": "STRING", "row": "BIGINT"}
 """The origin fields and their types: the file, and the number of the row in it, from 1; NULL if unknown."""
-LATER = ("line", "offset", "partition", "timestamp", "key", "headers")
 
 # the names of the origin columns in collected rows, if they are requested
 IN_ROWS = {"file": "_waterclock_source_file", "row": "_waterclock_source_row"}

@@ -37,8 +37,6 @@ from waterclock.similar_names import did_you_mean, find_similar
 
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
-_LATER_DEFAULTS = frozenset({"max_lateness", "compatible"})
-_LATER_SECTIONS = frozenset({"lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MOST_BRANCHES = 10  # named in an error
@@ -161,11 +159,11 @@ def _read(
         return None, [unreadable_error(source, str(error))]
     places = places_of(source)
     config = Config(source, places)
-    errors = _check_planned_sections(data, config)
     try:
         file = _File.model_validate(data)
     except ValidationError as error:
-        return None, errors + _invalid_value_errors(config, error.errors())
+        return None, _invalid_value_errors(config, error.errors())
+    errors: list[WaterclockError] = []
     defaults = _defaults(file.defaults, config, errors)
     misspelt = frozenset(
         meant for key in _unknown_defaults(file.defaults) for meant in find_similar(key, Defaults.model_fields)
@@ -207,19 +205,6 @@ def _read(
     return read, errors
 
 
-def _check_planned_sections(data: dict[str, Any], config: Config) -> list[WaterclockError]:
-    errors = []
-    for section in sorted(_LATER_SECTIONS & data.keys()):
-        del data[section]
-        errors.append(
-            config.place((section,)).refuse(
-                "E208", f"not available yet: [{section}]", why="it is planned for a later release",
-                fix="leave it out for now",
-            )
-        )  # fmt: skip
-    return errors
-
-
 def _defaults(
     section: dict[str, Any], config: Config, errors: list[WaterclockError]
 ) -> tuple[tuple[str, Defaults], ...]:
@@ -253,11 +238,7 @@ def _drop_illegal_defaults(
 ) -> dict[str, Any]:
     kept = {}
     for key, value in values.items():
-        if key in _LATER_DEFAULTS:
-            errors.append(
-                config.place((*path, key)).refuse("E208", f"not available yet: {key}", fix="leave it out for now")
-            )
-        elif key in _NEVER_DEFAULTS:
+        if key in _NEVER_DEFAULTS:
             errors.append(
                 config.place((*path, key)).refuse(
                     "E241", f"{key} cannot have a default", why="type, mode, keys and rules belong to the table",

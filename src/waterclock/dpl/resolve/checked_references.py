@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, ParsedOptions
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.declarations import Columns, Read
@@ -75,7 +75,7 @@ def _find_problems(
 ) -> Iterator[WaterclockError]:
     span = reference_span(draft, checked.columns[0])
     if draft.kind is Kind.COLLECT:
-        yield planned_feature_error(
+        yield unsupported_error(
             "a checked REFERENCES of a COLLECT", span, fix="write it in a TRANSFORM that reads this table"
         )
         return
@@ -84,14 +84,14 @@ def _find_problems(
     ]
     if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in references):
         fix = "leave its ELSE out, or refer to a table with one row for each key"
-        yield planned_feature_error("a checked REFERENCES to versions", span, fix=fix)
+        yield unsupported_error("a checked REFERENCES to versions", span, fix=fix)
         return
     if draft.statement.clause("PARTIAL AFTER") is not None:
         fix = "remove one of them: missing input would count as rows without a parent"
-        yield planned_feature_error("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
+        yield unsupported_error("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
     if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         fix = "leave open_windows out, or ELSE"
-        yield planned_feature_error("open_windows with a checked REFERENCES", span, fix=fix)
+        yield unsupported_error("open_windows with a checked REFERENCES", span, fix=fix)
     yield from _check_actions(draft, checked)
     yield from _check_columns(draft, parent, checked, span)
 

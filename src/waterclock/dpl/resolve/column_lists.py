@@ -11,8 +11,8 @@ from waterclock.dpl.resolve.hidden import check_hidden_column, check_visible_col
 from waterclock.dpl.resolve.published_columns import check_published_list, resolve_expression
 from waterclock.dpl.resolve.retire_clause import check_endings, resolve_ending
 from waterclock.dpl.resolve.rules import rule_of
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.schema_changes import OnSchemaChange
@@ -36,9 +36,7 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
         if is_list and problem is None:
             problem = _column_clause_error(column, statement)
         if column.made_as is not None and column.retires is None and statement.kind is not StatementKind.PUBLISH:
-            problem = problem or planned_feature_error(
-                "AS (expression) without RETIRE", column.made_as_span or column.span
-            )
+            problem = problem or unsupported_error("AS (expression) without RETIRE", column.made_as_span or column.span)
         if problem:
             errors.append(problem)
             continue

@@ -225,11 +225,6 @@ def _connection(
 
 
 def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities]) -> WaterclockError:
-    if name in _LATER_TYPES:
-        return span.refuse(
-            "E208", f"not available yet: connections of type {name}", why=f"the types are {_list(capabilities)}",
-            fix=f"write one, as in TYPE {_example(capabilities)}",
-        )  # fmt: skip
     return span.refuse(
         "E222",
         f"unknown connection type {name}",
@@ -240,7 +235,6 @@ def _unknown_type(name: str, span: Span, capabilities: Mapping[str, Capabilities
     )
 
 
-_LATER_TYPES = frozenset({"cdc"})
 _ALIASES = {"csv": "files", "json": "files", "parquet": "files", "file": "files", "s3": "files", "sqlite3": "sqlite",
             "postgresql": "postgres", "mariadb": "mysql", "http": "rest", "https": "rest", "api": "rest",
             "local": "files", "folder": "files", "xml": "files", "avro": "files", "excel": "files", "xls": "files",

@@ -14,8 +14,8 @@ from waterclock.dpl.resolve.open_window_publishes import check_open_window_publi
 from waterclock.dpl.resolve.open_windows import upstream_of
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import StatementKind
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.checks import is_key_past_read
@@ -99,20 +99,20 @@ def _check_collect(flow: UnresolvedFlow, draft: UnresolvedTable) -> Iterator[Wat
         return
     capabilities = flow.systems.capabilities_of(source.unit)
     if source.each is not None:
-        yield planned_feature_error(f"{_WORD} with FOR EACH", whole)
+        yield unsupported_error(f"{_WORD} with FOR EACH", whole)
     elif capabilities is not None and source.batching not in capabilities.reads_open_windows:
         able = [
             f"{kind} BY {batching.upper()}"
             for kind, each in sorted(flow.systems.capabilities.items())
             for batching in sorted(each.reads_open_windows)
         ]
-        yield planned_feature_error(
+        yield unsupported_error(
             f"{_WORD} from {capabilities.type} BY {source.batching.upper()}",
             whole,
             fix=f"leave it out for now; it is available for {', '.join(able)}",
         )
     if source.awaits is not None:
-        yield planned_feature_error(f"{_WORD} with AWAIT", whole)
+        yield unsupported_error(f"{_WORD} with AWAIT", whole)
 
 
 def _check_transform(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
@@ -133,29 +133,27 @@ def _check_transform(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTabl
             fix=f"add {_WORD} 10 SECONDS to the COLLECT that it reads, or leave it out",
         )  # fmt: skip
     if declared.function is not None and declared.function.step is not None:
-        yield planned_feature_error(f"{_WORD} with wc.stateful", whole)
+        yield unsupported_error(f"{_WORD} with wc.stateful", whole)
     if _has_flat(declared):
-        yield planned_feature_error(f"{_WORD} with FLAT", whole)
+        yield unsupported_error(f"{_WORD} with FLAT", whole)
     for read in declared.reads:
         if read.kind not in _OPEN_READS and not is_key_past_read(read):
-            yield planned_feature_error(f"{_WORD} with {read.kind.upper()}({read.table})", whole)
+            yield unsupported_error(f"{_WORD} with {read.kind.upper()}({read.table})", whole)
         elif read.table in drafts and drafts[read.table].declared.marks is not None:
-            yield planned_feature_error(f"{_WORD} with WATERMARK()", whole)
+            yield unsupported_error(f"{_WORD} with WATERMARK()", whole)
     if checked_references(declared.columns):
-        yield planned_feature_error(f"{_WORD} with REFERENCES ... ELSE", whole)
+        yield unsupported_error(f"{_WORD} with REFERENCES ... ELSE", whole)
 
 
 def _check_any(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
     whole, declared = draft.at(_WORD), draft.declared
     if declared.type is not TableType.PARTITIONED or declared.mode is not Mode.APPEND:
-        yield planned_feature_error(
-            f"{_WORD} of a regular table", whole, fix="write PARTITIONED, or leave it out for now"
-        )
+        yield unsupported_error(f"{_WORD} of a regular table", whole, fix="write PARTITIONED, or leave it out for now")
     if any(is_key_past_read(read) for read in declared.reads):
-        yield planned_feature_error(f"{_WORD} with KEY ... PAST", whole)
+        yield unsupported_error(f"{_WORD} with KEY ... PAST", whole)
     persons = [name for name in sorted({draft.name, *upstream_of(drafts, [draft.name])}) if _has_subject(drafts[name])]
     if persons:
-        yield planned_feature_error(
+        yield unsupported_error(
             f"{_WORD} of rows of persons (SUBJECT in {persons[0]})",
             whole,
             fix="leave it out for now: `erase` does not search the rows of open windows yet",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, ParsedGrantColumn, ParsedGrantTarget, Statement
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Batching
 from waterclock.flow.grants import GrantRight
@@ -51,4 +51,4 @@ def check_form_grant(
     condition = statement.value("WHERE", Expression)
     if condition is not None:
         fix = "leave WHERE out, or make a form for each group of people"
-        yield planned_feature_error(f"WHERE of GRANT {right}", condition.span, fix=fix)
+        yield unsupported_error(f"WHERE of GRANT {right}", condition.span, fix=fix)

@@ -6,9 +6,9 @@ from collections.abc import Container, Iterator, Mapping
 
 from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, ParsedRule
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked_checks, marks_rows
 from waterclock.flow.declarations import Choice, Query, Read
@@ -40,10 +40,10 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
                 )
             elif any(_is_read_otherwise(rule.of, choice) for choice in draft.declared.choices):
                 fix = f"make two tables, or read {rule.of} in the same way in all queries"
-                yield planned_feature_error(
+                yield unsupported_error(
                     f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix
                 )
-        yield from _check_planned_features(draft, rules[0][1])
+        yield from _check_unsupported(draft, rules[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := list_marked_checks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
@@ -126,9 +126,9 @@ def _unread_input_error(
     )
 
 
-def _check_planned_features(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
+def _check_unsupported(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
     if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
-        yield planned_feature_error("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
+        yield unsupported_error("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
     if draft.declared.function is not None and draft.declared.function.step is not None:
         fix = "write it in a TRANSFORM that it reads"
-        yield planned_feature_error("a rule OF an input of a stateful table", span, fix=fix)
+        yield unsupported_error("a rule OF an input of a stateful table", span, fix=fix)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedKeyOptions
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_actions, key_options_of
 from waterclock.flow.declarations import Read
@@ -111,4 +111,4 @@ def _check_past(draft: UnresolvedTable, key_options: list[ParsedKeyOptions]) -> 
             )
         elif draft.statement.clause("CLOSE WHEN") is not None:
             fix = f"write it in a TRANSFORM that reads {draft.name}"
-            yield planned_feature_error("KEY ... PAST with CLOSE WHEN", each.span, fix=fix)
+            yield unsupported_error("KEY ... PAST with CLOSE WHEN", each.span, fix=fix)

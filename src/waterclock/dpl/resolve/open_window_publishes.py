@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 
@@ -42,7 +42,7 @@ def _check(draft: UnresolvedTable, table: UnresolvedTable, span: Span) -> Iterat
             fix=f"add CONTINUOUS to {table.name}, or leave the option out",
         )
     if declared.mode is not Mode.APPEND:
-        yield planned_feature_error(
+        yield unsupported_error(
             f"open windows of {declared.mode.name}", span, fix="write APPEND, or leave the option out for now"
         )
     if declared.destination is not None and "behind" in declared.destination.options:
@@ -53,11 +53,11 @@ def _check(draft: UnresolvedTable, table: UnresolvedTable, span: Span) -> Iterat
             fix="leave one of the two options out",
         )
     if declared.rules or declared.input_rules or declared.measures or declared.is_profiled:
-        yield planned_feature_error(
+        yield unsupported_error(
             "open windows of a PUBLISH with rules or measures", span, fix=f"declare them in {table.name}"
         )
     for column in declared.columns.named:
         if column.made_as is not None or column.is_not_null or column.rules:
-            yield planned_feature_error(
+            yield unsupported_error(
                 f"open windows of a PUBLISH that computes or checks {column.name}", span, fix=f"do it in {table.name}"
             )

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator
 
 from waterclock.dpl.resolve.unresolved_table import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
 from waterclock.flow.enums import Action, Kind, Mode, Scope
@@ -35,7 +35,7 @@ def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[Waterclock
             )
         loose = loose_types(draft.declared)
         yield from (
-            planned_feature_error(
+            unsupported_error(
                 f"an ELSE after {column.declared.type}", column.span, fix="quarantine rows by a rule on its fields"
             )
             for column in columns
@@ -45,7 +45,7 @@ def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[Waterclock
             continue
         if draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.MERGE:
             fix = "remove the rows in a TRANSFORM, and publish that"
-            yield planned_feature_error("a MERGE publish that removes rows", draft.at("EXPECT"), fix=fix)
+            yield unsupported_error("a MERGE publish that removes rows", draft.at("EXPECT"), fix=fix)
         if len(found := checks_of(draft.declared)) > MOST_CHECKS:
             yield draft.span.refuse(
                 "E275",

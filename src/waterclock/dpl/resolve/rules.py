@@ -16,8 +16,8 @@ from waterclock.dpl.resolve.comparisons import comparison_of, uses_history
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.syntax.aggregate_calls import has_aggregate
 from waterclock.dpl.syntax.foreign_syntax import check_foreign_syntax
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, ParsedRule
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Rule
@@ -84,14 +84,14 @@ def rule_of(
 
 def _input_history_error(rule: ParsedRule) -> WaterclockError:
     what = "last_good(), usual() and trend() in a rule OF an input"
-    return planned_feature_error(what, rule.expression.span, fix=_NOT_OF_INPUT)
+    return unsupported_error(what, rule.expression.span, fix=_NOT_OF_INPUT)
 
 
 def _input_groups_error(rule: ParsedRule) -> WaterclockError | None:
     if not rule.of or not any(grouped_calls(rule.expression.text)):
         return None
     what = "k_anonymity() and l_diversity() in a rule OF an input"
-    return planned_feature_error(what, rule.expression.span, fix=_NOT_OF_INPUT)
+    return unsupported_error(what, rule.expression.span, fix=_NOT_OF_INPUT)
 
 
 def _history_error(rule: ParsedRule) -> WaterclockError:
@@ -190,7 +190,7 @@ def check_expression(expression: Expression, *, allowed: frozenset[str] = frozen
             )
         if upper in VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
-                planned_feature_error(
+                unsupported_error(
                     f"{upper}() outside of the query",
                     source.span(token.start, token.end + 1),
                     fix=f"make it a column of the query: {upper}() AS name",

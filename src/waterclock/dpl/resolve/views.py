@@ -12,7 +12,6 @@ from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.resolve.flats import FlatResolver
 from waterclock.dpl.resolve.open_windows import query_only_reason
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     ParsedColumnList,
@@ -22,6 +21,7 @@ from waterclock.dpl.syntax.statements import (
     Statement,
     StatementKind,
 )
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
 from waterclock.flow.enums import ReadKind
@@ -255,9 +255,9 @@ class QueryResolver:
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
         if found.name.endswith("_quarantine") and found.name.removesuffix("_quarantine") in self.tables:
             fix = "use `waterclock query` to read it, `waterclock replay` to run its batches again"
-            return planned_feature_error("a table that reads a quarantine", found.span, fix=fix)
+            return unsupported_error("a table that reads a quarantine", found.span, fix=fix)
         if found.name.endswith("_held") and found.name.removesuffix("_held") in self.tables:
-            return planned_feature_error(
+            return unsupported_error(
                 "a table that reads held rows", found.span, fix="use `waterclock query` to read it"
             )
         return unknown_table_error(found.name, found.span, known, self.tables)

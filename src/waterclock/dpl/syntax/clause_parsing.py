@@ -10,7 +10,6 @@ from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
 from waterclock.dpl.syntax.column_clause import parse_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery, StatementKind
 from waterclock.dpl.syntax.tokens import check_adjacent_strings, statements_of, words_of
@@ -25,12 +24,11 @@ def read_clause(word: str, cursor: Cursor, kind: StatementKind | None = None) ->
     """Parse the value of a clause. The cursor is after the clause's word; for BY and MODE it is before it.
 
     `kind` is the kind of statement; it matters for clauses whose syntax differs between statements.
-    Raises E208 for a clause of a later release, and the errors of the clause's parser.
+    Raises the errors of the clause's parser.
     """
     clause = BY_WORD[word]
     read = clause.read if kind is None else clause.reads.get(kind, clause.read)
-    if read is None:
-        raise planned_feature_error(word, cursor.here())
+    assert read is not None, word
     return read(cursor)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expressions import parse_expression
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     Expression,
@@ -212,10 +211,6 @@ def parse_pool(cursor: Cursor) -> str:
 
 def parse_on_restate(cursor: Cursor) -> ParsedRestate:
     """Parse the value of ON RESTATE: RECOMPUTE, RECOMPUTE AT MOST n LABELS ELSE HOLD, or REPORT."""
-    if cursor.at("RESEND"):
-        raise planned_feature_error(
-            "ON RESTATE RESEND", cursor.here(), fix="leave it out: no destination of this release needs it"
-        )
     choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
     if choice is None:
         cursor.raise_unexpected(

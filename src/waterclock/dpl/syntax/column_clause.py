@@ -9,7 +9,6 @@ from itertools import pairwise
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.key_clause import parse_key_options
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.row_metadata import parse_row_metadata
 from waterclock.dpl.syntax.rule_action_clause import parse_otherwise
 from waterclock.dpl.syntax.source_text import Span
@@ -22,6 +21,7 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.dpl.syntax.tokens import Word
 from waterclock.dpl.syntax.type_names import parse_type, skip_brackets
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column
 from waterclock.flow.references import Reference
@@ -30,7 +30,6 @@ from waterclock.similar_names import did_you_mean
 RULE_WORDS = frozenset(
     "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()
 )
-_LATER = {"DEFAULT": "DEFAULT"}
 
 
 def parse_columns(cursor: Cursor) -> ParsedColumnList:
@@ -47,7 +46,7 @@ def parse_column_entries(cursor: Cursor) -> ParsedColumnList:
     while True:
         if cursor.accept("*"):
             if cursor.at("EXCEPT"):
-                raise planned_feature_error("EXCEPT", cursor.here())
+                raise unsupported_error("EXCEPT", cursor.here())
             if cursor.accept(","):
                 raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
             return ParsedColumnList(tuple(found), is_open=True)
@@ -78,11 +77,9 @@ def _parse_property(cursor: Cursor, column: ParsedColumn) -> ParsedColumn:
     """Parse one property of a column, and return the column with it. Raises E207 if the column has it already."""
     _refuse_unclosed_list(cursor)
     upper = cursor.peek().upper
-    if upper in _LATER:
-        raise planned_feature_error(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
         raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {column.name} KEY")
-    if upper in {"UNIQUE", "CHECK", "NULL"}:
+    if upper in _FIXES:
         raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_FIXES[upper])
     if upper not in _PROPERTY_PARSERS:
         raise _unknown_word_error(cursor)
@@ -204,6 +201,7 @@ _AFTER_COLUMN_LIST = frozenset(
 _FIXES = {
     "UNIQUE": "write KEY, which means not null and unique",
     "CHECK": "write EXPECT (expression)",
+    "DEFAULT": "write coalesce(column, value) in a TRANSFORM",
     "NULL": "leave it out: a column may be null unless it has NOT NULL",
 }
 

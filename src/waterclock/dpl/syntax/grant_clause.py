@@ -5,7 +5,6 @@ from __future__ import annotations
 from waterclock.dpl.syntax.column_clause import parse_bracketed
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import parse_expression
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import (
     Expression,
     ParsedGrantColumn,
@@ -16,14 +15,11 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.similar_names import did_you_mean
 
 RIGHTS = ("SELECT", "EDIT", "APPROVE")
-_LATER = ("RUN",)
 
 
 def parse_rights(cursor: Cursor) -> str:
-    """Parse the right of a GRANT. Raises E208 for a right of a later release."""
+    """Parse the right of a GRANT."""
     word = cursor.peek()
-    if word.upper in _LATER:
-        raise planned_feature_error(f"GRANT {word.upper}", cursor.here(), fix="use [roles]")
     if word.upper not in RIGHTS:
         cursor.raise_unexpected("SELECT", fix=did_you_mean(word.upper, RIGHTS) or "write GRANT SELECT, EDIT or APPROVE")
     cursor.take()

@@ -14,7 +14,6 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import foreign_clause_error, foreign_statement_error
 from waterclock.dpl.syntax.grant_clause import parse_rights
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.query_errors import find_similar_beginning, misspelt_word_error
 from waterclock.dpl.syntax.source_text import SourceText, Span, span_between
 from waterclock.dpl.syntax.statements import (
@@ -35,6 +34,7 @@ from waterclock.dpl.syntax.tokens import (
     words_of,
 )
 from waterclock.dpl.syntax.type_names import parse_type, skip_brackets
+from waterclock.dpl.syntax.unsupported import unsupported_error
 from waterclock.dpl.syntax.when_clause import has_choice, parse_choices
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
@@ -421,5 +421,5 @@ def _parse_columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
     declared: ParsedColumnList = read_clause("COLUMNS", cursor)
     for column in declared.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:
-            raise planned_feature_error("AS (expression) without RETIRE", column.made_as_span or column.span)
+            raise unsupported_error("AS (expression) without RETIRE", column.made_as_span or column.span)
     return declared

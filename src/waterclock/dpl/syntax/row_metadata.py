@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, ParsedRowMetadata
 from waterclock.flow.changes import CHANGE, format_change_mark
 from waterclock.flow.changes import TYPES as OF_CHANGES
-from waterclock.flow.origins import LATER, SOURCE, TYPES
+from waterclock.flow.origins import SOURCE, TYPES
 from waterclock.similar_names import did_you_mean
 
 
 def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
     """Return the metadata field that `_source.…` or `_change.…` names; None for any other expression.
 
-    Raises E297 for an unknown `_source.…`, E208 for one of a later release, and E328 for an unknown `_change.…`.
+    Raises E297 for an unknown `_source.…`, and E328 for an unknown `_change.…`.
     """
     tree = expression.tree
     parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else []
@@ -24,8 +23,6 @@ def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
     what = parts[1].lower()
     if parts[0].lower() == CHANGE:
         return _parse_change_field(what, expression)
-    if what in LATER:
-        raise planned_feature_error(f"{SOURCE}.{what}", expression.span)
     if what not in TYPES:
         raise expression.span.refuse(
             "E297",
