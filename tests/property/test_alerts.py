@@ -1,4 +1,4 @@
-"""Random troubles, quiet hours, repeats and lost targets: who is told of what, against plain counting."""
+"""Random troubles, quiet hours, repeats and lost targets: the messages of each target, compared with plain counting."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ causes = st.builds(
 
 @dataclass
 class Look:
-    """What becomes true before a look: how long after the one before, what stands, what came and went, who is lost."""
+    """The events before a look: the minutes since the last one, lasting and passing troubles, and lost targets."""
 
     minutes: float
     standing: dict[str, RootCause]
@@ -63,7 +63,7 @@ looks = st.builds(
 
 @dataclass
 class World:
-    """A ledger in memory, and targets that hear what reaches them."""
+    """A ledger in memory, and targets that record the messages that reach them."""
 
     alerting: Alerting
     now: datetime = START
@@ -121,7 +121,7 @@ class World:
         return all(rule.quiet is not None and rule.quiet.is_quiet_at(self.now) for rule in meant)
 
     def quieten(self) -> None:
-        """Let all be mended, and days go by in which everybody can be reached."""
+        """Let all troubles end, and let days pass in which all targets are reachable."""
         for _ in range(60):
             self.look(Look(61, {}, {}, set(), set(), set()))
 

@@ -1,4 +1,4 @@
-"""Random lives of batches that rules hold back: nothing refused is seen, and what stands in the end is as made anew."""
+"""Random lives of batches that rules hold: refused rows are never visible, and the result equals a clean rebuild."""
 
 from __future__ import annotations
 

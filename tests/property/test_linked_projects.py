@@ -1,6 +1,6 @@
-"""Two projects that are linked come to what they would come to as one flow, whatever arrives, fails and is restated.
+"""Two linked projects have the results of a single flow, with any arrivals, failures and restatements.
 
-`WATERCLOCK_MODEL_FLOWS` says how many pairs, `WATERCLOCK_MODEL_SEED` from which on, as of `test_model`.
+`WATERCLOCK_MODEL_FLOWS` is the number of pairs, `WATERCLOCK_MODEL_SEED` the first seed, as in `test_model`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def live_and_compare(seed: int) -> LinkedDriver | None:
     made = random_flow(random)
     try:
         found = linked(random, made)
-    except IndexError:  # no table of it can be linked
+    except IndexError:  # none of its tables can be linked
         return None
     up = Driver.of(made, random)
     up.is_wild = True
