@@ -47,7 +47,7 @@ def server() -> str:
             clock.sleep(0.05)
         else:
             return f"http://127.0.0.1:{port}"
-    raise AssertionError("the API of the tests does not answer")
+    raise AssertionError("the API of the tests does not respond")
 
 
 class Space:

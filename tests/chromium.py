@@ -44,8 +44,8 @@ def chromium() -> str:
 
 def _lacking(what: str) -> NoReturn:
     if os.environ.get("CI"):
-        pytest.fail(f"no {what} is installed; bin/_servers installs it")
-    pytest.skip(f"no {what} is installed: bin/_servers says what to install")
+        pytest.fail(f"no {what} is installed. Fix: run bin/_servers")
+    pytest.skip(f"no {what} is installed. Fix: run bin/_servers")
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def _wait_for_workers(made: Cluster, workers: int) -> None:
                 return
         time.sleep(0.2)
     logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in made.folder.glob("*.log"))
-    raise AssertionError(f"the cluster did not come up\n{logs}")
+    raise AssertionError(f"the cluster did not start\n{logs}")
 
 
 def _free_port() -> int:

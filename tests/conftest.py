@@ -297,7 +297,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     is_quick = item.path.is_relative_to(HERE / "unit") and is_daily
     is_bound = is_asked and is_quick
     if is_bound and not is_soak(item.config) and spent > MOST_SECONDS_OF_A_UNIT_TEST:
-        pytest.fail(f"it took {spent:.1f} s of CPU: make it quicker, or mark it slow")
+        pytest.fail(f"the test took {spent:.1f} s of CPU. Fix: make it faster, or mark it slow")
     return result
 
 

@@ -76,7 +76,7 @@ class Server:
         while not self._answers():
             said = (self.folder / "log").read_text(errors="replace")[-2000:]
             assert self.process.poll() is None, f"the server ended: {said}"
-            assert time.monotonic() < end, f"the server does not answer: {said}"
+            assert time.monotonic() < end, f"the server does not respond: {said}"
             time.sleep(0.05)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
@@ -128,8 +128,8 @@ def server() -> Server:
     """
     if lacking := _find_lack():
         if os.environ.get("CI"):
-            pytest.fail(f"{lacking}; bin/_servers installs it")
-        pytest.skip(f"{lacking}: bin/_servers says what to install")
+            pytest.fail(f"{lacking}. Fix: run bin/_servers")
+        pytest.skip(f"{lacking}. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-firebird-"))
     made = Server(folder, _free_port())
     libraries = next(Path("/usr/lib").glob(f"*/firebird/{_version()}"))

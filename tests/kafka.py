@@ -89,7 +89,9 @@ def has_broker() -> bool:
     return all((_folder() / name).is_file() for name in _checksums())
 
 
-needs_broker = pytest.mark.skipif(not has_broker(), reason="the jars of a Kafka broker are not there: bin/_servers")
+needs_broker = pytest.mark.skipif(
+    not has_broker(), reason="the jars of a Kafka broker are missing. Fix: run bin/_servers"
+)
 
 
 @dataclass
@@ -239,7 +241,7 @@ def until(is_so: Callable[[], Any]) -> None:
         with suppress(Exception):
             if is_so():
                 return
-        assert time.monotonic() < end, "the broker does not answer"
+        assert time.monotonic() < end, "the broker does not respond"
         time.sleep(0.1)
 
 
@@ -276,7 +278,7 @@ def known_by_password() -> dict[str, Value]:
 def broker() -> Broker:
     """Return the worker's broker, started if needed; tests that kill it start it again."""
     if not has_broker():
-        pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
+        pytest.skip("the jars of a Kafka broker are missing. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
     ports = _free_ports(len(_DOORS) + 1)
     doors = {name: f"127.0.0.1:{port}" for name, port in zip((*_DOORS, "CONTROLLER"), ports, strict=True)}
@@ -320,7 +322,7 @@ _PLAIN = {
 def three_brokers() -> Iterator[list[Broker]]:
     """Start three brokers as one cluster, any two of which continue without the third."""
     if not has_broker():
-        pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
+        pytest.skip("the jars of a Kafka broker are missing. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
     ports = _free_ports(6)
     controllers = [f"127.0.0.1:{port}" for port in ports[3:]]

@@ -71,7 +71,7 @@ class Server:
         while not self._answers():
             said = (self.folder / "log").read_text(errors="replace")[-2000:]
             assert self.process.poll() is None, f"the server ended: {said}"
-            assert time.monotonic() < end, f"the server does not answer: {said}"
+            assert time.monotonic() < end, f"the server does not respond: {said}"
             time.sleep(0.05)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
@@ -121,8 +121,8 @@ def server() -> Server:
     """
     if _program() is None or shutil.which("mariadb-install-db") is None:
         if os.environ.get("CI"):
-            pytest.fail("no MariaDB server is installed; bin/_servers installs one")
-        pytest.skip("no MariaDB server is installed: bin/_servers says what to install")
+            pytest.fail("no MariaDB server is installed. Fix: run bin/_servers")
+        pytest.skip("no MariaDB server is installed. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-mariadb-"))
     (folder / "tmp").mkdir()
     subprocess.run(

@@ -84,8 +84,8 @@ def server() -> Server:
     """
     if _programs() is None:
         if os.environ.get("CI"):
-            pytest.fail("no PostgreSQL server is installed; bin/_servers installs one")
-        pytest.skip("no PostgreSQL server is installed: bin/_servers says what to install")
+            pytest.fail("no PostgreSQL server is installed. Fix: run bin/_servers")
+        pytest.skip("no PostgreSQL server is installed. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-postgres-"))
     if os.geteuid() == 0:
         owner = pwd.getpwnam("postgres")
@@ -118,8 +118,8 @@ def needs_wal2json(at: Server | None = None) -> None:
     folder = _programs()
     if folder is None or not (folder.parent / "lib" / "wal2json.so").exists():
         if os.environ.get("CI"):
-            pytest.fail("wal2json is not installed; bin/_servers installs it")
-        pytest.skip("wal2json is not installed: bin/_servers says what to install")
+            pytest.fail("wal2json is not installed. Fix: run bin/_servers")
+        pytest.skip("wal2json is not installed. Fix: run bin/_servers")
     trust(at or server(), "pgoutput, test_decoding, wal2json")
 
 
@@ -151,7 +151,7 @@ def wait_until(true: Callable[[], bool], *, seconds: float = 30) -> None:
     """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it did not come"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.02)
 
 

@@ -142,7 +142,7 @@ class Server:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return
             time.sleep(0.02)
-        raise AssertionError(f"the S3 server did not come up\n{(self.folder / 'log').read_text(errors='replace')}")
+        raise AssertionError(f"the S3 server did not start\n{(self.folder / 'log').read_text(errors='replace')}")
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop it."""
@@ -177,7 +177,7 @@ def start_server() -> Server:
     Without versitygw the test is skipped.
     """
     if _program() is None:
-        pytest.skip("no S3 server is there: bin/_servers says why it could not be built")
+        pytest.skip("versitygw is not installed. Fix: run bin/_servers")
     made = Server(Path(tempfile.mkdtemp(prefix="waterclock-s3-")), free_port())
     for name in ("data", "attributes", "users"):
         (made.folder / name).mkdir()

@@ -274,7 +274,7 @@ class Branching(Erasing):
         if branch.world is not None:
             files = branch.world.production_files()
             if left := branch.world.delete():
-                raise Unexpected(f"of a deleted branch {left} remains")
+                raise Unexpected(f"after deletion of the branch {left} remains")
             self._hold_files(branch.world, files)
 
     # events of the base

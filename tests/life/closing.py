@@ -140,7 +140,7 @@ class Closing(Reading):
                     found.setdefault(slice_, []).append((Row(*row[:3]), "early"))
                 elif self._is_late(table, label, slice_, closed):
                     if slice_ in made_late and slice_ < label + table.size + part.lateness:
-                        raise Unexpected(f"{name}@{label} is closed at {closed}, but not opened by a row of {slice_}")
+                        raise Unexpected(f"{name}@{label} is closed at {closed}, but not reopened by a row of {slice_}")
                     found.setdefault(slice_, []).append((Row(*row[:3]), "late"))
         return {slice_: sorted(rows) for slice_, rows in found.items()}
 

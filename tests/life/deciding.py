@@ -98,7 +98,7 @@ class Deciding(Arriving):
                 if error.code == "E413":
                     return
                 raise
-        raise Unexpected(f"{name}@{label} is done, and was skipped")
+        raise Unexpected(f"{name}@{label} was skipped although it is done")
 
     def _ask(self, verb: str, name: str, label: int) -> None:
         self._say(name, verb, label)

@@ -168,7 +168,7 @@ class Life(Branching):
         least, most = self.oracle.droppable(name)
         before = most if self.world is None else self.world.kept_from(name)
         if not least <= before <= most:
-            raise Unexpected(f"{name} is kept from {before}, not from {least} to {most}")
+            raise Unexpected(f"{name} is kept from {before}, which is not between {least} and {most}")
         if before:
             self.oracle.dropped[name] = before
             self._say(name, "dropped windows before", before)

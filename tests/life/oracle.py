@@ -102,20 +102,20 @@ class Oracle(Transforms):
         if isinstance(by_label, Mapping):
             self._take_labels(name, legal, by_label)
             if self.visible(name) != seen.rows:
-                raise Unexpected(f"{name} has {seen.rows}, its slices make {self.visible(name)}")
+                raise Unexpected(f"{name} has {seen.rows}, but its slices give {self.visible(name)}")
             return
         for chosen in product(*legal.values()):
             for label, option in zip(legal, chosen, strict=True):
                 book.take(label, option)
             if self.visible(name) == seen.rows:
                 return
-        raise Unexpected(f"{name} has {short(seen.rows)}, allowed for one {short(self.visible(name))}")
+        raise Unexpected(f"{name} has {short(seen.rows)}; one allowed state is {short(self.visible(name))}")
 
     def _take_labels(self, name: str, legal: Mapping[int, list[Option]], by_label: Mapping[int, Rows]) -> None:
         book = self.books[name]
         stray = set(by_label) - {*legal, *book.shown}
         if stray:
-            raise Unexpected(f"{name} has rows of {sorted(stray)}, which are no labels of it")
+            raise Unexpected(f"{name} has rows of {sorted(stray)}, which are not its labels")
         for label, each in legal.items():
             rows = by_label.get(label, ())
             fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]

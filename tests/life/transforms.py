@@ -116,7 +116,7 @@ class Transforms(Collects, Closing):
         for label, picked in ticks.items():
             known = self.ticks.setdefault((name, label), dict(picked))
             if known != picked:
-                raise Unexpected(f"{name}@{label} has LATEST at {picked}, and had it at {known}")
+                raise Unexpected(f"{name}@{label} has LATEST at {picked}, but had it at {known}")
 
     def _label_at(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
         inputs, settled, rows = self._inputs(table, label)

@@ -38,7 +38,7 @@ class Vault:
         if text not in self.persons:
             self.look()
         if text not in self.persons:
-            raise Unexpected(f"{text} is no token of {', '.join(PERSONS)}")
+            raise Unexpected(f"{text} is not a token of {', '.join(PERSONS)}")
         return self.persons[text]
 
     def look(self) -> None:
@@ -46,8 +46,8 @@ class Vault:
         found: Mapping[str, str] = find_tokens(vault_folder(str(self.folder), "person"), PERSONS)
         for value, token in found.items():
             if self.values.setdefault(value, token) != token:
-                raise Unexpected(f"{value} has the token {token}, and had {self.values[value]}")
+                raise Unexpected(f"{value} has the token {token}, but had {self.values[value]}")
             if value in self.erased:
-                raise Unexpected(f"{value} is erased, and has a token")
+                raise Unexpected(f"{value} is erased, but has a token")
             if self.persons.setdefault(token, token_of(int(value))) != token_of(int(value)):
                 raise Unexpected(f"{value} has the token of another person")

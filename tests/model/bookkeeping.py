@@ -86,7 +86,7 @@ class Bookkeeper:
         before = dict(self.ledger_ticks(name))
         is_all = self.ledger.decisions.close_books(name, [(w.start, it) for w, it in told], who="test")
         after = self.ledger_ticks(name)
-        assert all(after[label] == tick for label, tick in before.items()), "a tick that was written down has moved"
+        assert all(after[label] == tick for label, tick in before.items()), "a recorded tick has changed"
         for window, closing in told:
             key = (name, window.start)
             if after.get(window.start) is not None and window.start not in before:
@@ -174,7 +174,7 @@ class Bookkeeper:
         where = f"{table.name}@{window.label} at {tick}, {closing.reason}"
         cadence = self.flow.tables[until_of(table)[0].table].cadence
         boundaries = [it.start for it in windows_of(cadence) if window.end <= it.start <= tick]
-        assert boundaries[-1] == tick, f"{where}: no boundary"
+        assert boundaries[-1] == tick, f"{where}: not a boundary"
         before = self._before(table, window)
         assert before is None or tick >= before, f"{where}: before {before}"
         looked = self.seen[key] | {pair.boundary for pair, held in holds.items() if pair.window == window and not held}
@@ -183,13 +183,13 @@ class Bookkeeper:
             least = max(later(window.end, table.partial_after, table.cadence.zone), before or window.end)
             last = next((it.start for it in windows_of(cadence) if it.start >= least), None)
         if closing.reason == AT_LAST:
-            assert tick == last, f"{where}: {last}"
+            assert tick == last, f"{where}: expected {last}"
         elif closing.reason == CONDITION:
             assert holds[ClosingCandidate(window, tick)], where
-            assert last is None or tick <= last, f"{where}: behind {last}"
+            assert last is None or tick <= last, f"{where}: after {last}"
         is_asked = table.closes is not None and table.closes.is_asked and closing.reason != BY_HAND
         wanted = {it for it in boundaries if it < tick and it >= (before or window.end)} if is_asked else set()
-        assert wanted <= looked, f"{where}: not looked at {sorted(wanted - looked)}"
+        assert wanted <= looked, f"{where}: unchecked boundaries {sorted(wanted - looked)}"
         self.ticks[key] = tick
         self.closed[closing.reason] += 1
 
@@ -204,7 +204,7 @@ class Bookkeeper:
             return
         snapshot = self.ledger.reads.snapshot(self.flow)
         for books in self.planner.books(snapshot, now):
-            assert not books.pairs(), f"{books.table.name}: left to look at"
+            assert not books.pairs(), f"{books.table.name}: unchecked boundaries remain"
             first, closes = books.first_open(), books.table.closes
             limit = None if first is None else books.find_settled_boundary(first)
             if first is None or limit is None or closes is None:
@@ -212,7 +212,7 @@ class Bookkeeper:
             before = self._before(books.table, first) or first.end
             boundaries = {it.start for it in windows_of(books.cadence) if max(first.end, before) <= it.start <= limit}
             is_left = boundaries - self.seen[books.table.name, first.start] if closes.is_asked else set()
-            assert not is_left, f"{books.table.name}@{first.label}: not looked at {sorted(is_left)}"
+            assert not is_left, f"{books.table.name}@{first.label}: unchecked boundaries {sorted(is_left)}"
 
 
 def until_of(table: Table) -> list[Read]:

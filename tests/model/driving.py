@@ -483,13 +483,15 @@ class Driver:
             assert not done or max(done) < batch.label, f"{key} ran out of label order"
         self.batches += 1
         self.commits[key] += 1
-        assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one ripple"
+        assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one restatement"
         if (tick := self.books.ticks.get(key)) is not None:
-            assert {read.high for read in batch.reads if read.read.kind == "until"} == {tick}, f"{key} reads beyond"
+            assert {read.high for read in batch.reads if read.read.kind == "until"} == {tick}, (
+                f"{key} does not read up to its tick"
+            )
         if batch.is_revision:
             self.revisions += 1
             is_new = flight.evidence[batch.label] != self.evidence[key] or key in self.partial
-            assert key in self.asked or is_new, f"{key} ran for nothing"
+            assert key in self.asked or is_new, f"{key} ran again without a changed input"
         self.partial.discard(key)
         if batch.missing:
             self.partial.add(key)

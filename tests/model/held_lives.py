@@ -298,7 +298,7 @@ class Life:
         except ClaimRefused:
             return
         if is_asked:
-            assert self.looked_at[name, label] == sealed, "shown is what somebody looked at"
+            assert self.looked_at[name, label] == sealed, "a user has seen the released batch"
         self.flights.append(Flight(claim, group, made, is_release))
 
     def _inputs(self, group: Group) -> dict[datetime, tuple[Input, ...]]:
@@ -438,7 +438,7 @@ class Life:
                 self.replay()
             self.is_lenient = self.is_lenient or self.random.random() < 0.3
             self._decide_of(left)
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("work remains after 40 rounds")
 
     def _rest(self) -> None:
         for _ in range(600):
@@ -446,7 +446,7 @@ class Life:
                 self.go_on()
             if not self.look():
                 return
-        raise AssertionError("a batch runs at each look")
+        raise AssertionError("a batch runs in every round")
 
     def _decide_of(self, left: Iterable[Key]) -> None:
         for key in sorted(left):

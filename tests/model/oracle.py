@@ -71,7 +71,7 @@ def floor(table: Table, t: datetime) -> datetime:
     """Return ⌊t⌋: the table's last window boundary at or before t."""
     windows = windows_of(table.cadence)
     place = bisect_right(windows, t, key=lambda window: window.start)
-    assert place, "the era begins too late"
+    assert place, "the era starts too late"
     return windows[place - 1].start
 
 

@@ -25,7 +25,7 @@ def test_each_row_is_in_one_window_or_late_or_its_window_is_open(flow: Flow, see
     counts = life.check()
     done = life.commits
     life.rest()
-    assert life.commits == done, "a second run does nothing"
+    assert life.commits == done, "a second run makes no batch"
     assert counts["in"] > counts["late"] > 0, counts
     life.ledger.close()
 

@@ -52,7 +52,7 @@ def live_and_compare(seed: int) -> LinkedDriver | None:
         compare(up, here, as_one_oracle(up, here, found[1]))
         before = here.ledger.sequence()
         here.snapshot()
-        assert here.ledger.sequence() == before, "what is marked is not marked again"
+        assert here.ledger.sequence() == before, "a marked batch is not marked again"
     except Exception as error:
         error.add_note(f"seed {seed}: {[str(t.name) for t in found[1].tables.values()]}")
         raise

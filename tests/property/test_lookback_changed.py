@@ -125,7 +125,7 @@ class World:
             if why == NEVER:
                 assert of not in self.looked
             else:
-                assert self.written.get(of, 0) > self.looked[of], "it was found before, and collected"
+                assert self.written.get(of, 0) > self.looked[of], "the change was found and collected before"
         missed = {of for of in done - {number(piece) for piece in look.again} if not self.holds(of)}
         assert not missed
         return look, self.writes
@@ -207,7 +207,7 @@ def number_of(label: datetime) -> int:
 
 
 def _no_spark() -> Any:
-    raise AssertionError("a database is asked without Spark")
+    raise AssertionError("a database is queried without Spark")
 
 
 @pytest.mark.parametrize("seed", range(30))

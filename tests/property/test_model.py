@@ -149,15 +149,15 @@ def compare_older_states(driver: Driver, oracle: Oracle) -> None:
     behind = driver.behind()
     due = {(batch.table, batch.label) for batch in driver.planner.plan(driver.snapshot(), driver.now).batches}
     for name, facts in driver.snapshot().tables.items():
-        assert {(name, label) for label in facts.following} <= due, f"{name}: asked to follow, and at rest"
+        assert {(name, label) for label in facts.following} <= due, f"{name}: requested to follow, but not due"
     for name, labels in behind.items():
         assert driver.planner.graph.nodes[name].is_made_if_needed, f"{name} cannot be behind"
         assert set(labels) <= driver.lake.tables[name].slices.keys(), (
-            f"{name}: what was never made is told to be behind"
+            f"{name}: batches that were never made are reported as behind"
         )
     wrong = wrong_states(driver, oracle)
     silent = [key for key in wrong if key[1] not in behind.get(key[0], ())]
-    assert not silent, f"neither right nor told to be behind: {silent}"
+    assert not silent, f"neither right nor reported as behind: {silent}"
     make_and_compare(driver, oracle)
     behind = driver.behind()
     some = {name: labels for name, labels in behind.items() if driver.random.random() < 0.5}

@@ -145,12 +145,12 @@ class Asker:
         said = f"{sorted(tables)} as of {label_of(tick)}, known at {known_at}, partial {is_partial}"
         found = self._moment(tables, asked)
         if isinstance(found, WaterclockError):
-            assert wanted is None, f"{said}: refused ({found}), though all agreed at {wanted[0]}"
+            assert wanted is None, f"{said}: refused ({found}), although all tables were consistent at {wanted[0]}"
             assert found.code in {"E518", "E521", "E522", "E523"}, found
             assert found.fix, found
             self.refused += 1
             return
-        assert wanted is not None, f"{said}: answered as known at {found.known_at}, though no world agrees"
+        assert wanted is not None, f"{said}: answered as known at {found.known_at}, although no world is consistent"
         assert self.shown(tables, found) == wanted[1], f"{said}: other rows at {found.known_at} than at {wanted[0]}"
         self._check_instant(found, wanted[0], known_at, said)
         self.answered += 1
@@ -179,7 +179,7 @@ class Asker:
         """Verify that no newer world would be consistent: the known time lies between that commit and the next."""
         later = [commit.at for commit in self.driver.log if at is None or commit.at > at]
         if found.known_at is None:
-            assert not later, f"{said}: as known now, though only {at} agrees"
+            assert not later, f"{said}: as known now, although only {at} is consistent"
             return
         assert at is None or found.known_at >= at, f"{said}: {found.known_at} is older than {at}"
         assert not later or found.known_at < later[0], f"{said}: {found.known_at} is newer than {at}"
