@@ -148,7 +148,7 @@ class Closing(Reading):
         return closed is not None and slice_ >= closed.tick and self.books[table.name].status.get(label) != SKIPPED
 
     def _open_again(self, table: Declared, label: int, seen: Mapping[int, Closed] | None) -> None:
-        """Let a closed window include late rows: all of them if it is requested again, or those within MAX LATENESS."""
+        """Add late rows to a closed window: all of them if it is requested again, or those within MAX LATENESS."""
         part, known = table.part(Closes), self.closed[table.name, label]
         assert isinstance(part, Closes)
         u, _ = self._until(table)

@@ -63,7 +63,7 @@ class Known:
 
 
 class Part:
-    """One declaration of a table. `needs` decides where it is legal; the other members are its text and its rule."""
+    """One declaration of a table. `fits` decides where it is legal; the other members are its text and its rule."""
 
     word: ClassVar[str] = ""
     is_of_table: ClassVar[bool] = False

@@ -251,7 +251,7 @@ class Life:
         return [it for it in self.log if it.key[0] == table and (at is None or it.at <= at)]
 
     def clear(self) -> None:
-        """Let no table rest any more; retry failed batches or skip them."""
+        """Resume all resting tables; retry failed batches or skip them."""
         self.resting = frozenset()
         while any(facts.troubles for facts in self.snapshot().tables.values()):
             for name, facts in self.snapshot().tables.items():

@@ -72,7 +72,7 @@ def random_flow(random: Random, *, closes: bool = False, keeps_versions: bool = 
 
 
 def _impatient(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
-    """Let some transforms run without inputs that are not settled, once all inputs are due."""
+    """Make some transforms PARTIAL AFTER the time when all inputs are due."""
     if random.random() < 0.7:
         return tables
     made = dict(tables)
@@ -87,7 +87,7 @@ def _impatient(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
 
 
 def _closing(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
-    """Let tables that can close the books of their windows do so; if there is none, add one."""
+    """Close the books of tables that allow it; if there is none, add one."""
     made: dict[str, Table] = {}
     for name, table in tables.items():
         found = closing(random, tables, table, random.choice(_SPANS)) if random.random() < 0.8 else None

@@ -121,7 +121,7 @@ class World:
         return all(rule.quiet is not None and rule.quiet.is_quiet_at(self.now) for rule in meant)
 
     def quieten(self) -> None:
-        """Let all troubles end, and let days pass in which all targets are reachable."""
+        """End all troubles, and advance by days in which all targets are reachable."""
         for _ in range(60):
             self.look(Look(61, {}, {}, set(), set(), set()))
 

@@ -139,7 +139,7 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
                         moved += toy.move(token, chance.randrange(len(NAMES) + 1))
                         token = None
                 except WaterclockError as error:
-                    assert error.code == "E644"  # noqa: PT017 - its lease was out, and somebody has claimed since
+                    assert error.code == "E644"  # noqa: PT017 - its lease expired, and another runner has claimed since
                     token = None
 
         for _ in range(60):
