@@ -1,9 +1,9 @@
-"""An API of tests, a process of its own: pages in each style, faults as they are asked for, and a log.
+"""An API for tests, in a separate process: pages in each style, requested faults, and a log.
 
-Started by `tests.apis`. Each test has a space of its own, `/s/<space>/...`, whose state is set by `/s/<space>/_set`.
-Faults are taken one a request, in order: a status, `slow`, `cut` (a body that ends early), `half` (half a JSON with
-the right length), `drip` (a blank now and then, without end), `lost` (done, and the answer is lost), `insert` (a new
-row comes first), or null for none.
+Started by `tests.apis`. Each test has its own space, `/s/<space>/...`, whose state is set by `/s/<space>/_set`. Each
+request takes the next fault: a status, `slow`, `cut` (a body that ends early), `half` (half a JSON with the right
+length), `drip` (a blank now and then, without end), `lost` (processed, but the response is lost), `insert` (a new row
+comes first), or null for none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from starlette.routing import Route
 
 @dataclass
 class Space:
-    """What one test has here."""
+    """The state of one test."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     faults: list[Any] = field(default_factory=list)
@@ -108,7 +108,7 @@ async def token(request: Request) -> Response:
 
 
 async def broken(space: Space, content: bytes) -> Response | None:
-    """Answer as the next fault has it; None where there is none, or where it changes nothing of the answer."""
+    """Return the response of the next fault; None if there is no fault, or if it does not change the response."""
     fault = space.faults.pop(0) if space.faults else None
     if fault is None or fault == "insert":
         if fault == "insert":
@@ -118,7 +118,7 @@ async def broken(space: Space, content: bytes) -> Response | None:
     if isinstance(fault, int):
         if space.retry_after:
             head["retry-after"] = space.retry_after
-        if space.retry_after == "date":  # of the server's own clock
+        if space.retry_after == "date":  # by the server's own clock
             head["retry-after"] = format_datetime(datetime.now(UTC) + timedelta(seconds=space.skew + 2), usegmt=True)
         return JSONResponse({"error": "as asked", "echo": space.echo}, fault, headers=head)
     if fault == "slow":
@@ -145,7 +145,7 @@ def chosen(space: Space, params: dict[str, str]) -> list[dict[str, Any]]:
     rows = space.rows
     if since is not None:
         rows = [row for row in rows if row.get(space.time) is None or str(row[space.time]) >= since]
-    if until is not None:  # an end that counts in, as APIs like it
+    if until is not None:  # an inclusive end, as many APIs have it
         rows = [row for row in rows if row.get(space.time) is None or str(row[space.time]) <= until]
     return rows
 
@@ -179,7 +179,7 @@ async def records(request: Request) -> Response:
 
 
 def page_of(space: Space, style: str, params: dict[str, str], found: list[dict[str, Any]]) -> tuple[Any, str | None]:
-    """Return what a page holds, and the cursor of the one after it."""
+    """Return the content of a page, and the cursor of the next one."""
     size = min(int(params.get("limit", "50")), space.most)
     if style == "all":
         return found, None
@@ -195,7 +195,7 @@ def page_of(space: Space, style: str, params: dict[str, str], found: list[dict[s
 
 
 async def detail(request: Request) -> Response:
-    """Answer for one id, `/detail/{id}`, or for those of `ids`; who is not there is a 404, or left out of several."""
+    """Return the row of an id, `/detail/{id}`, or those of `ids`; an unknown id is a 404, or missing among several."""
     space = SPACES[request.path_params["space"]]
     params = dict(request.query_params)
     one = request.path_params.get("id")
@@ -212,7 +212,7 @@ async def detail(request: Request) -> Response:
             return JSONResponse({"error": "no"}, 401, headers=headers_of(space))
         if one is not None and not found:
             return JSONResponse({"error": "unknown"}, 404, headers=headers_of(space))
-        if space.echo == "all":  # an API that does not know the parameter
+        if space.echo == "all":  # an API that ignores the parameter
             found = space.rows
         content = json.dumps(found[0] if one is not None else found[::-1]).encode()
         answer = await broken(space, content)
@@ -222,7 +222,7 @@ async def detail(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """Take rows, once an idempotency key where the space knows keys; a newer delivery's rows replace its label's."""
+    """Accept rows, once per idempotency key if the space knows keys; a newer delivery replaces its label's rows."""
     space = SPACES[request.path_params["space"]]
     content = await request.body()
     label = request.headers.get("waterclock-label", "")

@@ -1,4 +1,4 @@
-"""Starts the API of the tests, once a process of tests, and gives each test a space of its own in it."""
+"""Starts the API of the tests once per test process, and gives each test its own space in it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from waterclock.connectors.rest.option_definitions import resource_of
 from waterclock.flow.declarations import Unit, Value
 
 TOKEN = "t0ken/of+the'tests"
-"""For which the API asks where a test says nothing else."""
+"""The token that the API requires by default."""
 _COUNT = itertools.count()
 
 
 @cache
 def server() -> str:
-    """Start the server, and return where it is."""
+    """Start the server, and return its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -47,11 +47,11 @@ def server() -> str:
             clock.sleep(0.05)
         else:
             return f"http://127.0.0.1:{port}"
-    raise AssertionError("the API of the tests does not answer")
+    raise AssertionError("the API of the tests does not respond")
 
 
 class Space:
-    """What a test has of the server."""
+    """A test's space on the server."""
 
     def __init__(self) -> None:
         self.url = f"{server()}/s/{os.getpid()}-{next(_COUNT)}"
@@ -67,7 +67,7 @@ class Space:
 
     @property
     def asked(self) -> list[dict[str, Any]]:
-        """The requests that came, in order."""
+        """The received requests, in order."""
         log: list[dict[str, Any]] = self.told()["log"]
         return log
 
@@ -81,7 +81,7 @@ class Space:
 
 
 class ApiSystem:
-    """An API as the conformance suites ask for one: rows with a time, rows that are held, rows that are sent to it."""
+    """An API for the conformance suites: rows with a time, held rows, and rows that are sent to it."""
 
     secrets: Sequence[str] = ("auth.token",)
     zone_of_times: str | None = None
@@ -118,7 +118,7 @@ class ApiSystem:
 
     @contextmanager
     def failing_midway(self) -> Iterator[None]:
-        """Have the second answer end in its middle, as often as it is asked for."""
+        """Cut the body of the second response, at each retry."""
         self.space.set(faults=[None, "cut", "cut"])
         try:
             yield
@@ -131,7 +131,7 @@ class ApiSystem:
 
 
 def patient(setting: Setting, waited: list[float] | None = None) -> Api:
-    """An API whose waits are noted and not waited."""
+    """Return an API client that records its waits instead of sleeping."""
     return Api(setting, sleep=([] if waited is None else waited).append)
 
 
@@ -142,7 +142,7 @@ def collector(setting: Setting) -> RestCollector:
 
 
 def in_pages(style: str, size: int | None = None, **more: Value) -> dict[str, Value]:
-    """Options that ask the server for pages in a style."""
+    """Return options that request pages in a style."""
     said: dict[str, Value] = {"rows": "data", "paging": style}
     if style == "link":
         said.pop("rows")

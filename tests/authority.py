@@ -1,4 +1,4 @@
-"""An authority that signs certificates for servers and clients of the tests."""
+"""A certificate authority for servers and clients of the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Signs certificates for a day, and keeps them in a folder."""
+    """Signs certificates that are valid for a day, and stores them in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class Authority:
         self._write("ca", made.sign(self.key, hashes.SHA256()), self.key)
 
     def sign(self, file: str, name: str, *, owner: Path | None = None, user: str = "postgres") -> None:
-        """Make a certificate and its key; with `owner`, a server's, in its folder and its `user`'s own."""
+        """Create a certificate and its key. With `owner`, it is a server's, in that folder and owned by `user`."""
         key = ec.generate_private_key(ec.SECP256R1())
         made = self._begun(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key)
         if owner is not None:

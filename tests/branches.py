@@ -51,7 +51,7 @@ from = "prod"
 
 @dataclass
 class Branched(Tiny):
-    """A project with the environments `prod`, `try` (a branch of it) and `clean` (with nothing of either)."""
+    """A project with the environments `prod`, `try` (a branch of it) and `clean` (with no data of either)."""
 
     toml: str | None = ENVS
     storage: str = ".prod"
@@ -61,7 +61,7 @@ class Branched(Tiny):
         return load_project(self.root, env=self.env, capabilities=capabilities())
 
     def of(self, env: str) -> Branched:
-        """Return the same project, to be used in another environment."""
+        """Return the same project in another environment."""
         return Branched(self.root, self.spark, self.name, self.storage, None, env=env)
 
     def copied(self, root: Path) -> Branched:

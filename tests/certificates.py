@@ -1,4 +1,4 @@
-"""Certificates of the tests' own, made when they are asked for: an authority, and who it vouches for."""
+"""Creates certificates for tests on demand: an authority, and pairs that it signs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Pair:
 
     @property
     def both(self) -> str:
-        """Key and certificate in one text, as Kafka's brokers read a keystore in PEM."""
+        """Key and certificate in one text, the format in which Kafka's brokers read a keystore in PEM."""
         return self.key.read_text() + self.certificate.read_text()
 
 
 @dataclass
 class Authority:
-    """Whoever trusts `certificate` trusts the pairs that it gives.
+    """Signs pairs that are trusted by clients which trust `certificate`.
 
-    Certificates have the key identifiers and usages that Python demands since 3.13.
+    Certificates have the key identifiers and usages that Python requires since 3.13.
     """
 
     folder: Path
@@ -52,11 +52,11 @@ class Authority:
 
     @property
     def certificate(self) -> Path:
-        """The file by which it is trusted."""
+        """The authority's own certificate."""
         return self.folder / f"{self.name}.pem"
 
     def pair(self, name: str, *, host: str = "127.0.0.1", password: str = "", is_over: bool = False) -> Pair:
-        """Make a certificate for a name at an address. `password` locks its key; `is_over` is one of last week."""
+        """Create a certificate for a name at an address. `password` encrypts its key; `is_over`: expired last week."""
         key = ec.generate_private_key(ec.SECP256R1())
         ends = datetime.now(UTC) + (-_DAY if is_over else _DAY)
         builder = self._builder(name, key, ends).add_extension(

@@ -1,4 +1,4 @@
-"""The Chromium of this machine, driven by Playwright: what the pages of `ui` are tried in."""
+"""The Chromium of this machine, driven by Playwright, for tests of the pages of `ui`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _QUIET = (
 def chromium() -> str:
     """Return the path of Chromium: that of CHROMIUM, else the system's own.
 
-    A machine without it skips the test, but for CI, where nothing is left out.
+    If there is none, the test is skipped, except on CI, which skips no tests.
     """
     found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         _lacking("Chromium")
     if sys.platform == "linux":
         try:
-            CDLL("libatomic.so.1")  # what Playwright's driver is linked against
+            CDLL("libatomic.so.1")  # required by Playwright's driver
         except OSError:
             _lacking("libatomic")
     return found
@@ -44,13 +44,13 @@ def chromium() -> str:
 
 def _lacking(what: str) -> NoReturn:
     if os.environ.get("CI"):
-        pytest.fail(f"no {what} is installed; bin/_servers installs it")
-    pytest.skip(f"no {what} is installed: bin/_servers says what to install")
+        pytest.fail(f"no {what} is installed. Fix: run bin/_servers")
+    pytest.skip(f"no {what} is installed. Fix: run bin/_servers")
 
 
 @contextmanager
 def browsing(*more: str) -> Iterator[Browser]:
-    """Start it without a window, and without a word to anybody outside; `more` are arguments of Chromium."""
+    """Start it headless and without external requests; `more` are arguments of Chromium."""
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*_QUIET, *more])

@@ -1,4 +1,4 @@
-"""Sparks of the tests' own on loopback: a standalone cluster of a master and some workers, and a Connect server."""
+"""Spark clusters for tests on loopback: a standalone cluster of a master and workers, and a Connect server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 90
 
 @dataclass
 class Cluster:
-    """A running cluster; `kill_executor` ends one of an application's, as a machine does that is lost."""
+    """A running cluster; `kill_executor` kills an application's executor, as the loss of a machine does."""
 
     folder: Path
     port: int
@@ -33,11 +33,11 @@ class Cluster:
 
     @property
     def master(self) -> str:
-        """Where applications go."""
+        """The address for applications."""
         return f"spark://127.0.0.1:{self.port}"
 
     def settings(self, *, env: str = "prod") -> str:
-        """Return what a project file says to run here."""
+        """Return the settings of a project file to run on this cluster."""
         return (
             f'[env.{env}.spark]\nmaster = "{self.master}"\nmemory = "1g"\n'
             'confs = { "spark.executor.memory" = "600m", "spark.executor.cores" = 1, "spark.cores.max" = 2,'
@@ -45,13 +45,13 @@ class Cluster:
         )
 
     def state(self) -> dict[str, Any]:
-        """Return what the master tells of itself."""
+        """Return the master's status report."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=5) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
     def executors(self) -> list[int]:
-        """Return the processes that work for applications now."""
+        """Return the process ids of the current executors."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -64,13 +64,13 @@ class Cluster:
         return found
 
     def kill_executor(self) -> None:
-        """Kill one of the processes that work for applications."""
+        """Kill one of the executors."""
         os.kill(self.executors()[0], signal.SIGKILL)
 
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Start a cluster, and end it with all that belongs to it."""
+    """Start a cluster, and stop all its processes at the end."""
     made = Cluster(folder, _free_port(), _free_port())
     spark_class = _spark_home() / "bin" / "spark-class"
     environment = _environment(_spark_home()) | {"SPARK_DAEMON_MEMORY": "256m"}
@@ -117,7 +117,7 @@ def _wait_for_workers(made: Cluster, workers: int) -> None:
                 return
         time.sleep(0.2)
     logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in made.folder.glob("*.log"))
-    raise AssertionError(f"the cluster did not come up\n{logs}")
+    raise AssertionError(f"the cluster did not start\n{logs}")
 
 
 def _free_port() -> int:
@@ -128,7 +128,7 @@ def _free_port() -> int:
 
 @dataclass
 class ConnectServer:
-    """A Spark Connect server of the tests' own, which can be ended and started anew at its port."""
+    """A Spark Connect server for tests, which can be stopped and started again at its port."""
 
     folder: Path
     port: int
@@ -136,15 +136,15 @@ class ConnectServer:
 
     @property
     def address(self) -> str:
-        """Where clients go."""
+        """The address for clients."""
         return f"sc://127.0.0.1:{self.port}"
 
     def settings(self, *, env: str = "prod") -> str:
-        """Return what a project file says to run here."""
+        """Return the settings of a project file to run on this server."""
         return f'[env.{env}.spark]\nconnect = "{self.address}"\n'
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it responds."""
         home = _spark_home()
         jars = ",".join(str(jar) for jar in delta_jars())
         confs = {
@@ -182,7 +182,7 @@ class ConnectServer:
         raise AssertionError((self.folder / "connect.log").read_text(errors="replace")[-3000:])
 
     def kill(self) -> None:
-        """End it as a machine ends that is lost."""
+        """Kill it, as the loss of a machine does."""
         if self.process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -191,7 +191,7 @@ class ConnectServer:
 
 @contextmanager
 def connect_server(folder: Path) -> Iterator[ConnectServer]:
-    """Start a Spark Connect server, and end it."""
+    """Start a Spark Connect server, and stop it at the end."""
     made = ConnectServer(folder, _free_port())
     try:
         made.start()

@@ -1,7 +1,7 @@
-"""Shapes of DataFrame code, each with what its columns are made of, written down by hand.
+"""Shapes of DataFrame code, each with the inputs of its columns, written by hand.
 
-`o` are orders, `c` customers, `F` and `Window` PySpark's. `name=inputs` for each column: orders' columns by their
-names, customers' as c.NAME, ? before what is only maybe an input; behind | the columns that choose, part or sort rows.
+`o` are orders, `c` customers, `F` and `Window` PySpark's. `name=inputs` for each column: columns of orders by their
+names, those of customers as c.NAME, ? before a possible input; after | the columns that select, partition or sort rows.
 """
 
 from __future__ import annotations

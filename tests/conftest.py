@@ -1,4 +1,4 @@
-"""What every test of the project shares: how hypothesis repeats itself, and which worker runs what needs a JVM."""
+"""Shared setup of all tests: how hypothesis repeats examples, and which worker runs tests that need a JVM."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ TOGETHER = (
     "tests/integration/temporal/",
     "tests/integration/ui/",  # their shop of sixty days is filled once
 )
-LONG_SECONDS = 3.0  # a test that took longer when it was recorded is run by one commit of `COMMITS_OF_LONG`
+LONG_SECONDS = 3.0  # a test whose recorded time was longer is run by one of `COMMITS_OF_LONG` commits
 COMMITS_OF_LONG = 8
-COSTLY_SECONDS = 0.1  # of CPU: bin/check leaves out unit and language tests that took more when they were recorded
+COSTLY_SECONDS = 0.1  # of CPU: bin/check omits unit and language tests whose recorded time was longer
 MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (
-    2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
+    2.0  # of CPU, including its processes: longer tests are marked slow, and bin/check omits them
 )
 
 
@@ -62,26 +62,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def set_properties(examples: int) -> None:
-    """Set how many examples hypothesis tries. CI repeats a run exactly; at a desk they are new each time."""
+    """Set how many examples hypothesis tries. CI repeats a run exactly; elsewhere each run has new examples."""
     settings.register_profile(
         "waterclock",
         max_examples=examples,
         derandomize=bool(os.environ.get("CI")),
-        deadline=None,  # the machine's speed is no finding
+        deadline=None,  # the machine's speed is not a defect
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("waterclock")
 
 
 def is_soak(config: pytest.Config) -> bool:
-    """Tell whether this is a run of `bin/soak`."""
+    """Return whether this is a run of `bin/soak`."""
     return str(config.getoption("markexpr")).startswith("soak")
 
 
 class Recorder:
-    """Records how long each file takes, with its fixtures, and each long test without them, for later runs.
+    """Records the duration of each file, with its fixtures, and of each long test without them, for later runs.
 
-    Of long tests that do not run, the record before stays.
+    Long tests that do not run keep their earlier record.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Recorder:
 
 
 class CpuRecorder:
-    """Records the tests that need much CPU, with their fixtures. Of tests that do not run, the record before stays."""
+    """Records the tests that need much CPU, with their fixtures. Tests that do not run keep their earlier record."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
@@ -154,7 +154,7 @@ def leave_to_soak(items: Sequence[pytest.Item], commit: int) -> None:
         first, kept = zlib.crc32(name.encode()) % len(of_test), sampled.args[0]
         if sampled.kwargs.get("by_commit"):
             first = (first + commit) % len(of_test)
-        for place, item in enumerate(sorted(of_test, key=lambda item: item.nodeid)):  # they come in a random order
+        for place, item in enumerate(sorted(of_test, key=lambda item: item.nodeid)):  # they are in random order
             if (place - first) % len(of_test) >= kept:
                 item.add_marker(pytest.mark.soak)
 
@@ -184,7 +184,7 @@ def _is_chosen_by_commit(item: pytest.Item) -> bool:
 
 
 def commit_number(root: Path) -> int:
-    """Return the hash of the commit that is checked out as a number; 0 where there is no repository."""
+    """Return the hash of the checked-out commit as a number; 0 if there is no repository."""
     try:
         done = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True, timeout=60
@@ -196,10 +196,10 @@ def commit_number(root: Path) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes long.
+    """Sort the longest files first.
 
-    Files that need a JVM come first, by the time that they took when it was recorded, then the others: two workers that
-    take files in this order end together. Within a file the order is as random as before.
+    Files that need a JVM come first, by their recorded duration, then the others: two workers that take files in this
+    order end at about the same time. The order within a file stays random.
     """
     commit = commit_number(config.rootpath)
     leave_to_soak(items, commit)
@@ -224,20 +224,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Leave the tests and what they imported out of Python's garbage collection: it took 4 % of all CPU."""
+    """Exclude the tests and their imports from Python's garbage collection, which took 4 % of all CPU."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in five lines at most what was skipped, each with what would bring it."""
+    """Print the reasons of skipped tests in at most five lines, each with its fix."""
     reasons = Counter(skip_reason(report) for report in terminalreporter.stats.get("skipped", ()))
     for line in skip_lines(reasons):
         terminalreporter.write_line(line, yellow=True)
 
 
 def skip_reason(report: Any) -> str:
-    """Return why a test was skipped, without the place at which it was."""
+    """Return why a test was skipped, without the source location."""
     if isinstance(report.longrepr, tuple) and Path(report.longrepr[0]).is_relative_to(SUITES):
         return "cases of the suites for connectors that do not apply to a system: nothing is missing"
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -245,7 +245,7 @@ def skip_reason(report: Any) -> str:
 
 
 def skip_lines(reasons: Mapping[str, int]) -> list[str]:
-    """Return five lines at most: the commonest reasons first, the last line for all that have none of their own."""
+    """Return at most five lines: the most frequent reasons first, the last line for all remaining ones."""
     ranked = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     own = ranked if len(ranked) <= MOST_SKIP_LINES else ranked[: MOST_SKIP_LINES - 1]
     lines = [f"skipped {count:5d}: {reason}" for reason, count in own]
@@ -257,17 +257,17 @@ def skip_lines(reasons: Mapping[str, int]) -> list[str]:
 
 
 def pytest_unconfigure() -> None:
-    gc.unfreeze()  # what is bound to C code tells of leaks where it outlives Python
+    gc.unfreeze()  # objects bound to C code report leaks if they outlive Python
 
 
 def given_together(nodeid: str) -> str:
-    """Return what goes to one worker: a folder of those that go together, else the file."""
+    """Return the unit that one worker runs: a folder of `TOGETHER`, else the file."""
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), file_of(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give the files of a folder whose tests ask Spark for the same things to one worker: its JVM has learned them."""
+    """Assign all files of a folder with the same use of Spark to one worker, whose JVM is then warmed up for them."""
     from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
     class ByWhatIsAsked(LoadFileScheduling):  # type: ignore[misc]
@@ -291,18 +291,18 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     result = yield
     spent = cpu_seconds() - before
     item.user_properties.append(("cpu", spent))
-    # CPU is counted where it is asked for: what shares a core with others takes several times as much
+    # CPU is checked only on request: processes that share a core take several times as much
     is_asked = "WATERCLOCK_BOUNDED" in os.environ
     is_daily = not any(map(item.get_closest_marker, ("slow", "spark", "soak")))
     is_quick = item.path.is_relative_to(HERE / "unit") and is_daily
     is_bound = is_asked and is_quick
     if is_bound and not is_soak(item.config) and spent > MOST_SECONDS_OF_A_UNIT_TEST:
-        pytest.fail(f"it took {spent:.1f} s of CPU: make it quicker, or mark it slow")
+        pytest.fail(f"the test took {spent:.1f} s of CPU. Fix: make it faster, or mark it slow")
     return result
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of those that it started and that have ended."""
+    """Return the CPU time of this process and of its ended child processes."""
     return sum(os.times()[:4])
 
 
@@ -316,13 +316,13 @@ def _made_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def is_long(request: pytest.FixtureRequest) -> bool:
-    """Whether histories are as long as in the soak; those of every day take fewer steps of each kind."""
+    """Whether histories are as long as in the soak; daily ones take fewer steps of each kind."""
     return is_soak(request.config)
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return the one Spark session of the run, set as the engine sets its own; it knows buckets, each by `s3.reach`."""
+    """Return the run's only Spark session, with the engine's settings; `s3.reach` adds each bucket."""
     from waterclock.engine.spark.object_storage import storage_confs
     from waterclock.engine.spark.session import open_session
 

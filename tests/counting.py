@@ -1,4 +1,4 @@
-"""How much work something is, in calls: the same on every machine, however busy."""
+"""Measures work as the number of calls, which is the same on every machine under any load."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def calls_of(work: Callable[[], Result]) -> tuple[Result, int]:
-    """Return what `work` gives, and how many Python functions were called on its way, in this thread."""
+    """Return the result of `work`, and how many Python functions it called in this thread."""
     calls = 0
 
     def count(_frame: FrameType, event: str, _of: Any) -> None:
@@ -27,7 +27,7 @@ def calls_of(work: Callable[[], Result]) -> tuple[Result, int]:
 
 
 def calls_named(work: Callable[[], Result], *names: str) -> tuple[Result, int]:
-    """Return what `work` gives, and how often functions of these names were called, of Python and of C alike."""
+    """Return the result of `work`, and how often it called functions of these names, in Python or C."""
     calls = 0
 
     def count(frame: FrameType, event: str, of: Any) -> None:

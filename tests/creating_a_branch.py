@@ -21,7 +21,7 @@ from waterclock.operations.branches import for_branch
 
 
 def create(folder: Path) -> list[str]:
-    """Create the branch `try`, and return the tables that it makes itself."""
+    """Create the branch `try`, and return its own tables."""
     project = for_branch(load_project(folder, env="try", capabilities=capabilities()))
     now = datetime.now(UTC)
     state = create_branch(project, tick=now, now=now, days=7, who="a test")

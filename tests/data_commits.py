@@ -1,4 +1,4 @@
-"""The data commits of a table as its own log has them, to compare them with what the ledger knows."""
+"""Reads the data commits of a table from its own log, for comparison with the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.timelabel.label import instant_of
 def records_in_log(folder: str, *, project: str) -> list[DataCommit]:
     """List this project's data commits, oldest first.
 
-    Raises  E621 where the log's first commits have been cleaned up: only the ledger knows them then
+    Raises  E621 if the log's first commits have been cleaned up: then only the ledger knows them
     """
     found = []
     for version, text in delta_log._commits(folder, -1, None):

@@ -1,4 +1,4 @@
-"""Runs coroutines in a thread: a test of pages may have left a loop that runs in the main thread of the worker."""
+"""Runs coroutines in a thread: a test of pages may have left a running loop in the main thread of the worker."""
 
 from __future__ import annotations
 

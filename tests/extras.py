@@ -27,12 +27,12 @@ def main(arguments: list[str]) -> None:
     wheel = build_wheel(Path(tempfile.mkdtemp()))
     for extra in read_extras(wheel):
         subprocess.run([*arguments, f"waterclock[{extra}] @ {wheel.as_uri()}"], check=True)
-        # -P: modules beside this file, such as firebird.py, do not replace the packages
+        # -P: modules next to this file, such as firebird.py, do not replace the packages
         subprocess.run([find_interpreter(), "-P", str(Path(__file__)), "--import", extra], check=True)
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the checkout's wheel in `folder`, with pip in an environment of its own."""
+    """Build the checkout's wheel in `folder`, with pip in a separate environment."""
     subprocess.run([sys.executable, "-m", "venv", str(folder / "build")], check=True)
     pip = [str(folder / "build" / "bin" / "pip"), "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
     subprocess.run([*pip, str(ROOT)], check=True)

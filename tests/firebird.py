@@ -1,4 +1,4 @@
-"""A Firebird server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+"""A Firebird server for tests on loopback, in a temporary folder, started once for each worker."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ with connect(sys.argv[1], user="SYSDBA") as own:
 
 @dataclass
 class Server:
-    """A running server; `stop` and `start` as an outage does."""
+    """A running server; `stop` and `start` simulate an outage."""
 
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def url(self, database: str, user: str = KEEPER) -> str:
-        """Where one of its databases is."""
+        """Return the URL of one of its databases."""
         return f"firebird://{user}@127.0.0.1:{self.port}/{self.path(database)}"
 
     def path(self, database: str) -> Path:
-        """The file of a database."""
+        """Return the file of a database."""
         return self.folder / f"{database}.fdb"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it responds."""
         folders = ("-e", str(self.folder), "-el", str(self.folder / "lock"), "-em", str(self.folder))
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -76,11 +76,11 @@ class Server:
         while not self._answers():
             said = (self.folder / "log").read_text(errors="replace")[-2000:]
             assert self.process.poll() is None, f"the server ended: {said}"
-            assert time.monotonic() < end, f"the server does not answer: {said}"
+            assert time.monotonic() < end, f"the server does not respond: {said}"
             time.sleep(0.05)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
-        """End it: politely, or as a crash does."""
+        """Stop it, by default gracefully, or by another signal as a crash does."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait()
@@ -93,7 +93,7 @@ class Server:
         return connect(self._dsn(database), user=KEEPER, password=WORD, charset="UTF8", auth_plugin_list="Srp256,Srp")
 
     def run(self, sql: str, *values: Any, database: str) -> list[Any]:
-        """Carry out one statement in a transaction of its own."""
+        """Run one statement in its own transaction."""
         with closing(self.connect(database)) as connection:
             with connection.cursor() as cursor:
                 cursor.stream_blob_threshold = -1
@@ -103,7 +103,7 @@ class Server:
         return rows
 
     def fresh_database(self) -> str:
-        """Make a database of a name of its own, which KEEPER keeps by the password WORD."""
+        """Create a database with a unique name, owned by KEEPER with the password WORD."""
         from firebird.driver import create_database
 
         name = f"t_{uuid.uuid4().hex[:12]}"
@@ -122,14 +122,14 @@ class Server:
 
 @lru_cache
 def server() -> Server:
-    """Return this process's server, started at the first call and ended with the process.
+    """Return this process's server, started at the first call and stopped with the process.
 
-    A machine without Firebird, its client or the right to read Debian's database of users skips the test, but for CI.
+    Without Firebird, its client or the right to read Debian's user database the test is skipped, but fails on CI.
     """
     if lacking := _find_lack():
         if os.environ.get("CI"):
-            pytest.fail(f"{lacking}; bin/_servers installs it")
-        pytest.skip(f"{lacking}: bin/_servers says what to install")
+            pytest.fail(f"{lacking}. Fix: run bin/_servers")
+        pytest.skip(f"{lacking}. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-firebird-"))
     made = Server(folder, _free_port())
     libraries = next(Path("/usr/lib").glob(f"*/firebird/{_version()}"))
@@ -166,7 +166,7 @@ def _find_lack() -> str:
 
 def _environment(folder: Path) -> dict[str, str]:
     own = {"FIREBIRD": str(folder), "FIREBIRD_LOCK": str(folder / "lock"), "FIREBIRD_TMP": str(folder)}
-    return {**os.environ, **own, "TZ": "America/New_York"}  # it records its local times, and does not name the zone
+    return {**os.environ, **own, "TZ": "America/New_York"}  # it records local times without a zone name
 
 
 def _end(made: Server, pid: int) -> None:
@@ -183,7 +183,7 @@ def _version() -> str:
 
 
 def _users() -> Path:
-    """Return Debian's database of users, which is copied: it has none."""
+    """Return the path of Debian's user database, from which the server's own is copied."""
     return Path("/var/lib/firebird") / _version() / "system" / f"security{_version().partition('.')[0]}.fdb"
 
 

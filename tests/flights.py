@@ -1,4 +1,4 @@
-"""The flights example as it is committed, in a folder of a test: never with what `./bin/demo` left in the checkout."""
+"""Copies the committed flights example into a test's folder, without output of `./bin/demo` in the checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # the status and the digest of each batch, by table and label
 Digests = dict[tuple[str, str], tuple[str, str]]
-# env prod on folders of this machine
+# env prod in folders of this machine
 FOLDERS = """
 [env.prod]
 storage = ".waterclock-prod"
@@ -35,12 +35,12 @@ COMMITTED = ("*.py", "*.toml", "*.md", ".gitignore", "flows/*.dpl", "flows/*.py"
 
 
 def committed() -> list[Path]:
-    """Return the example's own files, relative to its folder. Git is not asked: an unpacked source has none."""
+    """Return the example's own files, relative to its folder, without Git: an unpacked source distribution has none."""
     return sorted(path.relative_to(EXAMPLE) for pattern in COMMITTED for path in EXAMPLE.glob(pattern))
 
 
 def put_flights(folder: Path) -> Path:
-    """Copy the example's own files into a folder, which is made where it is absent."""
+    """Copy the example's own files into a folder, which is created if it does not exist."""
     for path in committed():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(EXAMPLE / path, folder / path)
@@ -48,7 +48,7 @@ def put_flights(folder: Path) -> Path:
 
 
 def prepared(root: Path, settings: str, *, days: int = 1) -> Path:
-    """Copy the example into a folder, with so many days of data, and what the project file says of env prod."""
+    """Copy the example into a folder, with some days of data and the settings of env prod."""
     folder = put_flights(root)
     make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
     with (folder / "waterclock.toml").open("a", encoding="utf-8") as file:
@@ -57,12 +57,12 @@ def prepared(root: Path, settings: str, *, days: int = 1) -> Path:
 
 
 def over(days: int) -> str:
-    """When the last of the days is over in New York."""
+    """Return the end of the last of the days in New York."""
     return f"2013-01-{1 + days:02d}T05:00Z"
 
 
 def run(folder: Path, days: int) -> subprocess.Popen[str]:
-    """Start a run of env prod, in a process of its own, as when the days are over."""
+    """Start a run of env prod in a separate process, at the end of the days."""
     return subprocess.Popen(
         [sys.executable, "-m", "waterclock", "run", "--now", over(days), "--env", "prod", "--project", str(folder)],
         stdin=subprocess.DEVNULL,
@@ -81,7 +81,7 @@ def digests(folder: Path) -> Digests:
 
 
 def troubles(folder: Path) -> dict[tuple[str, str], str]:
-    """Return what each batch of env prod that failed says."""
+    """Return the error of each failed batch of env prod."""
     project = load_project(folder, env="prod", capabilities=capabilities())
     with Ledger.open(ledger_url(project)) as ledger:
         return {(row["table"], row["timelabel"]): row["error"] for row in ledger.past.rows("batches") if row["error"]}

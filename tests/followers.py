@@ -1,4 +1,4 @@
-"""Follows a table of a real server batch by batch, without Spark: what a batch brings is put in place key by key."""
+"""Follows a table of a real server batch by batch without Spark, and applies each batch by key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = "INSERT INTO t SELECT n, n + 10, 'a', repeat('b', 2100) FROM generate_ser
 
 
 class Rows:
-    """Stands in for Spark: what it is handed is what it holds."""
+    """A substitute for Spark that returns its input rows."""
 
     def createDataFrame(self, rows: Any, schema: Any = None) -> list[dict[str, Any]]:  # noqa: N802 - Spark's own name
         del schema
@@ -31,7 +31,7 @@ class Rows:
 
 
 class Follower:
-    """A table with a slot, and what a replica of it holds."""
+    """A table with a slot, and the rows of its replica."""
 
     def __init__(
         self,
@@ -55,18 +55,18 @@ class Follower:
         self.begin()
 
     def declare(self, columns: Columns) -> None:
-        """Take these columns from now on."""
+        """Use these columns from now on."""
         self.following = TableFollower(self.database, self.unit, columns, "UTC")
 
     def sql(self, *texts: str) -> None:
-        """Carry out texts, each in a session of its own."""
+        """Run statements, each in its own session."""
         for text in texts:
             with closing(self.at.connect()) as connection:
                 connection.execute(f"SET search_path = {self.schema}")
                 connection.execute(text)
 
     def begin(self) -> None:
-        """Take the table whole, as the first batch does."""
+        """Read the whole table, as the first batch does."""
         slot = Slot(f"waterclock_{self.schema}", self.plugin)
         with create_slot(self.database, "t", slot, f'"{self.schema}".t') as start, ExitStack() as held:
             connection = held.enter_context(self.database.open_for_reading("t", snapshot=start.snapshot))
@@ -80,18 +80,18 @@ class Follower:
             self.held = self.rows(connection)
 
     def rows(self, connection: Any) -> dict[Any, dict[str, Any]]:
-        """Return what the table holds."""
+        """Return the rows of the table on a connection."""
         cursor = connection.execute(f"SELECT * FROM {self.schema}.t")
         names = [each.name for each in cursor.description]
         return {row[0]: dict(zip(names, row, strict=True)) for row in cursor.fetchall()}
 
     def source(self) -> dict[Any, dict[str, Any]]:
-        """Return what the table holds now."""
+        """Return the current rows of the table."""
         with closing(self.at.connect()) as connection:
             return self.rows(connection)
 
     def read(self, until: datetime = EVER, *, is_confirmed: bool = True) -> list[Mapping[str, Any]]:
-        """Collect what came since, and put it in place."""
+        """Collect the changes since the last read, and apply them."""
         spark: Any = Rows()
         read = self.following.read(spark, ChangeRequest(("id",), self.noted, until, lambda: "none"))
         rows: Any = read.collected.frame

@@ -1,4 +1,4 @@
-"""Databases of forms for tests, a SQLite file or a schema of the tests' PostgreSQL server, and what is in them."""
+"""Databases of forms for tests, in a SQLite file or a schema of the tests' PostgreSQL server, and their content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRODUCTS = Entity(
 
 @dataclass
 class SetClock:
-    """A clock that stands where the test sets it."""
+    """A clock that shows the time that the test sets."""
 
     at: datetime = BEGIN
 
@@ -42,26 +42,26 @@ class SetClock:
         return self.at
 
     def advance(self, **by: float) -> datetime:
-        """Move it on, and return its time."""
+        """Advance the clock, and return its time."""
         self.at += timedelta(**by)
         return self.at
 
 
 @dataclass
 class FormsPlace:
-    """A database of forms, and the options of the connection that names it."""
+    """A database of forms, and the options of its connection."""
 
     setting: Setting
     clock: SetClock = field(default_factory=SetClock)
 
     @property
     def database(self) -> FormsDatabase:
-        """The database, opened anew, with the clock of the test."""
+        """The database, newly opened, with the clock of the test."""
         return replace(forms_database_of(self.setting), clock=self.clock)
 
 
 def place_of(kind: str, folder: Path) -> FormsPlace:
-    """Return a database of forms that is empty."""
+    """Return an empty database of forms."""
     options: dict[str, str] = {}
     if kind == "postgres":
         schema = postgres.server().fresh_schema()
@@ -77,7 +77,7 @@ def save(
     version: int | None = None,
     why: str = "test",
 ) -> Applied:
-    """Save one row of `PRODUCTS`, or delete it, as seen in this version."""
+    """Save one row of `PRODUCTS`, or delete it, based on this version."""
     return apply(database, PRODUCTS, by=FormRights("ada"), why=why, edits=[Edit((key,), values, version)])
 
 

@@ -19,23 +19,23 @@ _MICRO = timedelta(microseconds=1)
 
 
 def day(number: int) -> datetime:
-    """The start of a day of January 2020, the first of which is 1."""
+    """Return the start of a day of January 2020; the first day is 1."""
     return _FIRST + timedelta(days=number - 1)
 
 
 def micros(time: datetime) -> int:
-    """The microseconds since 1970."""
+    """Return the microseconds since 1970."""
     return (time - _EPOCH) // _MICRO
 
 
 def frame(spark: SparkSession, schema: str, text: str) -> DataFrame:
-    """A frame of the rows in `text`."""
+    """Return a frame of the rows in `text`."""
     rows = [tuple(_value(word) for word in row.split()) for row in text.split("|") if row.strip()]
     return spark.createDataFrame(rows, schema)
 
 
 def told(df: DataFrame) -> list[str]:
-    """The rows of a frame as text, in order; the flag of the current version is told by the open end alone."""
+    """Return the rows of a frame as text, in order; only the open end marks the current version."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import TimestampType
 
@@ -57,7 +57,7 @@ def told(df: DataFrame) -> list[str]:
 
 
 def lines(text: str) -> list[str]:
-    """Rows as `told` tells them."""
+    """Return rows in the format of `told`."""
     return sorted(
         (" ".join(row.split()) for row in text.split("|") if row.strip()), key=lambda line: line.replace("∞", "~")
     )

@@ -1,4 +1,4 @@
-"""Checks the JSON that commands print against their models: every key, at every depth, and no other."""
+"""Checks the JSON output of commands against their models: every key, at every depth, and no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.json_models.parts import Answer, ErrorAnswer
 def check_answer(command: str, told: dict[str, Any]) -> Answer:
     """Return the answer that a command printed.
 
-    Raises AssertionError where it is none of the command's, or has other keys, values or another order than the model.
+    Raises AssertionError if it is not one of the command's answers, or differs from the model in keys, values or order.
     """
     meant = (ErrorAnswer,) if set(told) == {"version", "error"} else ANSWERS[command]
     errors = []

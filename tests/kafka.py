@@ -1,6 +1,6 @@
-"""A Kafka broker of the tests' own: one KRaft node on loopback, in a folder that goes with it, once for each worker.
+"""A Kafka broker for tests: one KRaft node on loopback, in a temporary folder, once for each worker.
 
-Its jars lie in the user's cache, fetched once by Ivy: `python -m tests.kafka`, which bin/_servers calls. Without them
+Its jars are in the user's cache, fetched once by Ivy: `python -m tests.kafka`, which bin/_servers calls. Without them
 the tests that need a broker are skipped.
 """
 
@@ -40,9 +40,9 @@ WORD = "Pass'w0rd/+%ä"
 _DOORS = {
     "PLAINTEXT": "PLAINTEXT",
     "SSL": "SSL",
-    "MUTUAL": "SSL",  # asks for a client's certificate
-    "STALE": "SSL",  # shows a certificate that is over
-    "ELSEWHERE": "SSL",  # shows one of another host
+    "MUTUAL": "SSL",  # requires a client certificate
+    "STALE": "SSL",  # has an expired certificate
+    "ELSEWHERE": "SSL",  # has a certificate of another host
     "SASL_PLAINTEXT": "SASL_PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
 }
@@ -61,7 +61,7 @@ def _checksums() -> dict[str, str]:
 
 
 def provide() -> str | None:
-    """Fetch the jars where they are not there; say why they cannot be had."""
+    """Fetch missing jars; return the reason if that is not possible."""
     folder, wanted = _folder(), _checksums()
     if all((folder / name).is_file() for name in wanted):
         return None
@@ -85,16 +85,18 @@ def provide() -> str | None:
 
 
 def has_broker() -> bool:
-    """Tell whether a broker can be started here."""
+    """Return whether a broker can be started here."""
     return all((_folder() / name).is_file() for name in _checksums())
 
 
-needs_broker = pytest.mark.skipif(not has_broker(), reason="the jars of a Kafka broker are not there: bin/_servers")
+needs_broker = pytest.mark.skipif(
+    not has_broker(), reason="the jars of a Kafka broker are missing. Fix: run bin/_servers"
+)
 
 
 @dataclass
 class Broker:
-    """A running broker; `kill` and `start` as an outage does."""
+    """A running broker; `kill` and `start` simulate an outage."""
 
     folder: Path
     port: int
@@ -105,11 +107,11 @@ class Broker:
 
     @property
     def servers(self) -> str:
-        """Where it answers."""
+        """Its address."""
         return f"127.0.0.1:{self.port}"
 
     def start(self, *, alone: bool = True) -> None:
-        """Start it, and wait until it answers; one that is not alone may wait for others."""
+        """Start it, and wait until it responds; one that is not alone may wait for others."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*_java(self.memory), "kafka.Kafka", str(self.folder / "server.properties")],
@@ -128,7 +130,7 @@ class Broker:
             until(lambda: self.admin().list_topics(timeout=3).brokers)
 
     def kill(self, how: int = signal.SIGKILL) -> None:
-        """End it, at once or in order."""
+        """Stop it by a signal, by default at once."""
         if self.process is not None:
             with suppress(ProcessLookupError):
                 self.process.send_signal(how)
@@ -136,18 +138,18 @@ class Broker:
             self.process = None
 
     def admin(self) -> Any:
-        """Return a client that makes topics."""
+        """Return an admin client."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0}, logger=_silent())
 
     def topic(self, name: str = "", partitions: int = 1, copies: int = 1, **config: str) -> str:
-        """Make a topic; gives its name."""
+        """Create a topic, and return its name."""
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
         name = name or f"t-{uuid.uuid4().hex[:10]}"
-        admin = self.admin()  # a client that goes takes its answers with it
+        admin = self.admin()  # keep the client: its futures do not outlive it
         for made in admin.create_topics([NewTopic(name, partitions, copies, config=config)]).values():
             made.result(30)
         end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -180,7 +182,7 @@ class Broker:
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int = 0,
     ) -> None:
-        """Send messages; in a transaction that is committed or aborted, where `commits` says so."""
+        """Send messages; with `commits`, in a transaction that is committed or aborted."""
         from confluent_kafka import Producer
 
         config: dict[str, Any] = {"bootstrap.servers": self.servers, "linger.ms": 1, "log_level": 0}
@@ -239,7 +241,7 @@ def until(is_so: Callable[[], Any]) -> None:
         with suppress(Exception):
             if is_so():
                 return
-        assert time.monotonic() < end, "the broker does not answer"
+        assert time.monotonic() < end, "the broker does not respond"
         time.sleep(0.1)
 
 
@@ -265,7 +267,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def known_by_password() -> dict[str, Value]:
-    """Return the options of a connection that comes to the broker by a user's password."""
+    """Return the options of a connection that logs in to the broker with a user's password."""
     return {
         "servers": broker().doors["SASL_PLAINTEXT"], "security": "sasl_plaintext", "mechanism": "SCRAM-SHA-256",
         "username": "ann", "password": WORD,
@@ -274,9 +276,9 @@ def known_by_password() -> dict[str, Value]:
 
 @lru_cache
 def broker() -> Broker:
-    """Start the worker's broker, or return it; tests that kill it start it again."""
+    """Return the worker's broker, started if needed; tests that kill it start it again."""
     if not has_broker():
-        pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
+        pytest.skip("the jars of a Kafka broker are missing. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
     ports = _free_ports(len(_DOORS) + 1)
     doors = {name: f"127.0.0.1:{port}" for name, port in zip((*_DOORS, "CONTROLLER"), ports, strict=True)}
@@ -307,10 +309,10 @@ _PLAIN = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    "log.retention.ms": "-1",  # tests send records of long ago
+    "log.retention.ms": "-1",  # tests send old records
     "auto.create.topics.enable": "false",
-    "broker.session.timeout.ms": "30000",  # a busy machine is no outage
-    # one that was killed may register again when its session is over: by default both take a minute, and it gives up
+    "broker.session.timeout.ms": "30000",  # a busy machine is not an outage
+    # a killed node may register again after its session: by default both take a minute, and it gives up
     "initial.broker.registration.timeout.ms": "180000",
     "offsets.retention.minutes": "1000000000",  # claims of the suites are numbered from 1, as if made in 1970
 }
@@ -318,9 +320,9 @@ _PLAIN = {
 
 @contextmanager
 def three_brokers() -> Iterator[list[Broker]]:
-    """Start three brokers that are one cluster, of which any two go on without the third."""
+    """Start three brokers as one cluster, any two of which continue without the third."""
     if not has_broker():
-        pytest.skip("the jars of a Kafka broker are not there: bin/_servers")
+        pytest.skip("the jars of a Kafka broker are missing. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-kafka-"))
     ports = _free_ports(6)
     controllers = [f"127.0.0.1:{port}" for port in ports[3:]]
@@ -336,7 +338,7 @@ def three_brokers() -> Iterator[list[Broker]]:
             **_listening(doors),
             **{name: "3" for name in _PLAIN if name.endswith("replication.factor")},
             **{name: "2" for name in _PLAIN if name.endswith("min.isr")},
-            "broker.session.timeout.ms": "9000",  # until then what a dead one led has no other leader
+            "broker.session.timeout.ms": "9000",  # until then the partitions of a dead broker have no leader
             "node.id": str(node),
             "controller.quorum.voters": voters,
             "log.dirs": str(own / "data"),
@@ -368,7 +370,7 @@ def _listening(doors: dict[str, str]) -> dict[str, str]:
 
 
 def _secured(authority: Authority) -> dict[str, str]:
-    """Return how the doors are guarded: by certificates and passwords; who comes through PLAINTEXT may do all."""
+    """Return the security of the listeners: certificates and passwords; a PLAINTEXT client may do everything."""
     shown = {
         "": authority.pair("broker"),
         "stale.": authority.pair("stale", is_over=True),
@@ -411,7 +413,7 @@ def _escaped(word: str) -> str:
 
 
 def _format(folder: Path, properties: dict[str, str], *how: str, cluster: str = "") -> None:
-    """Write a node's settings and make its folder ready, with the users of SCRAM."""
+    """Write a node's settings and format its folder, with the users of SCRAM."""
     text = "".join(f"{name}={value}\n" for name, value in properties.items())
     ascii_text = text.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
     (folder / "server.properties").write_text(ascii_text)

@@ -1,4 +1,4 @@
-"""Keys of tests: their secrets, the keys that are derived of them, and what each of them would look like in a text."""
+"""Keys of tests: their secrets, the derived keys, and how each of them would appear in a text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def derived(secret: str, purpose: str, connection: str = "pii") -> bytes:
 
 
 def hashed(value: str | None, secret: str = NEW) -> str | None:
-    """Return what `hash_keyed` gives, by Python's own HMAC."""
+    """Return the expected result of `hash_keyed`, by Python's own HMAC."""
     return None if value is None else hmac.new(derived(secret, "hash"), value.encode(), hashlib.sha256).hexdigest()
 
 

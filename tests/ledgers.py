@@ -1,4 +1,4 @@
-"""What tests of the ledger share: small flows, claims in one line, and results that need no storage."""
+"""Helpers for tests of the ledger: small flows, claims in one line, and results that need no storage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(
     kind: Kind = Kind.TRANSFORM,
     start: datetime | None = None,
 ) -> Table:
-    """Declare a table of a test."""
+    """Declare a table for a test."""
     return Table(
         name=name,
         kind=kind,
@@ -72,7 +72,7 @@ def table(
 
 
 def flow(*tables: Table, fingerprint: str = "flow 1", project: str = "demo") -> Flow:
-    """Declare a flow of a test."""
+    """Declare a flow for a test."""
     return Flow(
         project=project,
         tables={each.name: each for each in tables},
@@ -83,7 +83,7 @@ def flow(*tables: Table, fingerprint: str = "flow 1", project: str = "demo") -> 
 
 @dataclass
 class Clock:
-    """A real clock that only tests move."""
+    """A wall clock that only tests advance."""
 
     at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -96,7 +96,7 @@ class Clock:
 
 @dataclass
 class Desk:
-    """A ledger with a flow applied, and short ways to claim and to record."""
+    """A ledger with a flow applied, and short methods to claim and to record."""
 
     ledger: Ledger
     clock: Clock
@@ -151,7 +151,7 @@ class Desk:
         return self.ledger.claims.record_done(held, results)
 
     def suspects(self, *names: str) -> set[tuple[str, datetime]]:
-        """Return the batches of which an input is another than recorded."""
+        """Return the batches that have a different input than recorded."""
         found = self.ledger.reads.snapshot(self.flow)
         return {
             (name, label)
@@ -170,7 +170,7 @@ def result(
     stands_from: datetime | None = None,
     **more: Any,
 ) -> BatchResult:
-    """Return what a batch of one day came to."""
+    """Return the result of a batch of one day."""
     at = label if isinstance(label, datetime) else day(label)
     count = rows if rows is not None else 1 if digest is None else int(digest.split(":", maxsplit=1)[0])
     path = f"_stage/{at:%Y%m%d}/c={version}"
@@ -178,7 +178,7 @@ def result(
 
 
 def require_sums(ledger: Ledger) -> None:
-    """Hold what the ledger keeps of the weights of each table against their sum."""
+    """Verify that the ledger's total of each table's weights equals their sum."""
     batches, tables = schema.batches.c, schema.tables.c
     halves = sa.func.coalesce(sa.func.sum(batches.hash_high), 0), sa.func.coalesce(sa.func.sum(batches.hash_low), 0)
     summed = sa.select(tables.name, *halves).outerjoin(schema.batches, batches.table_name == tables.name)
@@ -212,7 +212,7 @@ def desk_at_server() -> Desk:
 
 
 def add_fictitious_migration(scripts: Path, patch: pytest.MonkeyPatch) -> None:
-    """Open ledgers by a copy of the migrations in `scripts`, with one more, which adds the column `note` to `runs`."""
+    """Open ledgers with a copy of the migrations in `scripts`, plus one that adds the column `note` to `runs`."""
     from waterclock.ledger.store import migrations
 
     shutil.copytree(migrations.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""Queries with what their columns are made of, written by hand: for the lineage alone, and against Spark's values."""
+"""Queries with the inputs of their columns, written by hand: for the lineage alone, and against Spark's values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = {
 U = {"id": "INT", "w": "INT", "label": "STRING"}
 UNTOLD = "?"
 
-# columns of raw.t go by their names, those of raw.u as u.NAME; UNTOLD: it is said not to be known
+# columns of raw.t have their plain names, those of raw.u are u.NAME; UNTOLD: reported as unknown
 CASES: dict[str, dict[str, str]] = {
     "SELECT v + n AS x, upper(name) AS y FROM raw.t": {"x": "v n", "y": "name"},
     "SELECT l.x FROM raw.t, LATERAL (SELECT v + 1 AS x) l": {"x": "v"},

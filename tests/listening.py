@@ -1,4 +1,4 @@
-"""A real server on this machine that takes what alerts post, and can be away or refuse."""
+"""A real server on this machine that receives alerts, and can be down or refuse them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 @dataclass
 class Heard:
-    """What came in, in order; `answer` is the status it is answered with, and what is refused is not kept.
+    """The received bodies, in order; `answer` is the status of the response, and refused bodies are not recorded.
 
-    A body that it `refuses` is answered with 400, whatever the others are.
+    A body for which `refuses` is true is answered with 400, whatever `answer` is.
     """
 
     port: int = 0

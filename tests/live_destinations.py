@@ -1,4 +1,4 @@
-"""Databases to which the tests publish open windows: the lines of a project file, and what a dashboard reads."""
+"""Databases to which the tests publish open windows: their settings in a project file, and the reads of a dashboard."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LiveDestination:
         return f"CREATE CONNECTION live TYPE {self.kind};\n"
 
     def ids(self, table: str = "clicks") -> list[int]:
-        """Return the ids that the view shows; none before it is there."""
+        """Return the ids that the view shows; none before it exists."""
         return [int(row[0]) for row in self.read(f"SELECT id FROM {table}")]
 
 

@@ -28,7 +28,7 @@ _CAN = Capabilities(type="memory", collects=frozenset({Batching.ARRIVAL_TIME}))
 
 @dataclass
 class Log:
-    """A log in memory: rows of each part by position, what was let go of it, and each range that was read."""
+    """A log in memory: rows of each part by position, released items, and each range that was read."""
 
     name: str = "log 1"
     parts: dict[str, list[str]] = field(default_factory=lambda: {"0": [], "1": []})
@@ -84,7 +84,7 @@ class Log:
 
 @contextmanager
 def registered(monkeypatch: pytest.MonkeyPatch, **connectors: Any) -> Iterator[None]:
-    """Let connections have types that are made for one test."""
+    """Register connection types for one test."""
     real, load = registry._entry_points(), registry._load_connector
     points = {**real, **{name: name for name in connectors}}
     monkeypatch.setattr(registry, "_entry_points", lambda: points)

@@ -1,6 +1,6 @@
-"""What many tests make from nothing, and what always comes out alike, is made once in a run.
+"""Caches results that many tests build from scratch and that are always equal.
 
-Typer builds the tree of commands at each call (25 ms), and Alembic carries out each migration of a new ledger (40 ms).
+Typer builds the tree of commands at each call (25 ms), and Alembic runs each migration of a new ledger (40 ms).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OBJECTS = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIK
 
 
 def build_commands_once(patch: pytest.MonkeyPatch) -> None:
-    """Keep each tree of commands that Typer builds."""
+    """Cache each tree of commands that Typer builds."""
     import typer.main
     import typer.testing
 
@@ -26,9 +26,9 @@ def build_commands_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def migrate_once(patch: pytest.MonkeyPatch) -> None:
-    """Make the tables of a new ledger by the statements that its first migration came to.
+    """Create the tables of a new ledger by the recorded statements of the first migration.
 
-    A ledger that has tables is migrated as ever.
+    A ledger that has tables is migrated normally.
     """
     from waterclock.ledger.store import migrations
 

@@ -1,4 +1,4 @@
-"""A MariaDB server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+"""A MariaDB server for tests on loopback, in a temporary folder, started once for each worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-# nothing of it outlives the tests, and a disk that is asked to keep it costs them seconds
+# its data does not outlive the tests, and flushing it to disk would cost them seconds
 _SETTINGS = (
     "--no-defaults",
     "--innodb-flush-method=nosync",
@@ -40,7 +40,7 @@ WORD = "Pass'w0rd/+%ä"
 
 @dataclass
 class Server:
-    """A running server; `stop` and `start` as an outage does."""
+    """A running server; `stop` and `start` simulate an outage."""
 
     folder: Path
     port: int
@@ -49,15 +49,15 @@ class Server:
 
     @property
     def socket(self) -> Path:
-        """Where it listens on this machine alone."""
+        """Its socket for local connections."""
         return self.folder / "socket"
 
     def url(self, database: str, user: str = "root") -> str:
-        """Where one of its databases is."""
+        """Return the URL of one of its databases."""
         return f"mysql://{user}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it responds."""
         listens = (f"--socket={self.socket}", f"--port={self.port}", "--bind-address=127.0.0.1")
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -71,11 +71,11 @@ class Server:
         while not self._answers():
             said = (self.folder / "log").read_text(errors="replace")[-2000:]
             assert self.process.poll() is None, f"the server ended: {said}"
-            assert time.monotonic() < end, f"the server does not answer: {said}"
+            assert time.monotonic() < end, f"the server does not respond: {said}"
             time.sleep(0.05)
 
     def stop(self, how: int = signal.SIGTERM) -> None:
-        """End it: politely, or as a crash does."""
+        """Stop it, by default gracefully, or by another signal as a crash does."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait()
@@ -91,13 +91,13 @@ class Server:
         )  # fmt: skip
 
     def run(self, sql: str, *values: Any, database: str | None = None) -> list[Any]:
-        """Carry out one statement in a transaction of its own."""
+        """Run one statement in its own transaction."""
         with closing(self.connect(database)) as connection, connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
     def fresh_database(self) -> str:
-        """Make a database of a name of its own, which KEEPER keeps by the password WORD."""
+        """Create a database with a unique name, owned by KEEPER with the password WORD."""
         name = f"t_{uuid.uuid4().hex[:12]}"
         self.run(f"CREATE DATABASE {name}")
         self.run(f"GRANT ALL ON {name}.* TO {KEEPER} IDENTIFIED BY %s", WORD)
@@ -115,14 +115,14 @@ class Server:
 
 @lru_cache
 def server() -> Server:
-    """Return this process's server, started at the first call and ended with the process.
+    """Return this process's server, started at the first call and stopped with the process.
 
-    A machine without MariaDB skips the test, but for CI, where nothing is left out.
+    Without MariaDB the test is skipped, except on CI, which skips no tests.
     """
     if _program() is None or shutil.which("mariadb-install-db") is None:
         if os.environ.get("CI"):
-            pytest.fail("no MariaDB server is installed; bin/_servers installs one")
-        pytest.skip("no MariaDB server is installed: bin/_servers says what to install")
+            pytest.fail("no MariaDB server is installed. Fix: run bin/_servers")
+        pytest.skip("no MariaDB server is installed. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-mariadb-"))
     (folder / "tmp").mkdir()
     subprocess.run(
@@ -145,8 +145,8 @@ def server() -> Server:
 
 
 def _of(folder: Path) -> tuple[str, ...]:
-    as_root = ("--user=root",) if os.geteuid() == 0 else ()  # which it refuses unless it is told
-    # a server that starts deletes the temporary tables of all servers that share its tmpdir
+    as_root = ("--user=root",) if os.geteuid() == 0 else ()  # refused without the option
+    # a starting server deletes the temporary tables of all servers that share its tmpdir
     of_its_own = (f"--datadir={folder / 'data'}", f"--pid-file={folder / 'pid'}", f"--tmpdir={folder / 'tmp'}")
     return (*of_its_own, *as_root)
 

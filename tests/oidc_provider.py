@@ -35,7 +35,7 @@ def signed(claims: Claims, key: RSAKey | ECKey = KEY, algorithm: str = "RS256", 
 
 @dataclass
 class OidcProvider:
-    """The provider: who signs in there next, how it answers, and what was asked."""
+    """The provider: who signs in next, how it responds, and the received requests."""
 
     port: int = 0
     who: Claims = field(default_factory=lambda: {"sub": "anna"})
@@ -55,7 +55,7 @@ class OidcProvider:
         return f"http://127.0.0.1:{self.port}"
 
     def sign_in(self, address: str, **more: str) -> str:
-        """Sign in as a browser that was sent to an address, and return where it is sent back to."""
+        """Sign in as a browser that was sent to an address, and return where it is redirected."""
         asked = dict(parse_qsl(urlsplit(address).query))
         assert asked["response_type"] == "code"
         assert (asked["client_id"], asked["code_challenge_method"]) == (CLIENT, "S256")
@@ -134,7 +134,7 @@ def running_provider() -> Iterator[OidcProvider]:
                     self.wfile.write(content[begin : begin + step])
                     time.sleep(pause)
             except OSError:
-                pass  # the client has left
+                pass  # the client has disconnected
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass

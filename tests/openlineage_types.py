@@ -1,4 +1,4 @@
-"""Holds events against OpenLineage's types as its own client library has them, made from the published schemas."""
+"""Validates events against OpenLineage's types in its own client library, generated from the published schemas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FACETS = _facets()
 
 
 def problems(event: dict[str, Any]) -> list[str]:
-    """Return all in which an event is not as the specification has it: missing, unknown, or of another type."""
+    """Return all deviations of an event from the specification: missing, unknown, or of another type."""
     found = [*_of_class(event, event_v2.RunEvent, "event")]
     if event["schemaURL"] != event_v2.RunEvent._get_schema():
         found.append(f"event: schema {event['schemaURL']}")

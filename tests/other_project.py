@@ -32,7 +32,7 @@ STATE = "shop.newest"
 
 
 class OtherProject:
-    """A project in the folder `other`, that a connection `upstream` leads to."""
+    """A project in the folder `other`, to which a connection `upstream` points."""
 
     secrets: Sequence[str] = ()
 
@@ -57,7 +57,7 @@ class OtherProject:
         return ledger
 
     def claim(self, ledger: Ledger, of: Table, label: datetime) -> int:
-        """Take a claim, which is left open."""
+        """Take a claim, which stays open."""
         request = ClaimRequest(
             table=of.name, labels=(label,), code="c", flow=self.flow.fingerprint, runner="there", who="ann", now=label,
             lease_seconds=600, target_version=-1, restates="again",
@@ -87,7 +87,7 @@ class OtherProject:
 
     @contextmanager
     def failing_midway(self) -> Iterator[None]:
-        """Have the rows of its tables be elsewhere."""
+        """Remove the files of its tables for the duration of the block."""
         kept = {path: path.read_bytes() for path in self.storage.rglob("*.parquet")}
         for path in kept:
             path.unlink()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+"""A PostgreSQL server for tests on loopback, in a temporary folder, started once for each worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 KEEPER, WORD = "keeper", "w0rd/of+the'keeper"
-"""A role that may do all, and its password, for which the server asks; it asks no other role for one."""
+"""A role with all rights, and its password; the server requires no password from other roles."""
 _SETTINGS = """
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -35,18 +35,18 @@ log_min_messages = fatal
 
 @dataclass
 class Server:
-    """A running server; `stop` and `start` as an outage does."""
+    """A running server; `stop` and `start` simulate an outage."""
 
     folder: Path
     port: int
 
     @property
     def url(self) -> str:
-        """Where its one database is."""
+        """The URL of its one database."""
         return self.url_of("postgres")
 
     def url_of(self, role: str) -> str:
-        """Where its one database is for a role."""
+        """Return the URL of its one database for a role."""
         return f"postgresql://{role}@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
@@ -62,30 +62,30 @@ class Server:
         return psycopg.connect(self.url, autocommit=True)
 
     def run(self, sql: str, *values: Any) -> list[Any]:
-        """Carry out one statement in a transaction of its own."""
+        """Run one statement in its own transaction."""
         with closing(self.connect()) as connection:
             cursor = connection.execute(sql, values or None)
             return cursor.fetchall() if cursor.description else []
 
     def fresh_schema(self) -> str:
-        """Return the name of a schema that is not there yet."""
+        """Return the name of a new schema."""
         return f"t_{uuid.uuid4().hex[:12]}"
 
     def ledger_url(self, schema: str | None = None) -> str:
-        """Return the URL of a ledger that is not there yet."""
+        """Return the URL of a new ledger."""
         return f"{self.url}?schema={schema or self.fresh_schema()}"
 
 
 @lru_cache
 def server() -> Server:
-    """Return this process's server, started at the first call and ended with the process.
+    """Return this process's server, started at the first call and stopped with the process.
 
-    A machine without PostgreSQL skips the test, but for CI, where nothing is left out.
+    Without PostgreSQL the test is skipped, except on CI, which skips no tests.
     """
     if _programs() is None:
         if os.environ.get("CI"):
-            pytest.fail("no PostgreSQL server is installed; bin/_servers installs one")
-        pytest.skip("no PostgreSQL server is installed: bin/_servers says what to install")
+            pytest.fail("no PostgreSQL server is installed. Fix: run bin/_servers")
+        pytest.skip("no PostgreSQL server is installed. Fix: run bin/_servers")
     folder = Path(tempfile.mkdtemp(prefix="waterclock-postgres-"))
     if os.geteuid() == 0:
         owner = pwd.getpwnam("postgres")
@@ -108,25 +108,25 @@ def server() -> Server:
 
 def _end(made: Server, pid: int) -> None:
     if os.getpid() == pid:
-        with suppress(subprocess.CalledProcessError):  # a test's own server is stopped already
+        with suppress(subprocess.CalledProcessError):  # a test may have stopped its own server already
             made.stop("immediate")
         shutil.rmtree(made.folder, ignore_errors=True)
 
 
 def needs_wal2json(at: Server | None = None) -> None:
-    """Have a server (this process's own) trust wal2json; skip the test where it has none, on CI it fails then."""
+    """Make a server (by default this process's) trust wal2json; without wal2json skip the test, or fail it on CI."""
     folder = _programs()
     if folder is None or not (folder.parent / "lib" / "wal2json.so").exists():
         if os.environ.get("CI"):
-            pytest.fail("wal2json is not installed; bin/_servers installs it")
-        pytest.skip("wal2json is not installed: bin/_servers says what to install")
+            pytest.fail("wal2json is not installed. Fix: run bin/_servers")
+        pytest.skip("wal2json is not installed. Fix: run bin/_servers")
     trust(at or server(), "pgoutput, test_decoding, wal2json")
 
 
 def trust(at: Server, libraries: str | None) -> None:
-    """Set which output plugins a server trusts (None: those of a server that nobody has set up).
+    """Set which output plugins a server trusts (None: the default).
 
-    Nothing where the server trusts all of them, as those before the minor releases of late 2026 do.
+    No change if the server trusts all of them, as those before the minor releases of late 2026 do.
     """
     if not asks_for_trust(at):
         return
@@ -138,20 +138,20 @@ def trust(at: Server, libraries: str | None) -> None:
 
 
 def asks_for_trust(at: Server) -> bool:
-    """Tell whether a server knows output plugins that it does not trust."""
+    """Return whether a server distinguishes trusted output plugins."""
     return bool(at.run("SELECT 1 FROM pg_settings WHERE name = 'output_plugin_libraries'"))
 
 
 def drop_all_slots() -> None:
-    """Leave no slot at this process's server: each would keep its log from then on."""
+    """Drop all slots of this process's server: each would keep its log from then on."""
     server().run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
 
 
 def wait_until(true: Callable[[], bool], *, seconds: float = 30) -> None:
-    """Wait for something that is to come soon."""
+    """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it did not come"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.02)
 
 

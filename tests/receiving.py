@@ -1,4 +1,4 @@
-"""A project with a door, `waterclock receive` as processes, and senders that send until they are answered."""
+"""A project with an HTTP endpoint, processes of `waterclock receive`, and senders that retry until acknowledged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 class Receiver:
-    """A process of `waterclock receive`, and what it says."""
+    """A process of `waterclock receive`, and its output."""
 
     def __init__(self, project: Path, port: int, **environ: str) -> None:
         self.port = port
@@ -66,7 +66,7 @@ class Receiver:
         )
 
     def is_ready(self) -> bool:
-        """Wait until it says that it listens, and is answered, or has ended."""
+        """Wait until it reports that it listens, and responds; return False if it has ended."""
         if self.process.stdout is None or not any("Ctrl-C" in line for line in self.process.stdout):
             return False
         while self.process.poll() is None:
@@ -85,7 +85,7 @@ class Receiver:
             self.process.stdout.close()
 
     def end(self) -> tuple[int, str]:
-        """End it politely, and give its exit code and what it said."""
+        """Stop it gracefully, and return its exit code and output."""
         self.process.send_signal(signal.SIGTERM)
         said, _ = self.process.communicate(timeout=60)
         return self.process.returncode, said
@@ -101,7 +101,7 @@ def post(port: int, body: bytes, path: str = "/door/events", **headers: str) -> 
 
 
 class Senders:
-    """Clients that send events with ids of their own, each again until it is answered 202."""
+    """Clients that send events with unique ids, and retry each until the response is 202."""
 
     def __init__(self, ports: list[int], count: int) -> None:
         self.ports = ports
@@ -154,7 +154,7 @@ class Senders:
 
 
 class Sealers:
-    """A runner that seals every so often, as runs do; what it promised is held against what came later."""
+    """A runner that seals at intervals, as runs do; its promises are compared with later arrivals."""
 
     def __init__(self, project: Path) -> None:
         self.collector = collector_of(project)

@@ -32,7 +32,7 @@ COLLECT shop.orders (id KEY, *) FROM ops.orders{options} EVERY MINUTE BY CHANGES
 
 @dataclass
 class Replicated:
-    """A project that follows the table `orders` of a schema of its own."""
+    """A project that follows the table `orders` in its own schema."""
 
     tiny: Tiny
     at: Server
@@ -49,7 +49,7 @@ class Replicated:
         flow: str = FLOW,
         options: str = "",
     ) -> Replicated:
-        """Create the table and declare the flow; nothing runs."""
+        """Create the table and declare the flow, without a run."""
         at = server()
         schema = at.fresh_schema()
         at.run(f"CREATE SCHEMA {schema}")
@@ -60,11 +60,11 @@ class Replicated:
         return made
 
     def declare(self, flow: str = FLOW, options: str = "") -> None:
-        """Declare a flow anew."""
+        """Declare another flow."""
         (self.tiny.root / "flows" / "flow.dpl").write_text(flow.format(options=options))
 
     def sql(self, text: str, *values: Any) -> list[Any]:
-        """Carry out statements in one transaction."""
+        """Run statements in one transaction."""
         with closing(self.at.connect()) as connection:
             connection.execute(f"SET search_path = {self.schema}")
             with connection.transaction():
@@ -72,31 +72,32 @@ class Replicated:
                 return cursor.fetchall() if cursor.description else []
 
     def run(self) -> RunOutcome:
-        """Collect the next window: the source's clock is taken to be past its end.
+        """Collect the next window, with a source clock that is past its end.
 
-        On a busy machine it is the one that ends after now: what was committed behind a window's end is the next one's.
+        On a busy machine it is the window that ends after now: changes committed after a window's end belong to the
+        next one.
         """
         self.now = max(self.now, datetime.now(UTC).replace(second=0, microsecond=0)) + self.window
         return self.tiny.run(self.now)
 
     def replicate(self) -> None:
-        """Collect the next window, which takes all that was committed by now."""
+        """Collect the next window, which includes all commits so far."""
         outcome = self.run()
         assert not outcome.failed, described(outcome)
 
     def retry(self) -> None:
-        """Have the batch that failed tried again by the next run."""
+        """Request a retry of the failed batch by the next run."""
         failed = [label for (_, label), status in self.tiny.batches().items() if status == "failed"]
         with self.tiny.ledger() as ledger:
             for label in failed:
                 ledger.decisions.retry("shop.orders", [instant_of(label)], who="a test")
 
     def source(self, columns: str = "id, name, amount, md5(big), at") -> list[tuple[Any, ...]]:
-        """Return what the source holds."""
+        """Return the rows of the source."""
         return sorted((tuple(row) for row in self.sql(f"SELECT {columns} FROM orders")), key=repr)
 
     def replica(self, columns: str = "id, name, amount, md5(big), at") -> list[tuple[Any, ...]]:
-        """Return what the replica holds."""
+        """Return the rows of the replica."""
         return sorted((tuple(row) for row in self.tiny.rows(f"SELECT {columns} FROM shop.orders")), key=repr)
 
     def slots(self) -> list[str]:
@@ -105,6 +106,6 @@ class Replicated:
 
 
 def past_all_windows(_: object, unit: object) -> datetime:
-    """Stand in for a source's clock, so that a test need not wait for windows to end."""
+    """Replace a source's clock, so that a test need not wait for windows to end."""
     del unit
     return datetime(2100, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""An S3 server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+"""An S3 server for tests on loopback, in a temporary folder, started once for each worker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PATIENCE = 30
 
 @dataclass
 class Server:
-    """A running server; `stop` and `start` as an outage does."""
+    """A running server; `stop` and `start` simulate an outage."""
 
     folder: Path
     port: int
@@ -42,7 +42,7 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        """Where it answers."""
+        """Its URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def url(self, bucket: str) -> str:
@@ -50,7 +50,7 @@ class Server:
         return f"s3://{bucket}"
 
     def options(self, *, key: str = _KEY, secret: str = _SECRET) -> dict[str, str]:
-        """Return what a client is told, in the words of `object_stores.OPTIONS`; another secret is refused."""
+        """Return the options of a client, named as in `object_stores.OPTIONS`; another secret is refused."""
         return {
             "access_key_id": key,
             "secret_access_key": secret,
@@ -59,17 +59,17 @@ class Server:
         }
 
     def for_delta(self, *, secret: str = _SECRET) -> dict[str, str]:
-        """Return what delta-rs is told."""
+        """Return the options for delta-rs."""
         return Store(self.url("any"), self.options(secret=secret)).for_delta
 
     def new_bucket(self) -> str:
-        """Make a bucket that is not there yet, and return its name."""
+        """Create a new bucket, and return its name."""
         name = f"t-{uuid.uuid4().hex[:12]}"
         self.folder_of(name).mkdir()
         return name
 
     def new_user(self) -> tuple[str, str]:
-        """Make a user who has no rights, and return its key and its secret."""
+        """Create a user without rights, and return its key and its secret."""
         key, secret = f"u{uuid.uuid4().hex[:12]}", uuid.uuid4().hex
         admin = ["admin", "--access", _KEY, "--secret", _SECRET, "--endpoint-url", self.endpoint]
         words = [*admin, "create-user", "--access", key, "--secret", secret, "--role", "user"]
@@ -77,7 +77,7 @@ class Server:
         return key, secret
 
     def new_bucket_with_policy(self, statements: Callable[[str], Sequence[Mapping[str, Any]]]) -> str:
-        """Make a bucket with a policy, of which `statements` returns those for the bucket's ARN; return its name."""
+        """Create a bucket with the policy that `statements` returns for the bucket's ARN; return its name."""
         name = f"t-{uuid.uuid4().hex[:12]}"
         self._put(name, "")
         document = {"Version": "2012-10-17", "Statement": statements(f"arn:aws:s3:::{name}")}
@@ -107,7 +107,7 @@ class Server:
         assert sent.returncode == 0, sent.stdout + sent.stderr
 
     def folder_of(self, bucket: str) -> Path:
-        """Return the folder in which a bucket's objects lie as files."""
+        """Return the folder with the files of a bucket's objects."""
         return self.folder / "data" / bucket
 
     def requests(self) -> list[str]:
@@ -117,7 +117,7 @@ class Server:
         return [f"{operation.removeprefix('s3_')} {path} {status}" for _, _, _, operation, _, path, status, *_ in words]
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it responds."""
         sidecar = ["--sidecar", str(self.folder / "attributes")] if not _keeps_attributes(self.folder) else []
         program = _program()
         assert program is not None
@@ -142,10 +142,10 @@ class Server:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return
             time.sleep(0.02)
-        raise AssertionError(f"the S3 server did not come up\n{(self.folder / 'log').read_text(errors='replace')}")
+        raise AssertionError(f"the S3 server did not start\n{(self.folder / 'log').read_text(errors='replace')}")
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End it."""
+        """Stop it."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait()
@@ -153,7 +153,7 @@ class Server:
 
 
 def reach(spark: SparkSession, bucket: str, options: Mapping[str, str] | None = None) -> None:
-    """Have the JVM of a session that was opened before reach a bucket of the server, by `options` or as its owner."""
+    """Configure the JVM of an open session for a bucket of the server, by `options` or as its owner."""
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
     confs = confs_of_stores([Store("s3://none", {}), Store(f"s3://{bucket}", options or server().options())])
     for key, value in confs.items():
@@ -163,7 +163,7 @@ def reach(spark: SparkSession, bucket: str, options: Mapping[str, str] | None = 
 
 @lru_cache
 def server() -> Server:
-    """Return this process's server, started at the first call and ended with the process."""
+    """Return this process's server, started at the first call and stopped with the process."""
     made = start_server()
     import atexit
 
@@ -172,12 +172,12 @@ def server() -> Server:
 
 
 def start_server() -> Server:
-    """Start a server that is the caller's to stop; `server` is what most tests want.
+    """Start a server that the caller must stop; most tests need `server` instead.
 
-    A machine without versitygw skips the test.
+    Without versitygw the test is skipped.
     """
     if _program() is None:
-        pytest.skip("no S3 server is there: bin/_servers says why it could not be built")
+        pytest.skip("versitygw is not installed. Fix: run bin/_servers")
     made = Server(Path(tempfile.mkdtemp(prefix="waterclock-s3-")), free_port())
     for name in ("data", "attributes", "users"):
         (made.folder / name).mkdir()
@@ -199,7 +199,7 @@ def _program() -> Path | None:
 
 
 def _keeps_attributes(folder: Path) -> bool:
-    """Tell whether files in a folder can have attributes of a user's, where the server keeps those of objects."""
+    """Return whether files in a folder can have user attributes, in which the server stores those of objects."""
     try:
         os.setxattr(folder, "user.waterclock", b"")
     except (OSError, AttributeError):
@@ -208,7 +208,7 @@ def _keeps_attributes(folder: Path) -> bool:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens at."""
+    """Return a free port on loopback."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

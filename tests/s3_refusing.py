@@ -15,22 +15,22 @@ from tests.s3 import server
 
 @dataclass
 class Refusing:
-    """Answers the next requests with a method and a part of their path by an error; hands all others on."""
+    """Responds with an error to the next requests with a method and a part of their path; forwards all others."""
 
     endpoint: str = ""
     answers: list[tuple[str, str, int, str]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
     def refuse(self, method: str, path: str, status: int, code: str, *, times: int = 1) -> None:
-        """Have the next requests of a kind be refused."""
+        """Refuse the next requests of a kind."""
         self.answers += [(method, path, status, code)] * times
 
     def options(self) -> dict[str, str]:
-        """Return how a bucket is reached through it."""
+        """Return the options of a client that uses the proxy."""
         return server().options() | {"endpoint": self.endpoint}
 
     def answer_to(self, method: str, path: str) -> tuple[int, str] | None:
-        """Return how a request is to be refused, and note it; None for one that is handed on."""
+        """Return the response to a refused request, and record it; None if the request is forwarded."""
         for answer in self.answers:
             if answer[0] == method and answer[1] in path:
                 self.answers.remove(answer)
@@ -41,7 +41,7 @@ class Refusing:
 
 @contextmanager
 def refusing_server() -> Iterator[Refusing]:
-    """Run a proxy before the tests' server for as long as the block goes."""
+    """Run a proxy before the tests' server for the duration of the block."""
     refusing = Refusing()
 
     class Handler(BaseHTTPRequestHandler):

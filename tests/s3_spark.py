@@ -1,4 +1,4 @@
-"""A Spark with storage in S3, in a process of its own: the tests' shared session has none of what that takes."""
+"""Spark with storage in S3, in a separate process: the tests' shared session is not configured for it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 
 class Refused(Exception):
-    """What Spark raised."""
+    """The error that Spark raised."""
 
 
 class Driver:
-    """A driver that carries out statements; `ask` and `answer` let several do so at once."""
+    """A driver that runs statements; with `ask` and `answer` several drivers run concurrently."""
 
     def __init__(self, folder: Path, options: Mapping[str, str], confs: Mapping[str, str]) -> None:
         folder.mkdir()
@@ -30,23 +30,23 @@ class Driver:
             )
 
     def sql(self, *statements: str) -> list[Any]:
-        """Carry out statements, and return the rows of the last."""
+        """Run statements, and return the rows of the last."""
         self.ask(*statements)
         rows: list[Any] = self.answer()[-1]
         return rows
 
     def put(self, url: str, text: str) -> None:
-        """Write a commit as Delta does, only if there is none of its name."""
+        """Write a commit as Delta does, only if none of its name exists."""
         self.sql(f"{_PUT}{url} {text}")
 
     def ask(self, *statements: str) -> None:
-        """Have statements carried out, one after the other, whether or not one fails."""
+        """Submit statements, which run one after the other, even if one fails."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(statements) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> list[Any]:
-        """Return the rows of each statement asked for; raises what was raised by the first that failed."""
+        """Return the rows of each submitted statement; raise the error of the first that failed."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith(_MARK):
@@ -58,7 +58,7 @@ class Driver:
         raise AssertionError("the driver ended")
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
@@ -98,7 +98,7 @@ def _serve(folder: Path, options: Mapping[str, str], confs: Mapping[str, str]) -
 
 
 def _put(session: Any, url: str, text: str) -> None:
-    jvm = session.sparkContext._jvm  # Delta's own way of writing is not Python's
+    jvm = session.sparkContext._jvm  # Delta writes in its own way, without Python
     hadoop = session.sparkContext._jsc.hadoopConfiguration()
     store: Any = jvm
     for part in session.conf.get("spark.delta.logStore.s3.impl").split("."):

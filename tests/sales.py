@@ -1,7 +1,7 @@
-"""A shop whose sales are measured and held against rules, sixty days of which stand in its ledger.
+"""A shop whose sales are measured and checked by rules, with sixty days in its ledger.
 
-Nothing was run by Spark. Of `raw.sales` rows are set aside, two Sundays are warned of, and 20 November is held: it
-makes `marts.revenue` miss its deadline. `raw.returns` is silent since 17 November, and got a column on 1 October.
+Spark has run no batch. Some rows of `raw.sales` are quarantined, two Sundays have warnings, and 20 November is held, so
+that `marts.revenue` misses its deadline. `raw.returns` is silent since 17 November, and got a column on 1 October.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Sales(stocks.Stocks):
 
 
 def make(folder: Path, *, flow: str = FLOW) -> Sales:
-    """Write the project; nothing of it has run."""
+    """Write the project, without a run."""
     stocks.make(folder, flow)
     return Sales(folder, fails={("raw.sales", HELD): f"E755 raw.sales is held: {SAID}"})
 

@@ -1,4 +1,4 @@
-"""A schema registry of the tests' own, over HTTP or TLS: schemas by their numbers, for those who log in."""
+"""A schema registry for tests, over HTTP or TLS: schemas by their numbers, for logged-in clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.certificates import Pair
 
 @dataclass
 class Registry:
-    """Schemas are numbered from 1, and the last is the newest. `login` is `user:password`; `leads_to` another host."""
+    """Schemas are numbered from 1, and the last is the newest. `login` is `user:password`; `leads_to`: a redirect."""
 
     schemas: Sequence[dict[str, Any]]
     login: str = ""
@@ -40,7 +40,7 @@ class Registry:
 
 @contextmanager
 def serving(registry: Registry, pair: Pair | None = None) -> Iterator[Registry]:
-    """Serve until the end of the block, by the certificate of `pair` where there is one."""
+    """Serve until the end of the block, with the certificate of `pair` if there is one."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -56,7 +56,7 @@ def serving(registry: Registry, pair: Pair | None = None) -> Iterator[Registry]:
 
     class Server(HTTPServer):
         def handle_error(self, *_: Any) -> None:
-            """Be silent of clients that do not trust us."""
+            """Ignore errors of clients that do not trust us."""
 
     server = Server(("127.0.0.1", 0), Handler)
     if pair is not None:

@@ -1,4 +1,4 @@
-"""Originals of files as a raw collect archives them, and the deliveries of their rows."""
+"""Archived originals of files of a raw collect, and the deliveries of their rows."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Shelf:
         return {name: str(path) for name, path in found.items() if path.exists()}
 
     def move_to(self, archive: Path, copy: Callable[[Path, Path], None]) -> None:
-        """Have the originals lie elsewhere from now on."""
+        """Move the originals to another folder."""
         for path in (self.root / "archive").iterdir():
             copy(path, archive / path.name)
         self.archive = archive
 
     def forget(self, name: str) -> None:
-        """Have an original be gone."""
+        """Make an original unavailable."""
         self.gone.add(name)
 
     def delivery(self, paths: Sequence[Path], claim: int = 1, label: int = 1, **changes: Any) -> Delivery:

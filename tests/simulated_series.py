@@ -1,11 +1,11 @@
-"""Series such as tables have, with faults put in, and what `usual` and `trend` find of these.
+"""Realistic series of measures with injected faults, and how `usual` and `trend` detect them.
 
 python -m tests.simulated_series    print recall, false positives and precision by kind of series, then trends
 
-Values lie around a level that drifts, by 5 to 15 percent (lognormal); weekends and hours have their own level, on the
-clocks of New York with both changes of the clock in spring. 1 in 100 values of the history is a fault that was let
-pass. A fault is looked for one step ahead: nothing came, half, twice or five times of it. 0.7 times is told apart, as
-nothing tells that from noise of 15 percent.
+Values vary around a drifting level, by 5 to 15 percent (lognormal); weekends and hours have their own level, on the
+clocks of New York with both changes of the clock in spring. 1 in 100 values of the history is an undetected fault.
+Faults are searched one step ahead: no rows, half, twice or five times the value. A factor of 0.7 is reported
+separately, as it cannot be distinguished from noise of 15 percent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AT_HOUR = [math.exp(1.2 * math.sin((hour - 9) / 24 * 2 * math.pi)) for hour in r
 
 @dataclass(slots=True)
 class Found:
-    """How many severe faults were found and missed, how many values were taken for faults, and what it cost."""
+    """The number of severe faults found and missed, of values taken for faults, and the cost."""
 
     hits: int = 0
     misses: int = 0
@@ -74,7 +74,7 @@ def series(kind: str, dice: random.Random) -> list[tuple[datetime, float]]:
 
 
 def searched(kind: str, seeds: Iterable[int], *, spreads: float = 4.5, share: float = 1.0) -> Found:
-    """Look for faults in series, one by one, of each in a `share` of its values; in 1 of 7 of these one is put in."""
+    """Search for faults in a `share` of the values of each series; in 1 of 7 of these values one is injected."""
     found = Found()
     step = timedelta(hours=1) if kind == "hourly" else timedelta(days=1)
     for seed in seeds:
@@ -92,7 +92,7 @@ def searched(kind: str, seeds: Iterable[int], *, spreads: float = 4.5, share: fl
             found.seconds += time.perf_counter() - begun
             assert told is not None
             seen = round(value * FAULTS[fault]) if fault else value
-            is_hit = not told.at(-spreads) <= seen <= told.at(spreads)  # as a rule asks it
+            is_hit = not told.at(-spreads) <= seen <= told.at(spreads)  # as a rule checks it
             if fault is None:
                 found.false += is_hit
                 found.true += not is_hit
@@ -107,7 +107,7 @@ def searched(kind: str, seeds: Iterable[int], *, spreads: float = 4.5, share: fl
 
 @dataclass(slots=True)
 class Crept:
-    """How `trend` judges series that creep by so much a day from a day on: alarms before it, and days until one after.
+    """How `trend` judges creeping series: alarms before the creep starts, and days until one after it.
 
     A series that is never reported in its days has no number in `days_until`.
     """
@@ -128,9 +128,9 @@ HEALTHY, CREEPING = 120, 90
 def crept(
     seeds: Iterable[int], *, days: int, low: float, high: float, a_day: float, noise: float | None = None
 ) -> Crept:
-    """Judge daily series that stay as they are for 120 days, then creep by `a_day` for 90, against bounds of a trend.
+    """Judge daily series that are stable for 120 days, then creep by `a_day` for 90, against bounds of a trend.
 
-    The healthy days count from the first on, those included at which there is no trend yet.
+    The healthy days count from the first on, including those without a trend yet.
     """
     found = Crept()
     for seed in seeds:
@@ -155,7 +155,7 @@ def crept(
 
 
 def main() -> None:
-    """Print what is found."""
+    """Print the results."""
     for kind, count, share in (("daily", 120, 1.0), ("flat", 120, 1.0), ("hourly", 12, 0.1)):
         for spreads in (4.0, 4.5, 5.0):
             found = searched(kind, range(count), spreads=spreads, share=share)

@@ -1,4 +1,4 @@
-"""Sealed slices and tables made without Spark, for tests of what happens to them afterwards."""
+"""Sealed slices and tables made without Spark, for tests of later operations on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(*ids: int) -> list[dict[str, Any]]:
 
 
 def new_table(root: Path, *, is_partitioned: bool = False, schema: pa.Schema = SCHEMA) -> str:
-    """Create an empty table; gives its folder."""
+    """Create an empty table, and return its folder."""
     folder = Lake(str(root)).folder(TABLE)
     create_table(folder, schema_json(schema), is_partitioned=is_partitioned, project=PROJECT)
     return folder
@@ -55,7 +55,7 @@ def schema_json(schema: pa.Schema) -> str:
 def sealed(
     folder: str, label: datetime, claim: int, rows: Rows, *, schema: pa.Schema = SCHEMA, files: int = 1
 ) -> Manifest:
-    """Seal a slice of these rows, spread over `files` files; no rows make no file."""
+    """Seal a slice of these rows in `files` files; without rows there is no file."""
     path = Lake("").slice_path(label, claim)
     leaf = Path(folder, path)
     leaf.mkdir(parents=True)
@@ -90,7 +90,7 @@ def identity(claim: int, *labels: datetime, project: str = PROJECT) -> Identity:
 
 
 def commit(folder: str, claim: int, batches: Mapping[datetime, Rows], *, mode: str = "append", files: int = 1) -> int:
-    """Seal and commit the rows of some labels under one claim; gives the version."""
+    """Seal and commit the rows of some labels under one claim, and return the version."""
     manifests = [sealed(folder, label, claim, rows, files=files) for label, rows in batches.items()]
     return commit_slices(folder, identity(claim, *batches), manifests, mode=mode)
 
@@ -118,9 +118,9 @@ def actions(folder: str, number: int) -> list[dict[str, Any]]:
 
 
 def race(folder: str, jobs: Sequence[tuple[str, int]], start: float) -> list[tuple[int, str]]:
-    """Commit ('data') or kill claims one after the other, from `start` (clock seconds) on; gives what data came to.
+    """Commit ('data') or kill claims in order, from `start` (clock seconds) on; return the results of the commits.
 
-    For threads and processes of their own: each claim's slice is sealed already.
+    For threads and separate processes: each claim's slice is sealed already.
     """
     time.sleep(max(0.0, start - time.time()))
     said = []

@@ -1,4 +1,4 @@
-"""A small shop whose rules are specified, for tests: its project, and what is said of a specification without Spark."""
+"""A small shop with specified rules: its project, and checks of a specification without Spark."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def shop(root: Path, more: str = "") -> Project:
 
 
 def feature(text: str, file: str = "specs/a.feature") -> Feature:
-    """Read a feature that is right."""
+    """Parse a valid feature."""
     found, errors = read_feature(dedent(text).lstrip("\n"), file)
     assert errors == ()
     assert found is not None
@@ -74,12 +74,12 @@ def feature(text: str, file: str = "specs/a.feature") -> Feature:
 
 
 def scenario(steps: str) -> str:
-    """Write a feature of one scenario."""
+    """Return the text of a feature with one scenario."""
     return "Feature: f\nScenario: s\n" + dedent(steps).strip("\n") + "\n"
 
 
 def script(project: Project, steps: str) -> Script:
-    """Read the steps of one scenario that is right."""
+    """Parse the steps of one valid scenario."""
     found, errors = script_of(next(feature(scenario(steps)).scenarios), project.flow)
     assert errors == ()
     assert found is not None
@@ -87,7 +87,7 @@ def script(project: Project, steps: str) -> Script:
 
 
 def typed_script(project: Project, steps: str) -> TypedScript:
-    """Read the steps and rows of one scenario that is right."""
+    """Parse the steps and rows of one valid scenario."""
     found, errors = convert_rows(script(project, steps), schemas_of(project))
     assert errors == ()
     assert found is not None
@@ -109,7 +109,7 @@ def schemas_of(project: Project) -> Callable[[str, Extras], Schema]:
 
 
 def wrong(project: Project, text: str, file: str = "specs/a.feature") -> list[WaterclockError]:
-    """Return all that is wrong with a feature, as a run finds it before anything runs."""
+    """Return all errors of a feature, as a run finds them before any step runs."""
     found, errors = read_feature(text, file)
     gathered = list(errors)
     for each in found.scenarios if found else ():

@@ -1,6 +1,6 @@
-"""A shop's project of 29 tables in four layers, sixty days of which stand in its ledger: what a browser is shown.
+"""A shop's project of 29 tables in four layers with sixty days in its ledger, for tests in a browser.
 
-Nothing was run by Spark; the ledger is written as a runner writes it. Two batches failed, and hold up others.
+Spark has run no batch; the ledger is written as a runner writes it. Two batches failed, and block others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLLECTS = "".join(
 """
     for name in _DAILY
 )
-DAILY = f"CREATE CONNECTION erp TYPE sqlite;\n\n{COLLECTS}\n"  # six tables, where others are not asked for
+DAILY = f"CREATE CONNECTION erp TYPE sqlite;\n\n{COLLECTS}\n"  # six tables, the default
 FLOW = f"""\
 {DAILY}COLLECT raw.orders PARTITIONED (sku STRING, qty INT, at TIMESTAMP) FROM erp.orders EVERY HOUR BY DATA TIME at;
 COLLECT raw.sales_lines PARTITIONED (sku STRING, qty INT, at TIMESTAMP)
@@ -84,7 +84,7 @@ FAILS: Mapping[tuple[str, datetime], str] = {
 
 
 def statement(name: str, reads: tuple[str, ...]) -> str:
-    """Write a transform that sums what it reads."""
+    """Return a transform that sums its inputs."""
     first, *others = reads
     joins = "".join(f" JOIN {other} USING (sku)" for other in others)
     comment = f" OWNER 'supply' COMMENT '{_PURPOSE[name]}'" if name in _PURPOSE else ""
@@ -94,7 +94,7 @@ def statement(name: str, reads: tuple[str, ...]) -> str:
 
 @dataclass
 class Stocks:
-    """The project in a folder, its ledger, and a clock that only a test moves."""
+    """The project in a folder, its ledger, and a clock that only a test advances."""
 
     folder: Path
     now: datetime = NOW
@@ -118,7 +118,7 @@ class Stocks:
         stop: Callable[[Group], bool] = lambda _: False,
         run: str | None = None,
     ) -> None:
-        """Make all that is due, as a runner does but for Spark; groups for which `stop` says so are left claimed."""
+        """Make all due batches as a runner does, but without Spark; groups for which `stop` is true stay claimed."""
         project, at = self.project, until or self.now  # opened once: to check 29 tables takes a tenth of a second
         flow = project.flow
         with self.ledger() as ledger:
@@ -148,7 +148,7 @@ class Stocks:
         ledger.claims.record_failed(claim, error=error, is_transient=False)
 
     def _parts(self, group: Group) -> list[Group]:
-        """Take labels one by one where one of them is to fail."""
+        """Split a group into single labels if one of them is to fail."""
         is_meant = any((group.table, batch.label) in self.fails for batch in group.batches)
         return [Group(group.table, (batch,)) for batch in group.batches] if is_meant else [group]
 
@@ -159,7 +159,7 @@ def ledger_url_of(project: Project) -> str:
 
 
 def make(folder: Path, flow: str | None = None, header: str = HEADER) -> Stocks:
-    """Write the project; nothing of it has run."""
+    """Write the project, without a run."""
     (folder / "flows").mkdir(parents=True)
     (folder / "waterclock.toml").write_text(header, encoding="utf-8")
     text = FLOW + "".join(statement(name, reads) for name, reads in _MADE.items()) if flow is None else flow
@@ -168,7 +168,7 @@ def make(folder: Path, flow: str | None = None, header: str = HEADER) -> Stocks:
 
 
 def all_failed(folder: Path, count: int) -> Stocks:
-    """Make a project of one table, so many of whose newest batches failed."""
+    """Create a project of one table whose `count` newest batches failed."""
     first = NOW.replace(minute=30) - timedelta(minutes=15) * count
     flow = """CREATE CONNECTION erp TYPE sqlite;
 COLLECT raw.a PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.a EVERY 15 MINUTES BY DATA TIME at;

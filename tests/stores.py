@@ -1,4 +1,4 @@
-"""Systems under test that lie in an object store: buckets of the tests' own S3 server."""
+"""Systems under test in an object store: buckets of the tests' own S3 server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from waterclock.files.object_stores import register_bucket
 
 
 def fresh_bucket() -> str:
-    """Return the URL of a bucket that is empty, and reached."""
+    """Return the URL of an empty, registered bucket."""
     url = f"s3://{server().new_bucket()}"
     register_bucket(url, server().options())
     return url
 
 
 def placed(system: LandingFolder, landing: str, archive: str) -> None:
-    """Have a landing folder, its archive, or both lie in a bucket: `s3`, or else `local`."""
+    """Move a landing folder, its archive, or both to a bucket: `s3`, or else `local`."""
     url = fresh_bucket()
     if landing == "s3":
         system.source = entry_path(url, "in coming", "shop", "orders")
@@ -42,7 +42,7 @@ PLACES = [("s3", "s3"), ("s3", "local"), ("local", "s3")]
 
 
 class LandingBucket(LandingFolder):
-    """A landing folder of which one end or both lie in a bucket."""
+    """A landing folder whose source, archive or both are in a bucket."""
 
     def __init__(self, folder: Path, landing: str = "s3", archive: str = "s3", **options: Any) -> None:
         super().__init__(folder, **options)
@@ -66,7 +66,7 @@ class ParquetBucket(ParquetFolder):
 
 
 class KindBucket(KindFolder):
-    """The same in a kind of file that needs a library, or options."""
+    """The same in a file format that needs a library, or options."""
 
     def __init__(self, folder: Path, kind: str, landing: str = "s3", archive: str = "s3") -> None:
         super().__init__(folder, kind)
@@ -83,7 +83,7 @@ class TimedBucket(TimedFolder):
 
 
 class HeldBucket(HeldFolder):
-    """A landing folder in a bucket that each time gets a newer file with all there is."""
+    """A landing folder in a bucket that receives a newer file with all rows each time."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -95,7 +95,7 @@ class HeldBucket(HeldFolder):
 
 
 class PublishedBucket(PublishedFolder):
-    """A folder of a bucket to publish into."""
+    """A folder of a bucket as a destination."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **options)

@@ -1,4 +1,4 @@
-"""Systems under test: folders and SQLite databases, as the conformance suites ask for them."""
+"""Systems under test for the conformance suites: folders and databases."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def csv_text(rows: Sequence[Mapping[str, object]], names: Sequence[str] | None =
 
 @contextmanager
 def newest_cut(system: System, *, to: float = 0.5) -> Iterator[None]:
-    """Have the newest item of a system end in its middle, or be empty; afterwards it is whole."""
+    """Truncate the newest item of a system for the duration of the block."""
     collector = system.connector.collector(system.setting)
     assert isinstance(collector, ArrivalCollector)
     path = entry_path(collector.arrivals(system.unit).items[-1].path)
@@ -78,7 +78,7 @@ def newest_cut(system: System, *, to: float = 0.5) -> Iterator[None]:
 
 @contextmanager
 def cut_once_listed(system: System) -> Iterator[None]:
-    """Have the newest file end in its middle from when a reading has listed all files."""
+    """Truncate the newest file as soon as a read has listed all files."""
     real = scanning.scan
 
     def scan(*values: Any, **named: Any) -> Any:
@@ -170,7 +170,7 @@ class ParquetFolder(LandingFolder):
 
 
 class KindFolder(LandingFolder):
-    """The same in a kind of file that needs a library, or options."""
+    """The same in a file format that needs a library, or options."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         said: dict[str, dict[str, Value]] = {
@@ -187,7 +187,7 @@ class KindFolder(LandingFolder):
         return path
 
     def put_unfinished(self, stamp: datetime) -> Path:
-        if self.kind == "txt":  # nothing shows where such a file ends
+        if self.kind == "txt":  # such a file has no recognisable end
             path = self.file(stamp, "txt.part")
             path.write_bytes(b"1")
             return path
@@ -265,7 +265,7 @@ class TimedFolder:
 
 
 class RevisedFolder(TimedFolder):
-    """The same, in which files come one after the other: what comes again comes in a newer one."""
+    """The same with files in succession: rows that are sent again are in a newer file."""
 
     change_column = None
 
@@ -283,7 +283,7 @@ class RevisedFolder(TimedFolder):
 
 
 class HeldFolder:
-    """A landing folder that each time gets a newer file with all there is."""
+    """A landing folder that receives a newer file with all rows each time."""
 
     def __init__(self, folder: Path) -> None:
         self.inner = LandingFolder(folder)
@@ -305,7 +305,7 @@ class HeldFolder:
 
 
 class PublishedFolder:
-    """A folder to publish into."""
+    """A folder as a destination."""
 
     secrets: Sequence[str] = ()
 
@@ -348,13 +348,13 @@ class PublishedFolder:
 
 
 class Tables:
-    """What databases have in common: a table `totals`, of which a view can take the place."""
+    """Common parts of databases: a table `totals`, which a view can replace."""
 
     secrets: Sequence[str] = ()
     beside = "note"
-    """The table's column beside `id`, as SQL takes it."""
+    """The table's second column, next to `id`, as SQL."""
     no_row = ""
-    """SQL for an `id` that cannot be given."""
+    """An SQL expression for `id` that raises an error."""
 
     def run(self, sql: str, *values: Any) -> Any:
         raise NotImplementedError
@@ -474,7 +474,7 @@ class TimedDuck(DuckDatabase):
 
 
 class PostgresDatabase(Tables):
-    """A schema of a PostgreSQL database, with `totals` in it, reached by a password."""
+    """A schema of a PostgreSQL database, with `totals` in it, and a password."""
 
     secrets = ("password",)
     no_row = "pg_terminate_backend(pg_backend_pid())::text"
@@ -536,7 +536,7 @@ class FollowedPostgres(PostgresDatabase):
 
     @contextmanager
     def failing_midway(self) -> Iterator[None]:
-        """Have the server end the connection by which rows are read, once there is a slot."""
+        """Terminate the connection that reads rows, once there is a slot."""
         real = vars(postgres_collection)["batches"]
 
         def batches(connection: Any, *values: Any, **named: Any) -> Any:
@@ -576,10 +576,10 @@ class TimedPostgres(PostgresDatabase):
 
 
 class MysqlDatabase(Tables):
-    """A database of a MariaDB server, with `totals` in it, reached by a password."""
+    """A database of a MariaDB server, with `totals` in it, and a password."""
 
     secrets = ("password",)
-    no_row = "(SELECT one.id FROM whole AS one WHERE one.id IS NOT NULL OR one.id = whole.id)"  # which are several
+    no_row = "(SELECT one.id FROM whole AS one WHERE one.id IS NOT NULL OR one.id = whole.id)"  # more than one row
 
     zone_of_times: str | None = None
 
@@ -632,7 +632,7 @@ class TimedMysql(MysqlDatabase):
 
 
 class FirebirdDatabase(Tables):
-    """A database of a Firebird server, with `totals` in it, reached by a password."""
+    """A database of a Firebird server, with `totals` in it, and a password."""
 
     secrets = ("password",)
     zone_of_times: str | None = None
@@ -668,7 +668,7 @@ class FirebirdDatabase(Tables):
 
     @contextmanager
     def failing_midway(self) -> Iterator[None]:
-        """Give the table's newest row a text whose bytes are not UTF-8: nothing shows that before it is read."""
+        """Add a text that is not UTF-8 to the table's newest row: this is noticed only when it is read."""
         self.run("ALTER TABLE totals ADD broken VARCHAR(9) CHARACTER SET NONE")
         self.run("UPDATE totals SET broken = CAST(x'FF' AS VARCHAR(9) CHARACTER SET NONE)")
         try:
@@ -700,7 +700,7 @@ class TimedFirebird(FirebirdDatabase):
 
 
 class RevisedFirebird(FirebirdDatabase):
-    """The same, in which each row has the time of its last change."""
+    """The same with the time of the last change in each row."""
 
     change_column: str | None = "changed"
 
@@ -720,7 +720,7 @@ class RevisedFirebird(FirebirdDatabase):
 
 
 class TimedDatabase(SqliteDatabase):
-    """A database whose rows have a time, told in one of the ways of `times`: text, zoned or epoch."""
+    """A database whose rows have a time, in one of the formats of `times`: text, zoned or epoch."""
 
     beside = "at"
 
@@ -739,7 +739,7 @@ class TimedDatabase(SqliteDatabase):
 
 
 class RevisedDatabase(SqliteDatabase):
-    """A database whose rows say when they were changed."""
+    """A database whose rows have the time of their last change."""
 
     change_column = "changed"
 
@@ -761,7 +761,7 @@ class RevisedDatabase(SqliteDatabase):
 
 
 class RevisedPostgres(PostgresDatabase):
-    """A database whose rows say when they were changed, which is long ago: a change of this very second tells twice."""
+    """A database whose rows have an old time of their last change: one of the current second is read twice."""
 
     change_column = "changed"
 
@@ -785,7 +785,7 @@ class RevisedPostgres(PostgresDatabase):
 class Endpoint:
     """A folder of events with the stream `orders`, written to as the receiver does."""
 
-    secrets: Sequence[str] = ()  # its token is asked of those who write, not of a collect
+    secrets: Sequence[str] = ()  # its token is required from senders, not from a collect
 
     def __init__(self, folder: Path) -> None:
         self.connector: Connector = RECEIVER

@@ -1,4 +1,4 @@
-"""Processes on a terminal of their own, as a person has one: what they print there, and keys pressed meanwhile."""
+"""Processes on their own pseudo-terminal: their output, and keys pressed meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass
 class Terminal:
-    """A process on a terminal that is 100 wide and 30 high."""
+    """A process on a terminal of 100 columns and 30 rows."""
 
     process: subprocess.Popen[bytes]
     _master: int
@@ -29,7 +29,7 @@ class Terminal:
     _reader: threading.Thread | None = None
 
     def reads(self) -> None:
-        """Begin to take what the process prints; until then it may fill up and stop."""
+        """Start to read the output of the process; until then the buffer may fill up and block it."""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -37,7 +37,7 @@ class Terminal:
         os.write(self._master, b"\x03")
 
     def ends(self, timeout: float) -> str:
-        """Wait for the end and give all that was printed."""
+        """Wait for the end, and return the whole output."""
         self.process.wait(timeout)
         if self._reader is None:
             self.reads()
@@ -50,7 +50,7 @@ class Terminal:
         return b"".join(self._printed).decode(errors="replace")
 
     def _read(self) -> None:
-        with suppress(OSError):  # EIO: nobody has the other end open
+        with suppress(OSError):  # EIO: no process has the other end open
             while chunk := os.read(self._master, 65536):
                 self._printed.append(chunk)
 
@@ -59,7 +59,7 @@ class Terminal:
 def terminal(
     command: Sequence[str], *, env: Mapping[str, str] | None = None, reads: bool = True, cwd: Path | None = None
 ) -> Iterator[Terminal]:
-    """Start a command on a terminal; nothing of it is left behind the block."""
+    """Start a command on a terminal, and clean up at the end of the block."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     process = subprocess.Popen(
@@ -85,7 +85,7 @@ def terminal(
         os.close(master)
 
 
-# a terminal sends Ctrl-C to those that it controls
+# a terminal sends Ctrl-C to the processes that it controls
 _AS_SESSION = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 )

@@ -1,4 +1,4 @@
-"""A tiny project in a folder: its sources, its flow, and runs of it in this process with a session that is there."""
+"""A tiny project in a folder: its sources, its flow, and runs of it in this process with an existing session."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def day(number: int, hour: int = 0) -> datetime:
 
 
 def evening(number: int) -> datetime:
-    """Return the last second of a day of January 2020: a file stamped so tells that its day is complete."""
+    """Return the last second of a day of January 2020: a file with this stamp marks its day as complete."""
     return day(number + 1) - timedelta(seconds=1)
 
 
 @dataclass
 class Heard(Listener):
-    """A listener that keeps what it hears."""
+    """A listener that records its events."""
 
     said_: list[str] = field(default_factory=list)
     finished_: list[Any] = field(default_factory=list)
@@ -76,13 +76,13 @@ class Heard(Listener):
 
 @dataclass
 class Tiny:
-    """A project of a test. `flow` is its DPL, beside the connections that every tiny project has."""
+    """A project of a test. `flow` is its DPL, in addition to the connections of every tiny project."""
 
     root: Path
     spark: SparkSession
     name: str = "tiny"
     storage: str = ".waterclock"
-    toml: str | None = TOML  # None: the project file that is there
+    toml: str | None = TOML  # None: the existing project file
     heard: Heard = field(default_factory=Heard)
     settings: RunSettings = field(
         default_factory=lambda: RunSettings(threads=2, attempts=2, retry_wait=0.01, who="a test")
@@ -94,7 +94,7 @@ class Tiny:
             (self.root / "waterclock.toml").write_text(self.toml.format(name=self.name, storage=self.storage))
 
     def copied(self, root: Path) -> Tiny:
-        """Return a copy of the whole project, with all that it has done, in a folder that is not there yet."""
+        """Return a copy of the whole project, with all its data, in a new folder."""
         shutil.copytree(self.root, root)
         return Tiny(root, self.spark, self.name, self.storage, self.toml)
 
@@ -103,7 +103,7 @@ class Tiny:
         (self.root / "flows" / "flow.dpl").write_text(CONNECTIONS + dpl)
 
     def source(self, table: str, columns: str, rows: Iterable[tuple[Any, ...]] = ()) -> None:
-        """Create a table of the shop's database, or fill it anew."""
+        """Create a table of the shop's database, or replace its rows."""
         with closing(sqlite3.connect(self.root / "shop.sqlite")) as database, database:
             database.execute(f"DROP TABLE IF EXISTS {table}")
             database.execute(f"CREATE TABLE {table} ({columns})")
@@ -116,7 +116,7 @@ class Tiny:
             database.execute(sql)
 
     def delivered(self, sql: str) -> list[tuple[Any, ...]]:
-        """Ask the database that is published to."""
+        """Query the database that is published to."""
         with closing(sqlite3.connect(self.root / "out.sqlite")) as database:
             return list(database.execute(sql))
 
@@ -134,26 +134,26 @@ class Tiny:
 
     @contextmanager
     def opened(self) -> Iterator[RunContext]:
-        """Open it for work, with the session that is there."""
+        """Open it for work, with the existing session."""
         sessions = Sessions.from_session(self.spark)
         with open_workplace(self.load(), settings=self.settings, listener=self.heard, sessions=sessions) as work:
             yield work
 
     def run(self, now: datetime, until: datetime | None = None, **bounds: Any) -> RunOutcome:
-        """Run what is due."""
+        """Run the due batches."""
         with self.opened() as work:
             apply_flow(work, now)
             runner = Runner(work, **bounds)
             return runner.run_once(now) if until is None else runner.run_until(now, until)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Ask the lake."""
+        """Query the lake."""
         with self.opened() as work:
             return list(query(work, sql, limit=10_000).rows)
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
-        """Look at the ledger."""
+        """Open the ledger for reading."""
         ledger = Ledger.open(ledger_url(self.load()))
         try:
             yield ledger
@@ -184,7 +184,7 @@ class Tiny:
             }
 
     def claim(self, work: RunContext, table: str, number: int, *, runner: str = "another") -> Claim:
-        """Take the claim of a day, as another runner that is at work does."""
+        """Take the claim of a day, as another active runner does."""
         request = ClaimRequest(
             table=table,
             labels=(day(number),),
@@ -199,7 +199,7 @@ class Tiny:
         return work.ledger.claims.take(request)
 
     def open_claims(self) -> int:
-        """Count the claims that nobody closed."""
+        """Count the open claims."""
         with self.ledger() as ledger:
             return len(ledger.claims.open())
 
@@ -210,5 +210,5 @@ def labels(*days: int) -> list[str]:
 
 
 def described(outcome: RunOutcome) -> str:
-    """Say what went wrong in a run, for a failing test."""
+    """Return the errors of a run as text, for a failing test."""
     return json.dumps([report.error.to_dict() for report in outcome.failed if report.error], indent=1)

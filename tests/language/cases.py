@@ -1,4 +1,4 @@
-"""Cases in text files: a title, the files of a project, and what `check` says of it."""
+"""Reads cases from text files: a title, the files of a project, and the expected output of `check`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _FILE = re.compile(r"^@ (?P<name>\S+)\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Case:
-    """One case: `files` by name, and the errors as they are rendered, with an empty line between two."""
+    """One case: `files` by name, and the errors as they are rendered, separated by an empty line."""
 
     book: Path
     title: str
@@ -119,7 +119,7 @@ def cases_of(folder: str) -> Iterator[Case]:
 
 
 def text_of(case: Case, expected: str) -> str:
-    """Write a case as its book holds it."""
+    """Return the text of a case in its book."""
     body = "".join(
         text if name == "flows/case.dpl" else f"@ {name}\n{text}" for name, text in sorted(case.files.items())
     )
@@ -127,7 +127,7 @@ def text_of(case: Case, expected: str) -> str:
 
 
 def check(case: Case, root: Path) -> tuple[Project | None, tuple[WaterclockError, ...]]:
-    """Lay a case's files out below `root`, beside those that every case has, and check the project."""
+    """Write a case's files below `root`, next to those of every case, and check the project."""
     for name, text in {"waterclock.toml": SETTINGS, "flows/known.dpl": KNOWN, **case.files}.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What is accepted, and what it compiles to: appendix A of the language, and every form of the first release."""
+"""Accepted statements and their compiled form: appendix A of the language, and every form of the first release."""
 
 from __future__ import annotations
 

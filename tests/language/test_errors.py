@@ -1,4 +1,4 @@
-"""Every case in errors/: what `check` says, word for word.
+"""Every case in errors/: the exact output of `check`.
 
 After a wanted change run `UPDATE_CASES=1 python -m pytest tests/language/test_errors.py -p no:randomly`, and read the
 difference.

@@ -1,4 +1,4 @@
-"""Both forms of the language say the same: whatever DPL accepts, Python says too, and it compiles to equal things."""
+"""Both forms of the language are equivalent: each statement that DPL accepts compiles to the same flow from Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def flow_of(root: Path, name: str, text: str) -> Flow:
 
 
 def assert_equal(one: Flow, other: Flow) -> None:
-    """Equal in all but places, and the project's own folder; part by part, so that a difference shows."""
+    """Compare all but places and the project's own folder; part by part, so that a difference is visible."""
     assert one.tables.keys() == other.tables.keys()
     for name, table in one.tables.items():
         assert table == other.tables[name]
@@ -64,7 +64,7 @@ def test_each_accepted_file_has_a_twin_that_is_equal(path: Path, tmp_path: Path)
 
 
 def spellings(text: str, drawn: int) -> str:
-    """Write a text in one of the ways that Python has for it."""
+    """Return a text in one of Python's spellings of it."""
     half = len(text) // 2
     is_plain = "\\" not in text and '"""' not in text and not text.endswith('"')
     ways = [

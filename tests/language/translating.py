@@ -1,4 +1,4 @@
-"""Statements of DPL written as calls in Python, clause by clause, for the proof that both forms say the same."""
+"""Translates DPL statements into Python calls, clause by clause, to prove that both forms are equivalent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def python_of(
     spell: Spell = repr,
     order: Callable[[list[str]], list[str]] = lambda names: names,
 ) -> str:
-    """Write a whole file. `spell` writes a text as Python, `order` orders a call's arguments."""
+    """Return a whole file. `spell` writes a text as Python, `order` orders a call's arguments."""
     return HEAD + "".join(call_of(statement, spell, order) for statement in statements)
 
 
@@ -69,7 +69,7 @@ def argument_of(clause: Clause) -> tuple[str, object]:
 
 
 def own_text(clause: Clause) -> str:
-    """Return what stands behind a clause's word; a mode is its own word, columns lose their brackets."""
+    """Return the text after a clause's word; a mode is its own word, and columns lose their brackets."""
     text = clause.span.text
     if clause.word in {"MODE", "AS"}:
         return text

@@ -1,4 +1,4 @@
-"""What a life draws, and what arrives at its sources: rows of databases and files, in time, late and corrected."""
+"""Draws a life's flow and the rows that arrive at its sources, databases and files: punctual, late or corrected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST_DAY, LAST_SHORT_DAY = 12, 16
 
 @dataclass
 class Arriving:
-    """A life's flow and its sources. `met`: pairs that other lives have met already, of which this one meets fewer."""
+    """A life's flow and its sources. `met`: pairs that other lives already covered, which this one avoids."""
 
     random: Random
     met: Met = field(default_factory=Met)
@@ -31,18 +31,18 @@ class Arriving:
     oracle: Oracle = field(init=False)
     hours: int = field(init=False)
     longest: int = field(init=False)
-    """The days of the longest window, and the hours of a day."""
+    """The number of days of the longest window, and of hours of a day."""
     story: list[str] = field(default_factory=list)
     changed: dict[str, dict[int, str]] = field(default_factory=dict)
     pairs: set[Pair] = field(default_factory=set)
     happened: dict[str, set[str]] = field(default_factory=dict)
-    """By operation the declarations that it has met."""
+    """The declarations that each operation has met, by operation."""
     brings_old: dict[str, bool] = field(default_factory=dict)
 
     erased_rows: dict[str, list[Row]] = field(default_factory=dict)
-    """By source the rows of erased persons, which the source still has, and which no table takes."""
+    """The rows of erased persons, by source: the source still has them, but no table takes them."""
     known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
-    """What all tables held as of a tick, and when: `--known-at` still gives it."""
+    """The content of all tables as of a tick, and when it was read: `--known-at` still returns it."""
 
     def __post_init__(self) -> None:
         self.flow = drawn_flow(self.random, self.met)
@@ -57,7 +57,7 @@ class Arriving:
         }
 
     def add_people(self) -> None:
-        """Let the flow treat persons otherwise than it was drawn; by default as it was."""
+        """Add declarations about people to the drawn flow; by default none."""
 
     @property
     def sources(self) -> list[str]:
@@ -81,7 +81,7 @@ class Arriving:
         return row._replace(old=row.v + 1000 if old else None)
 
     def land(self, name: str, number: int, most: int = 2, *, is_last: bool = False) -> None:
-        """Let a file of a day arrive; the last one of a day tells that the day is complete."""
+        """Add a file of a day; the last file of a day marks the day as complete."""
         files = self.oracle.files[name]
         rows: list[Row] = []
         for _ in range(self.random.randint(0, most)):
@@ -95,7 +95,7 @@ class Arriving:
         self.put_file(name, File(number, place, tuple(rows)))
 
     def put_file(self, name: str, file: File) -> None:
-        """Put a file, or another one of its name, into the landing folder of a table."""
+        """Put a file into the landing folder of a table, or replace the one of that name."""
         files = self.oracle.files[name]
         rows = tuple(row for row in file.rows if not self.oracle.is_erased(name, row.k))
         files[:] = [it for it in files if it.name != file.name] + [file._replace(rows=rows)]
@@ -123,7 +123,7 @@ class Arriving:
         return Window(self.moment(label), self.moment(label + self.flow[name].size))
 
     def advance(self) -> None:
-        """Let a day or two pass, or a long window."""
+        """Advance by a day or two, or by a long window."""
         for _ in range(self.random.choice((1, 1, 2, *[self.longest] * (self.longest > 1)))):
             if self.oracle.today < (LAST_DAY if self.hours == 24 else LAST_SHORT_DAY):
                 for name in self.sources:
@@ -152,7 +152,7 @@ class Arriving:
                 self._say(name, "corrected", row.day)
 
     def pick(self, names: Iterable[str], *whats: str) -> str:
-        """Choose a table to which something happens: often one whose declarations it has not met yet."""
+        """Choose the table of an operation: often one whose declarations the operation has not met yet."""
         among = list(names)
         if self.random.random() < 0.75:
             gains = {name: sum(self.gain(what, name) for what in whats) for name in among}
@@ -160,11 +160,11 @@ class Arriving:
         return self.random.choice(among)
 
     def gain(self, what: str, name: str) -> int:
-        """Return how much it is worth that something happens to a table, beside what has happened in this life."""
+        """Return the value of an operation on a table for coverage, given the operations of this life so far."""
         return self.met.gain_of(what, self.flow[name].words - self.happened.get(what, set()))
 
     def most_gain(self, *whats: str) -> int:
-        """Return how much it is worth at most that one of some operations happens, as far as declarations tell."""
+        """Return the highest value for coverage of some operations over all tables, judged by their declarations."""
         gains = [
             self.gain(what, name)
             for name, table in self.flow.items()
@@ -173,7 +173,7 @@ class Arriving:
         return max(gains, default=0)
 
     def is_new(self, what: str) -> bool:
-        """Return whether an operation would meet a declaration anew, as far as declarations tell."""
+        """Return whether an operation would meet a new declaration, judged by the tables' declarations."""
         return self.most_gain(what) > 0
 
     def _say(self, name: str, what: str, label: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a table's labels: what each came to, what was made, and what is seen of it."""
+"""The known state of a table's labels: their status, their rows and the rows that readers see."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.life.rows import Row, Rows, Slices, Version
 TROUBLED = frozenset({HELD, FAILED})
 Inputs = tuple[tuple[str, int, Rows | tuple[Version, ...]], ...]
 YES, MAYBE, NO, GONE = 2, 1, 0, -1
-"""Whether what is read is settled; MAYBE: rows are there, but the label was tried again in vain; GONE: dropped."""
+"""Whether inputs are settled; MAYBE: rows are there, but a retry of the label failed; GONE: dropped."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """Rows of a label, as they came and as they stayed, what it was made of, and by which code."""
+    """The rows of a label before and after the rules, with their inputs and the code version."""
 
     stay: Rows
     came: Rows
@@ -28,7 +28,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Option:
-    """What a label may have come to: its status, the rows that readers see (None: none yet), and what is held."""
+    """A possible outcome of a label: its status, the rows that readers see (None: none yet), and the held rows."""
 
     status: str | None
     shown: Made | None
@@ -38,7 +38,7 @@ class Option:
 
 @dataclass
 class Book:
-    """What is known of a table's labels. `late`: windows whose late rows a held batch has read, `Oracle.released`."""
+    """The known state of a table's labels. `late`: windows whose late rows a held batch read (`Oracle.released`)."""
 
     status: dict[int, str] = field(default_factory=dict)
     shown: dict[int, Made] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Book:
 
 @dataclass(frozen=True)
 class Closed:
-    """Up to which tick a closed window reads, the one at which it was closed first, and whether PARTIAL AFTER did."""
+    """The tick up to which a closed window reads, the one of its first closing, and whether PARTIAL AFTER closed it."""
 
     tick: int
     first: int
@@ -70,10 +70,11 @@ class Closed:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the engine shows of a table: the status of each label, and its rows, by label or as a whole.
+    """The state of a table in the engine: the status of each label, and its rows, by label or as a whole.
 
-    `slices`: of MERGE and TEMPORAL tables, and those with RETAIN, what is sealed for each label. `ticks`: by label and
-    table read the day that begins at the tick which LATEST picked. `closed`: by label where its books were closed.
+    `slices`: the sealed rows of each label, for MERGE and TEMPORAL tables and those with RETAIN. `ticks`: the ticks
+    picked by LATEST, as the day that begins there, by label and table read. `closed`: where books were closed, by
+    label.
     """
 
     status: Mapping[int, str]
@@ -84,7 +85,7 @@ class Seen:
 
 
 class Unexpected(AssertionError):
-    """What is seen of a table is nothing that the rules allow."""
+    """The state of a table in the engine is not one that the rules allow."""
 
 
 def put(into: dict[int, Any], label: int, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a branch makes and shows, by the rules of docs/howto/try-a-change.md: plain Python, without the engine."""
+"""The expected content of a branch by the rules of docs/howto/try-a-change.md: plain Python, without the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEWEST = 7
 
 
 class Difference(NamedTuple):
-    """How a label differs: its rows on each side (None: it has none there), and the rows of each kind."""
+    """The difference of a label: its row count on each side (None: it has no rows there), and the changes by kind."""
 
     before: int | None
     after: int | None
@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
 
 def start_branch(oracle: Oracle) -> None:
-    """Make a copy of an oracle that of a branch: requests and pauses stay behind, and restatements are followed."""
+    """Turn a copy of an oracle into that of a branch: without requests, pauses and ON RESTATE REPORT."""
     for table in oracle.tables.values():
         table.parts = [part for part in table.parts if not isinstance(part, Report)]
     for book in oracle.books.values():
@@ -38,7 +38,7 @@ def start_branch(oracle: Oracle) -> None:
 
 
 def own_tables(flow: Flow, changed: str) -> list[str]:
-    """Return the transforms that a branch makes: the changed one, and those that read one of them."""
+    """Return the transforms that a branch makes: the changed one and all that depend on it."""
     reached = {changed}
     for name, table in flow.items():
         if table.kind != "PUBLISH" and _inputs(flow, table) & reached:
@@ -54,7 +54,7 @@ def _inputs(flow: Flow, table: Declared) -> set[str]:
 def newest_labels(oracle: Oracle, name: str, own: Collection[str] = ()) -> list[int]:
     """Return the labels of a table that a branch makes: the newest windows up to the last one that production made.
 
-    Of the branch's `own` tables those that failed or are held there count as made.
+    In the branch's `own` tables, failed and held labels count as made.
     """
     table, start = oracle.tables[name], oracle.start(name)
     end = _end(oracle, name, own)
@@ -63,10 +63,10 @@ def newest_labels(oracle: Oracle, name: str, own: Collection[str] = ()) -> list[
 
 
 def _end(oracle: Oracle, name: str, own: Collection[str]) -> int:
-    """Return the day at which the newest window ends that production made; of a table without one, that of its inputs.
+    """Return the end day of the newest window that production made; without one, that of the table's inputs.
 
-    A newer batch that was tried counts for an own table, and own tables that read it come as far as their inputs. 0 if
-    there is none.
+    For an own table, a newer batch that was tried counts too, and own tables that depend on it reach as far as their
+    inputs. Return 0 if there is none.
     """
     table, now = oracle.tables[name], oracle.tables[name].window_of(oracle.today)
     inputs = _inputs(oracle.tables, table)
@@ -93,7 +93,7 @@ def _tried_end(oracle: Oracle, name: str) -> int:
 
 
 def request_newest(oracle: Oracle, name: str, labels: list[int]) -> None:
-    """Request those of the newest labels that other code has made, and try again what failed, as a run of a branch."""
+    """Request the newest labels that were made by other code, and retry failed ones, as a run of a branch does."""
     book, code = oracle.books[name], oracle.tables[name].code
     for label in labels:
         try_again(oracle, name, label)
@@ -102,7 +102,7 @@ def request_newest(oracle: Oracle, name: str, labels: list[int]) -> None:
 
 
 def try_again(oracle: Oracle, name: str, label: int) -> None:
-    """Let a label that failed or is held be due again. One that has rows is made again only if it differs."""
+    """Make a failed or held label due again. A label with rows is made again only if it differs."""
     book = oracle.books[name]
     if book.status.get(label) in TROUBLED:
         oracle.ask(name, label, "retry")
@@ -112,28 +112,28 @@ def try_again(oracle: Oracle, name: str, label: int) -> None:
 
 
 def branch_options(oracle: Oracle, name: str, labels: list[int]) -> dict[int, list[Option]]:
-    """Return what the labels of an own table may have come to by a run that makes some labels of it."""
+    """Return the possible outcomes of an own table's labels after a run that makes some of them."""
     options, table = unchanged(oracle, name), oracle.tables[name]
     for label, found in oracle.options(name).items():
         if label not in labels:
             continue
         options[label] = found
         if table.mode == "REPLACE":
-            # the newest one is made, also where that of the tick follows, which production has not made
+            # the newest label is made, even if the label of the tick is a later one that production has not made
             states = oracle.state_options(table, label, is_newest=True) if label == labels[-1] else found
-            # older states, which production makes where they are read, are made here because they were requested
+            # older states, which production makes only if they are read, are made here because they were requested
             options[label] = [it for it in states if it.asked is None] or states
     return options
 
 
 def unchanged(oracle: Oracle, name: str) -> dict[int, list[Option]]:
-    """Return what the labels of a table are if nothing happens to them."""
+    """Return the state of a table's labels if no event changes them."""
     book = oracle.books[name]
     return {label: [book.option(label)] for label in sorted({*book.status, *book.shown})}
 
 
 def is_known(before: Oracle, after: Oracle, name: str, label: int) -> bool:
-    """Return whether both sides of a label are known: of a table with one state queries show the newest one alone."""
+    """Return whether both sides of a label are known: of a table with one state, queries show only the newest label."""
     table = after.tables[name]
     if table.mode != "REPLACE" or table.is_snapshot:
         return True
@@ -163,7 +163,7 @@ def _difference(old: Rows, new: Rows, *, is_keyed: bool) -> Difference:
     if not is_keyed:
         return Difference(len(old), len(new), come.total(), gone.total())
     gone_keys, come_keys = _keys(gone), _keys(come)
-    changed = len(gone_keys.keys() & come_keys.keys())  # of each key one row on each side
+    changed = len(gone_keys.keys() & come_keys.keys())  # one row of each key on each side
     return Difference(len(old), len(new), come.total() - changed, gone.total() - changed, changed)
 
 
@@ -179,7 +179,7 @@ def _slices(oracle: Oracle, name: str) -> dict[int, Rows]:
 
 
 def _kept_from(oracle: Oracle, name: str) -> int:
-    """Return the first label that a side has: RETAIN bounds what is read of a table, and `maintain` drops the rest."""
+    """Return the first label that a side has: RETAIN bounds the reads of a table, and `maintain` drops older labels."""
     table, shown = oracle.tables[name], oracle.books[name].shown
     is_by_label = table.mode in BY_LABEL and not table.is_snapshot
     kept = oracle._kept_from(table, max(shown)) if shown and is_by_label else 0

@@ -1,4 +1,4 @@
-"""The engine's side of a branch in a life: it is created, made, compared, promoted and deleted, as the commands do."""
+"""The engine's side of a branch in a life: creates, makes, compares, promotes and deletes it, as the commands do."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 BASE, NAME = "dev", "try"
 Place = tuple[str, str]
-"""A table, and a timelabel."""
+"""A table and a timelabel."""
 
 
 @dataclass
@@ -57,12 +57,12 @@ class BranchTiny(Tiny):
 
 @dataclass
 class BranchWorld:
-    """A branch of a life's world. `flow` is its own: each method declares it, and then the flow of production again."""
+    """A branch of a life's world. Its own `flow` is declared by each method, followed by the flow of production."""
 
     base: World
     flow: Flow
     promoted: Mapping[Place, str] = field(default_factory=dict)
-    """By table and timelabel the digests that the branch had when it was promoted."""
+    """The digests that the branch had at its promotion, by table and timelabel."""
 
     @cached_property
     def tiny(self) -> BranchTiny:
@@ -72,12 +72,12 @@ class BranchWorld:
 
     @cached_property
     def world(self) -> World:
-        """The tables of the branch, to look at."""
+        """The tables of the branch, for reading."""
         return World(self.tiny, self.flow, self.base.hours)
 
     @contextmanager
     def declared(self) -> Iterator[None]:
-        """Let the flow of the branch be the project's, as in a checkout of its own."""
+        """Declare the flow of the branch for the project, as in a separate checkout."""
         self.tiny.declare(statements(self.flow))
         try:
             yield
@@ -95,7 +95,7 @@ class BranchWorld:
             create_branch(project, tick=tick, now=datetime.now(UTC), days=7, who="a life")
 
     def make(self) -> RunOutcome:
-        """Make the newest labels of the changed tables, and of those that are made from them."""
+        """Make the newest labels of the changed tables and of those that depend on them."""
         sessions = Sessions.from_session(self.tiny.spark)
         with (
             self.declared(),
@@ -114,7 +114,7 @@ class BranchWorld:
             return compare_tables(self.tiny.load(), ComparisonRequest(against=self.base.tiny.load()), sessions)
 
     def promote(self, now: datetime) -> tuple[Promotion, RunOutcome | None, int]:
-        """Promote the branch to the flow of production; return the plan, the run, and the number of Spark's jobs."""
+        """Promote the branch; return the plan, the run and the number of Spark jobs."""
         self.base.declare()
         self.promoted = self.tiny.digests()
         began = self._jobs()
@@ -136,7 +136,7 @@ class BranchWorld:
         return {(row["table"], row["timelabel"]) for row in events}
 
     def delete(self) -> list[str]:
-        """Delete the branch; return what remains of it."""
+        """Delete the branch; return its remaining branches and files."""
         root = self.tiny.root
         delete_branch(find_branch(root, NAME))
         left = [each.name for each in find_branches(root)]

@@ -1,8 +1,8 @@
-"""A branch in a life: one table's code is changed in it, and production goes on until it is promoted or deleted.
+"""A branch in a life: it changes the code of one table, and production continues until it is promoted or deleted.
 
-The branch has an oracle of its own, a copy of that of production at the time when it was created. Until it is
-promoted, production comes to what it comes to without a branch: its oracle knows of none. What happens to the branch is
-drawn apart, so that until then the life is the one that its seed has without a branch.
+The branch has its own oracle, a copy of that of production from the time of its creation. Until the promotion,
+production has the same results as without a branch: its oracle does not know about it. The events of the branch are
+drawn from a separate generator, so that until then the life equals the one that its seed has without a branch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from waterclock.operations.promotion import Promotion
 from waterclock.timelabel.label import label_of
 
 LOSSES = ("reset", "renamed", "maintain", "rebuild", "older log put back", "erased")
-"""Events of the base that may remove or replace what a branch borrows: it then shows the same rows, or raises E475."""
+"""Events of the base that may remove or replace borrowed data: the branch then shows the same rows, or raises E475."""
 DAMAGES = ("given up", "damaged")
 
 
@@ -53,7 +53,7 @@ def has_branch(seed: int) -> bool:
 class Branch:
     """A branch of a life: the table whose code is `changed`, with its new `parts`, and the tables that are its `own`.
 
-    `since`: how many events the story had before it.
+    `since`: the number of events in the story before the branch.
     """
 
     changed: str
@@ -68,20 +68,20 @@ class Branch:
 
 @dataclass
 class Branching(Erasing):
-    """A life that may have a branch. `chance` draws what happens to it; None if the life has none."""
+    """A life that may have a branch. `chance` draws the events of the branch; None if the life has none."""
 
     chance: Random | None = None
     branch: Branch | None = None
     is_branch_over: bool = False
     had_branch: list[str] = field(default_factory=list)
-    """What became of the branch, for a test to know."""
+    """The outcome of the branch, for tests."""
 
     def run(self, *, is_last: bool = False) -> None:
-        """Make what is due, as a whole life does."""
+        """Make the due batches and check them, as a whole life does."""
         raise NotImplementedError
 
     def attend_branch(self, *, is_last: bool = False) -> None:
-        """After a run: create the branch, make it, or end it, by chance; the last time all that is left."""
+        """Create, make or end the branch after a run, by chance; the last time perform all remaining steps."""
         for _ in range(3 if is_last else 1):
             if self.chance is not None and not self.is_branch_over and (is_last or self.chance.random() < 0.4):
                 self._go_on()
@@ -100,7 +100,7 @@ class Branching(Erasing):
         assert self.chance is not None
         of_code = [name for name, table in self.flow.items() if table.kind == "TRANSFORM" and not table.answers]
         names = [name for name in of_code if self.oracle.books[name].shown]
-        if not names:  # it would make nothing
+        if not names:  # a branch without tables makes no batch
             return
         changed = self.chance.choice(names)
         flow, oracle = deepcopy((self.flow, self.oracle))
@@ -124,7 +124,7 @@ class Branching(Erasing):
         self._look(self.branch)
 
     def _make(self, branch: Branch) -> None:
-        """Make the newest labels of the branch, and compare its tables with what the rules say, and with production."""
+        """Make the newest labels of the branch, and compare its tables with the rules and with production."""
         branch.is_made = True
         self.story.append(f"the branch is made: {', '.join(branch.own)}")
         oracle = branch.oracle
@@ -159,7 +159,7 @@ class Branching(Erasing):
         self._compare(branch)
 
     def _look(self, branch: Branch) -> None:
-        """Hold that all tables of the branch are as they were."""
+        """Verify that all tables of the branch are unchanged."""
         if branch.world is None:
             return
         try:
@@ -213,7 +213,7 @@ class Branching(Erasing):
             self._forget(branch, "deleted")
 
     def _promote(self, branch: Branch) -> None:
-        """Promote the branch: production has its code then. What is adopted has the rows that computing it gives."""
+        """Promote the branch: production gets its code. Adopted labels have the same rows as computed ones."""
         for name in branch.own:
             self._say(name, "promoted")
         table = self.flow[branch.changed]
@@ -235,7 +235,7 @@ class Branching(Erasing):
         if outcome is not None and is_calm:
             if adopted != predicted:
                 raise Unexpected(f"a promotion adopted {sorted(adopted)}, not {sorted(predicted)}")
-            is_folded = any(self.flow[name].mode in FOLDS for name in plan.tables)  # their states are folded by Spark
+            is_folded = any(self.flow[name].mode in FOLDS for name in plan.tables)  # Spark computes their states
             if not plan.computed and not is_folded and jobs:
                 raise Unexpected(f"a promotion that adopts all labels ran {jobs} jobs")
         digests = branch.world.base.tiny.digests()
@@ -246,7 +246,7 @@ class Branching(Erasing):
         self.run()
 
     def _ask_for_made(self, branch: Branch) -> None:
-        """Ask production for what the branch has made, as a promotion does."""
+        """Request in production the labels that the branch has made, as a promotion does."""
         for name in branch.own:
             for label, made in branch.oracle.books[name].shown.items():
                 try_again(self.oracle, name, label)
@@ -255,7 +255,7 @@ class Branching(Erasing):
                     self.oracle.ask(name, label, "recompute")
 
     def _ask_for_planned(self, world: BranchWorld, plan: Promotion) -> None:
-        """Ask production for what a promotion of the engine asks for."""
+        """Request in production the labels that a promotion of the engine requests."""
         for name, stopped in plan.stopped.items():
             for at in stopped:
                 try_again(self.oracle, name, world.base.number(at))
@@ -264,7 +264,7 @@ class Branching(Erasing):
                 self.oracle.ask(name, world.base.number(at), "recompute")
 
     def _forget(self, branch: Branch, what: str) -> None:
-        """Delete the branch; hold that nothing remains of it."""
+        """Delete the branch; verify that no part of it remains."""
         self.story.append(f"the branch was {what}, and is gone")
         self.had_branch.append(what)
         for name in branch.own:
@@ -274,10 +274,10 @@ class Branching(Erasing):
         if branch.world is not None:
             files = branch.world.production_files()
             if left := branch.world.delete():
-                raise Unexpected(f"of a deleted branch {left} remains")
+                raise Unexpected(f"after deletion of the branch {left} remains")
             self._hold_files(branch.world, files)
 
-    # what happens to the base
+    # events of the base
 
     def _events(self, branch: Branch, kinds: tuple[str, ...]) -> bool:
         return any(line.startswith(kinds) for line in self.story[branch.since :])
@@ -286,11 +286,11 @@ class Branching(Erasing):
         return self._events(branch, DAMAGES)
 
     def _is_lost(self, branch: Branch) -> bool:
-        """Return whether the base may have removed or replaced what the branch borrows."""
+        """Return whether the base may have removed or replaced data that the branch borrows."""
         return self._events(branch, LOSSES) or self._is_damaged(branch)
 
     def _hold_loss(self, branch: Branch, error: WaterclockError) -> None:
-        """Delete a branch that cannot be used any more. Raises the error if its base has done nothing to it."""
+        """Delete a branch that is no longer usable. Raise the error if no event of its base explains it."""
         if not self._is_lost(branch) or not (_is_base_changed(error) or self._is_damaged(branch)):
             raise error
         self._forget(branch, "lost")
@@ -302,7 +302,7 @@ class Branching(Erasing):
 
     @staticmethod
     def _hold_files(world: BranchWorld, before: dict[str, str]) -> None:
-        """Hold that no file of production has changed."""
+        """Verify that no file of production has changed."""
         after = world.production_files()
         changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
         if changed:

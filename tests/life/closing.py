@@ -1,4 +1,4 @@
-"""Where the books of windows are closed (CLOSE WHEN), and what comes later, by docs/howto/close-the-books.md."""
+"""Where the books of windows are closed (CLOSE WHEN), and which rows are late, by docs/howto/close-the-books.md."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Closing(Reading):
     """The books that a life's tables close."""
 
     def close(self, name: str, seen: Mapping[int, Closed] | None) -> None:
-        """Close the windows of a table, in order, whose condition holds by now; or take the ticks that are seen.
+        """Close the windows of a table, in order, whose condition is true now; or take over the ticks of the engine.
 
-        Raises  Unexpected where what is seen is nothing that is allowed
+        Raises  Unexpected if a tick of the engine is not allowed
         """
         table, before = self.tables[name], 0
         if not table.has(Closes):
@@ -49,7 +49,7 @@ class Closing(Reading):
                 self._open_again(table, label, seen)
 
     def _closings(self, table: Declared, label: int, before: int) -> list[Closed | None]:
-        """Return where an open window may be closed by now, the likeliest first; None: it may stay open."""
+        """Return where an open window may be closed now, the likeliest option first; None: it may stay open."""
         u, found, likeliest = self._until(table)[0], list[Closed | None](), None
         first = max(label + table.size, self.checked.get((table.name, label), 0) + u.size, before)
         sure = self._settled_until(table, label, YES)
@@ -62,7 +62,7 @@ class Closing(Reading):
         return [likeliest, *found, None]
 
     def _at(self, table: Declared, label: int, tick: int, books: Mapping[str, Book]) -> Closed | None:
-        """Return how a boundary closes a window, by what older books hold; None where it does not."""
+        """Return how a boundary closes a window, judged by older books; None if it does not."""
         if self._holds(table, label, tick, books):
             return Closed(tick, tick)
         part = table.part(Partial)
@@ -83,7 +83,7 @@ class Closing(Reading):
         return end
 
     def _holds(self, table: Declared, label: int, tick: int, books: Mapping[str, Book]) -> bool:
-        """Return whether the condition holds for what came before a tick; in older books slices may be missing."""
+        """Return whether the condition is true for the rows before a tick; in older books slices may be missing."""
         u, read = self._until(table)
         part = table.part(Closes)
         assert isinstance(part, Closes)
@@ -109,22 +109,22 @@ class Closing(Reading):
         return None
 
     def first_open(self, name: str) -> int | None:
-        """Return the oldest window that is over, and neither closed nor skipped."""
+        """Return the oldest ended window that is neither closed nor skipped."""
         labels = (label for label in self.due(name) if (name, label) not in self.closed)
         return next((label for label in labels if self.books[name].status.get(label) is None), None)
 
     def first_not_made(self, name: str) -> int:
-        """Return the first label of a table that is not due, or waits."""
+        """Return the first label of a table that is waiting or not due."""
         labels = (label for label in self.due(name) if self.books[name].status.get(label) is None)
         is_state = self.tables[name].mode == "REPLACE" or self.tables[name].is_snapshot
         return self.next_label(name) if is_state else next(labels, self.next_label(name))
 
-    # what comes later
+    # late rows
 
     def late(self, name: str, made_late: Collection[int] = ()) -> dict[int, list[tuple[Row, str]]]:
-        """Return by slice of what UNTIL reads the rows that are too late for their windows, or too early.
+        """Return the rows that are too late for their windows, or too early, by slice of the table read by UNTIL.
 
-        `made_late`: the slices whose late rows are known.  Raises  Unexpected where one should have opened its window
+        `made_late`: the slices whose late rows are known.  Raises  Unexpected if a row should have reopened its window
         """
         table, found = self.tables[name], dict[int, list[tuple[Row, str]]]()
         part = table.part(Closes)
@@ -140,7 +140,7 @@ class Closing(Reading):
                     found.setdefault(slice_, []).append((Row(*row[:3]), "early"))
                 elif self._is_late(table, label, slice_, closed):
                     if slice_ in made_late and slice_ < label + table.size + part.lateness:
-                        raise Unexpected(f"{name}@{label} is closed at {closed}, but not opened by a row of {slice_}")
+                        raise Unexpected(f"{name}@{label} is closed at {closed}, but not reopened by a row of {slice_}")
                     found.setdefault(slice_, []).append((Row(*row[:3]), "late"))
         return {slice_: sorted(rows) for slice_, rows in found.items()}
 
@@ -148,7 +148,7 @@ class Closing(Reading):
         return closed is not None and slice_ >= closed.tick and self.books[table.name].status.get(label) != SKIPPED
 
     def _open_again(self, table: Declared, label: int, seen: Mapping[int, Closed] | None) -> None:
-        """Let a closed window take in late rows: all where it is asked for again, or those within MAX LATENESS."""
+        """Add late rows to a closed window: all of them if it is requested again, or those within MAX LATENESS."""
         part, known = table.part(Closes), self.closed[table.name, label]
         assert isinstance(part, Closes)
         u, _ = self._until(table)
@@ -157,7 +157,7 @@ class Closing(Reading):
         if self.books[table.name].asked.get(label) == "recompute" and part.has_time:
             ticks = [max(it, default=known.tick) for it in ends]
         elif part.lateness and self.books[table.name].status.get(label) != SKIPPED:
-            # late rows are known once the windows before are closed: until then they open nothing
+            # late rows are known once the earlier windows are closed: until then they reopen no window
             within = {it for each in ends for it in each if it - u.size < label + table.size + part.lateness}
             ticks = [max(within, default=known.tick), known.tick, *within]
         legal = [replace(known, tick=tick) for tick in ticks]
@@ -167,7 +167,7 @@ class Closing(Reading):
         self.closed[table.name, label] = found
 
     def ticks_between(self, name: str, label: int) -> list[int]:
-        """Return at which ticks the books of a window were closed in this run before late rows opened it again."""
+        """Return the ticks at which a window's books were closed in this run before late rows reopened it."""
         now, before = self.closed.get((name, label)), self.closed_before.get((name, label))
         if now is None:
             return []

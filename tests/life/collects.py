@@ -1,4 +1,4 @@
-"""What collects make of their sources, by docs/explain/time.md."""
+"""The expected results of collects, by docs/explain/time.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.life.rows import File, Rows
 
 
 class Collects(Reading):
-    """A life's sources and what is collected of them."""
+    """A life's sources and the tables that collect them."""
 
     def _collect(self, table: Declared) -> dict[int, list[Option]]:
         book, found = self.books[table.name], {}
@@ -22,7 +22,7 @@ class Collects(Reading):
         for row in self.source[table.name]:
             window = table.window_of(row.day)
             came[window] = (*came.get(window, ()), row)
-        is_behind = False  # an earlier label of a table in order is troubled
+        is_behind = False  # an earlier label of an ordered table failed or is held
         new: list[int] = []
         for label in self.due(table.name):
             before = book.option(label)
@@ -50,19 +50,19 @@ class Collects(Reading):
         return found
 
     def _asked_again(self, table: Declared, label: int, before: Option) -> Option:
-        """Return what a label comes to that is asked for by another verb than those that read the source."""
+        """Return the outcome of a label that is requested by a verb that does not read the source."""
         if before.asked == "release":
             return Option(DONE, before.held)
         assert before.shown is not None
-        if before.asked == "give up":  # the archive still has its files, and no place has its rows
+        if before.asked == "give up":  # the archive still has its files, but rows of other sources are lost
             came = before.shown.came if table.is_by_file else ()
             return Option(DONE, replace(before.shown, stay=(), came=came))
-        # judged again: what was released is held again, and stays as it was released
+        # checked again: a released batch is held again, and keeps its released rows
         status, made = self._judged(table, label, before.shown.came, {})
         return self._outcome(status, made if table.is_by_file else before.shown, before)
 
     def _collect_files(self, table: Declared) -> dict[int, list[Option]]:
-        """Collect the files of a window by their stamps; late ones come in the oldest window that is not collected."""
+        """Collect the files of a window by their stamps; late files go to the oldest window that is not collected."""
         book, found = self.books[table.name], {}
         is_behind = False
         for label in self.due(table.name):
@@ -88,7 +88,7 @@ class Collects(Reading):
         return any(file.day >= end or (file.day == end - 1 and not file.place) for file in self.files[table.name])
 
     def files_of(self, table: Declared, label: int) -> list[File]:
-        """Return the files that a window collects which is not collected yet."""
+        """Return the files of a window that is not collected yet."""
         book, name = self.books[table.name], table.name
         new = [file for file in self.files[name] if file.name not in self.taken[name]]
         open_ = [it for it in self.due(name) if book.status.get(it) not in {DONE, SKIPPED}]
@@ -96,14 +96,14 @@ class Collects(Reading):
         def window_of(file: File) -> int:
             own = table.window_of(file.day)
             is_open = own >= self.start(name) and book.status.get(own) not in {DONE, SKIPPED}
-            return own if is_open else min(open_, default=0)  # the files of a skipped window are late, too
+            return own if is_open else min(open_, default=0)  # files of a skipped window count as late, too
 
         return [file for file in new if window_of(file) == label]
 
     def _look_back(
         self, table: Declared, new: Iterable[int], found: dict[int, list[Option]], came: Mapping[int, Rows]
     ) -> None:
-        """Let windows before new batches be read again: of batches that are shown surely, of others not."""
+        """Read windows before new batches again: certainly for visible batches, possibly for others."""
         book = self.books[table.name]
         surely: dict[int, Option] = {}
         perhaps: dict[int, Option] = {}
@@ -112,7 +112,7 @@ class Collects(Reading):
             is_shown = all(it.status == DONE for it in found[label])
             (surely if is_shown else perhaps).update(self._again(table, label, came))
             reach |= self._looked_back(table, label) if is_shown else set()
-        # asked for again for itself, a batch looks back too
+        # a batch that is requested again looks back too
         asked_again = [
             label
             for label, asked in book.asked.items()
@@ -130,11 +130,11 @@ class Collects(Reading):
         book.late -= reach
 
     def _may_not_look_back(self, table: Declared, label: int) -> bool:
-        """Return whether a retry may be for the late rows of a held window alone: that does not look back."""
+        """Return whether a retry may be only for the late rows of a held window: such a retry does not look back."""
         return table.mode in FOLDS and label in self.books[table.name].shown
 
     def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
-        """Return what the windows come to that a batch of this label finds changed."""
+        """Return the new outcomes of the windows that a batch of this label finds changed."""
         windows = self._looked_back(table, label)
         return self._changed(table, windows & self.touched[table.name] if table.has(Changed) else windows, came)
 
@@ -147,7 +147,7 @@ class Collects(Reading):
         return {window: again for window, again in found.items() if again}
 
     def _window_again(self, table: Declared, window: int, came: Mapping[int, Rows]) -> Option | None:
-        """Return what a window that is done comes to where it is read again; None where it is as it was.
+        """Return the outcome of a done window that is read again; None if it is unchanged.
 
         A held attempt at it is replaced.
         """
@@ -162,22 +162,22 @@ class Collects(Reading):
 
     @staticmethod
     def _worst(own: str, windows: Iterable[Option]) -> str:
-        """Return what becomes of a batch: a window that it reads again, and that fails, stops it as well.
+        """Return the status of a batch: if a window that it reads again fails, the batch fails as well.
 
-        A window that is held is left out, and held by itself.
+        A window that is held is left out, and held on its own.
         """
         return FAILED if FAILED in {it.status for it in windows} else own
 
     @staticmethod
     def _read_again(table: Declared, shown: Made | None, came: Rows) -> Rows:
-        """Return what a window holds that LOOKBACK reads again; folds keep rows that the source has replaced."""
+        """Return the rows of a window that LOOKBACK reads again; folds keep rows that the source has replaced."""
         if table.mode not in FOLDS or shown is None:
             return came
         known = {(row.k, row.at): row for row in shown.came}
         return tuple((known | {(row.k, row.at): row for row in came}).values())
 
     def _snapshot(self, table: Declared) -> dict[int, list[Option]]:
-        """Take the source as it is now, for the newest window alone."""
+        """Return the current content of the source for the newest window."""
         book, newest = self.books[table.name], table.ends_by(self.today)
         found = {label: [book.option(label)] for label in book.status}
         if newest >= table.start and newest not in book.status:

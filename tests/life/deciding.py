@@ -1,4 +1,4 @@
-"""What people do in a life: retry, release, skip, ask again, close books, change code, and pause."""
+"""Decisions of people in a life: retry, release, skip, restate, close books, change code, and pause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Deciding(Arriving):
     paused: set[str] = field(default_factory=set)
 
     def decide(self) -> None:
-        """Decide on a label that failed or is held."""
+        """Decide about a label that failed or is held."""
         if troubles := self.oracle.troubles():
             name = self.pick([name for name, _, _ in troubles], *VERBS)
             self._decide(*self.random.choice([it for it in troubles if it[0] == name]))
@@ -44,13 +44,13 @@ class Deciding(Arriving):
         self._ask(verb, name, label)
 
     def _verb(self, verbs: list[str], name: str) -> str:
-        """Choose what is asked for: sometimes what the table's declarations have not met yet."""
+        """Choose a verb: often one that the table's declarations have not met yet."""
         if self.random.random() < 0.85:
             verbs = [verb for verb in verbs if self.gain(verb, name)] or verbs
         return self.random.choice(verbs)
 
     def ask(self) -> None:
-        """Ask for a label that is done or skipped."""
+        """Request a label that is done or skipped."""
         if self.random.random() < 0.3 and self.take_back():
             return
         done = [
@@ -72,7 +72,7 @@ class Deciding(Arriving):
         return self.random.choice(sorted(it for it in found if it[0] == name))
 
     def take_back(self, *, is_new: bool = False) -> bool:
-        """Take a skip back; return whether there was one. `is_new`: only of a table that has not met it yet."""
+        """Undo a skip; return whether there was one. `is_new`: only of a table that has not met this yet."""
         skipped = [
             (name, label)
             for name, book in self.oracle.books.items()
@@ -87,7 +87,7 @@ class Deciding(Arriving):
         return bool(skipped)
 
     def _skip_done(self, name: str, label: int) -> None:
-        """Hold that a batch that is done is not skipped."""
+        """Verify that a batch that is done cannot be skipped."""
         self._say(name, "skip refused", label)
         if self.world is None:
             return
@@ -98,7 +98,7 @@ class Deciding(Arriving):
                 if error.code == "E413":
                     return
                 raise
-        raise Unexpected(f"{name}@{label} is done, and was skipped")
+        raise Unexpected(f"{name}@{label} was skipped although it is done")
 
     def _ask(self, verb: str, name: str, label: int) -> None:
         self._say(name, verb, label)
@@ -119,7 +119,7 @@ class Deciding(Arriving):
             self.oracle.ask(name, label, verb)
 
     def damage(self) -> None:
-        """Damage the file of a collected label, and give it up: it is done, and empty, until it is read again."""
+        """Damage the file of a collected label and give it up: it is done and empty until it is read again."""
         found = [
             (name, label)
             for name, table in self.flow.items()
@@ -134,9 +134,9 @@ class Deciding(Arriving):
             self._give_up(name, label)
 
     def damage_made(self) -> None:
-        """Damage the file of a label of a transform, and make it again, or give it up, although its inputs are there.
+        """Damage the file of a transform's label, and recompute it or give it up, although its inputs are there.
 
-        A run before it has made all that can be made, and one after it makes the label.
+        A run before it makes all batches that can be made, and one after it makes the label.
         """
         found = [(name, label) for name, it in self.flow.items() for label in self.oracle.remakable(it)]
         if not found:
@@ -150,7 +150,7 @@ class Deciding(Arriving):
             self._ask("recompute", name, label)
 
     def _damage(self, name: str, label: int) -> None:
-        self.known.clear()  # what it held is lost
+        self.known.clear()  # its previous content is lost
         if self.world is not None:
             self.world.declare()
             self.world.damage(name, label)
@@ -195,7 +195,7 @@ class Deciding(Arriving):
         self._say(name, "code changed")
 
     def sort_otherwise(self) -> None:
-        """Change the order of a table's files, which makes no batch again."""
+        """Change the order of a table's files, which causes no batch to be made again."""
         names = [name for name, table in self.flow.items() if table.has(Sorted, Clustered, Bucketed)]
         if not names:
             return

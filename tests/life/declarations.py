@@ -1,4 +1,4 @@
-"""A table of a life: its mode, its parts, what it reads, its DPL, and what its query makes."""
+"""A table of a life: its mode, its parts, its reads, its DPL, and the result of its query."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.life.people import Apart, Persons, published_value
 from tests.life.rows import DAY, Row, Rows, instant
 
 FOREIGN = 999
-"""The key of a row at a destination that another writer put there."""
+"""The key of a row that another writer put into a destination."""
 BEHIND = "x"
-"""The same key as a text: it is no value, and no token."""
+"""The same key as a text: it is neither a value nor a token."""
 
 
 @dataclass
 class Declared:
-    """A table of a life: its mode, its parts, what it reads, and the number in its query that stands for its code."""
+    """A table of a life: its mode, its parts, its reads, and the number in its query that represents its code."""
 
     kind: str
     name: str
@@ -53,15 +53,15 @@ class Declared:
     of: str = ""
     origin: str = ""
     way: str = ""
-    """How a PUBLISH delivers: as its table, or in another mode, or behind a view."""
+    """How a PUBLISH delivers: as its table, in another mode, or behind a view."""
     decision: str = ""
-    """What a PUBLISH declares of the value: a mask, or that it is sent as it is although it is personal."""
+    """How a PUBLISH declares the value: with a mask, or as sent unchanged although it is personal."""
     answers: tuple[Row, ...] = ()
-    """What an API answers for each key that a COLLECT ... FOR EACH sends to it; it knows no other key."""
+    """The rows that an API returns for each key that a COLLECT ... FOR EACH sends to it; it knows no other key."""
     has_texts: bool = False
-    """Whether the keys of its life are texts, as some are tokens."""
+    """Whether the keys of its life are texts, because some are tokens."""
     odd: tuple[Read, ...] = ()
-    """What labels of odd windows read, where the table chooses by its label."""
+    """The reads of labels of odd windows, if the table chooses by its label."""
 
     def has(self, *kinds: type[Part]) -> bool:
         return any(isinstance(part, kinds) for part in self.parts)
@@ -75,7 +75,7 @@ class Declared:
         return found.days if isinstance(found, Lookback | Changed) else 0
 
     def is_odd(self, label: int) -> bool:
-        """Return whether the window of a label is an odd one, counted from the first of January."""
+        """Return whether a label's window is an odd one, counted from the first of January."""
         return (label - 1) // self.size % 2 == 0
 
     def window_of(self, day: int) -> int:
@@ -96,7 +96,7 @@ class Declared:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the source holds one row of each key: two of one key have no order in a snapshot."""
+        """Whether the source has one row of each key: two rows of one key have no order in a snapshot."""
         return self.is_snapshot and self.mode == "TEMPORAL"
 
     @property
@@ -106,7 +106,7 @@ class Declared:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """All that the table declares, for the count of pairs."""
+        """All declarations of the table, for the count of pairs."""
         batched = "snapshot" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else "BY DATA TIME"
         kind = {"COLLECT": batched, "PUBLISH": "PUBLISH"} | ({"TRANSFORM": "FOR EACH"} if self.answers else {})
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
@@ -129,7 +129,7 @@ class Declared:
         return frozenset(parents | {read.table for read in self.all_reads} - {self.name})
 
     def value_inputs(self, flow: Mapping[str, Declared]) -> frozenset[str]:
-        """Return the tables of whose values its own value is computed; an API answers by the key alone."""
+        """Return the tables that its own value is computed from; an API answers by the key alone."""
         if self.kind != "TRANSFORM" or self.answers:
             return frozenset()
         flats = [flow[read.table].part(Refers) for read in self.all_reads if read.kind == "FLAT"]
@@ -137,7 +137,7 @@ class Declared:
         return frozenset(parents | {read.table for read in self.all_reads})
 
     def reads_at(self, label: int) -> tuple[Read, ...]:
-        """Return what the query of a label reads."""
+        """Return the reads of a label's query."""
         return self.odd if self.odd and self.is_odd(label) else self.reads
 
     # its DPL
@@ -156,12 +156,12 @@ class Declared:
     def dpl(self) -> str:
         """The statement."""
         if self.has(Persons):
-            return ""  # it is declared by the table with APART
+            return ""  # declared by the table with APART
         dpl = {"COLLECT": self._collect, "TRANSFORM": self._transform, "PUBLISH": self._publish}[self.kind]()
         return self._in_hours(dpl)
 
     def _in_hours(self, dpl: str) -> str:
-        """Return a text with its days as long as they are on the engine."""
+        """Return a text in which days are as long as they are on the engine."""
         if self.hours == 24:
             return dpl
         return re.sub(r"\b(\d+) days?\b", lambda of: f"{int(of[1]) * self.hours} HOURS", dpl, flags=re.IGNORECASE)
@@ -185,7 +185,7 @@ class Declared:
         text = {"PARTITIONED": "", "REPLACE": "", "TEMPORAL": f"TEMPORAL{at}"}.get(self.mode, self.mode)
         text += " ORDER BY at" if self.has(ByTime) else ""
         text += " DELETE WHEN gone = 1" if self.has(Deletes) else ""
-        # `gone` is data where it deletes nothing, and no attribute of versions
+        # `gone` is data if it deletes no row, and not an attribute of versions
         return text + (" TRACK (v)" if self.mode == "TEMPORAL" and self.kind == "COLLECT" else "")
 
     def _clauses(self) -> str:
@@ -236,7 +236,7 @@ class Declared:
         return (self.origin or self.name).partition(".")[2]
 
     shapes: dict[str, str] = field(default_factory=dict)
-    """The mode of each table that is read, to know the name of its time."""
+    """The mode of each table that is read, which determines the name of its time column."""
 
     def _from(self, read: Read) -> str:
         at = "rec_eff_time" if self.shapes[read.table] == "TEMPORAL" and not read.via else "at"
@@ -272,7 +272,7 @@ class Declared:
         )
 
     def made_of(self, first: Rows, more: tuple[Rows, ...], *, is_partial: bool = False) -> Rows:
-        """Return what the query makes, or what the API answers."""
+        """Return the rows of the query, or the answers of the API."""
         if self.answers:
             keys = {row.k for row in first}
             return tuple(row for row in self.answers if row.k in keys)

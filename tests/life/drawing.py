@@ -1,4 +1,4 @@
-"""Draws the flow of a life, of parts that `check` takes there; of several drawings the one with the most new pairs."""
+"""Draws the flow of a life from parts that `check` accepts, and picks the drawing with the most new pairs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tests.life.rows import Row
 
 CANDIDATES = 24
 LENGTHS = ((24, 1), (24, 1), (12, 2), (12, 2), (8, 3), (6, 2))
-"""The hours of a life's shortest windows, and how many of them a long window has."""
+"""The hours of a life's shortest windows, and the number of them in a long window."""
 Flow = dict[str, Declared]
 
 
 def drawn_flow(random: Random, met: Met | None = None, *, is_favoured: bool = True) -> Flow:
-    """Draw a flow; of some candidates the one whose declarations meet most that has not met yet.
+    """Draw a flow: of several candidates, the one whose declarations have the most new pairs.
 
-    Then its last transform and its publishes are drawn again, as long as more meets. Of the operations that may happen
-    to it a life has time for a part. `is_favoured`: otherwise the flow with most pairs.
+    Its last transform and its publishes are drawn again as long as this adds new pairs. A life has time for only a part
+    of the operations that are possible for its flow. `is_favoured`: otherwise the flow with the most pairs is returned.
     """
     flows = [_with_publishes(random, _tables(random)) for _ in range(CANDIDATES * (1 + is_favoured))]
     if not is_favoured:
@@ -63,7 +63,7 @@ def statements(flow: Flow) -> str:
 
 
 def pairs_of(flow: Flow) -> set[Pair]:
-    """Return which two declarations meet: at one table, or at a table and one that it reads."""
+    """Return the pairs of declarations that meet at one table, or at a table and one that it reads."""
     met: set[Pair] = set()
     words = {name: sorted(table.words) for name, table in flow.items()}
     for name, table in flow.items():
@@ -93,7 +93,7 @@ def _with_another_transform(random: Random, flow: Flow) -> Flow:
 def _is_partial_state(table: Declared) -> bool:
     """Return whether no other table may read this one.
 
-    Which older states are made, and which of them without what was missing, is known of states that no table reads.
+    Which older states are made, and which of them without missing inputs, is known only of states that no table reads.
     """
     return table.mode == "REPLACE" and table.has(Partial)
 
@@ -132,7 +132,7 @@ def _decision(random: Random, *, is_personal: bool) -> str:
 
 
 def _way(random: Random, of: Declared) -> str:
-    """Draw how a table is published: by MERGE where a label has a key once, or in another way that `check` takes."""
+    """Draw how a table is published: by MERGE if a label has each key once, or in another way that `check` accepts."""
     ways = ["", ""]
     if of.mode in BY_LABEL and not of.is_snapshot and (of.groups or of.has(KeyOnce, KeyPast)) and not of.has(Retain):
         ways.append("MERGE")
@@ -163,7 +163,7 @@ def _collect(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) ->
         # a batch with two rows of a key is refused once it is released
         table.parts = [part for part in table.parts if not isinstance(part, Hold)]
     parents = [it.name for it in flow.values() if it.mode == "TEMPORAL"]
-    # FLAT reads all columns: what ends would live on
+    # FLAT reads all columns, so a retired column would remain
     if parents and Refers.fits(table) and not table.has(Retire) and random.random() < 0.6:
         table.parts.append(Refers(random.choice(parents)))
     return table
@@ -199,7 +199,7 @@ def transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -
 
 
 def _ask_for_each(random: Random, table: Declared, flow: Flow) -> bool:
-    """Let a table ask an API for each key of another one, whose slices fit; return whether there is one."""
+    """Make a table query an API for each key of another one whose slices fit; return whether there is one."""
     fitting = [u for u in flow.values() if u.mode != "PARTITIONED" or not table.size % u.size]
     kept = [(u, part) for u in fitting if isinstance(part := u.part(Retain), Retain) and u.mode == "PARTITIONED"]
     fitting = [u for u in fitting if not any(it is u and part.days < table.size for it, part in kept)]
@@ -209,14 +209,14 @@ def _ask_for_each(random: Random, table: Declared, flow: Flow) -> bool:
     table.reads, table.groups, table.has_cadence = (Read("PLAIN", u.name),), False, u.size != table.size
     table.shapes = {it.name: it.mode for it in flow.values()} | {table.name: table.mode}
     drawn = tuple(Row(key, random.randint(1, 400), key * 60) for key in (1, 2, 3))
-    table.answers = next((it.answers for it in flow.values() if it.answers), drawn)  # of one API
+    table.answers = next((it.answers for it in flow.values() if it.answers), drawn)  # from a single API
     return True
 
 
 def _until(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
-    """Draw a table that is read UNTIL, so that books can be closed; nothing where the slices of none fit."""
+    """Draw a table that is read UNTIL, so that books can be closed; return no read if no table's slices fit."""
     fitting = [u for u in flow.values() if u.mode == "PARTITIONED" and not table.size % u.size and not u.has(Retain)]
-    files = [u for u in fitting if u.is_by_file]  # their rows come late
+    files = [u for u in fitting if u.is_by_file]  # their rows arrive late
     return (Read("UNTIL", (u := random.choice(files or fitting)).name, u.size),) if fitting else ()
 
 
@@ -224,7 +224,7 @@ def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
     reads = [_read(random, random.choice([*flow.values()]), table, is_first=True)]
     if random.random() < 0.45:
         read = _read(random, random.choice([*flow.values()]), table, is_first=False)
-        # states that nobody sees keep ticks that nobody sees
+        # unread states keep ticks that no query shows
         reads.append(Read("LATEST", read.table) if table.mode != "REPLACE" and random.random() < 0.2 else read)
     if random.random() < 0.25:
         reads.append(Read("PREVIOUS", table.name))
@@ -247,6 +247,6 @@ def _read(random: Random, u: Declared, table: Declared, *, is_first: bool) -> Re
     kept = u.part(Retain)
     reach = {"PAST": days, "UNTIL": size + 2 * days, "PLAIN": size, "FLAT": size, "PREVIOUS": size}.get(kind, 0)
     if isinstance(kept, Retain) and u.mode == "PARTITIONED" and reach > kept.days:
-        kind, days = "HISTORY", 0  # what RETAIN drops is not read by span
+        kind, days = "HISTORY", 0  # a span may not reach beyond RETAIN
     via = random.choice(("", "", "", "VIEW", "SHARED VIEW")) if kind != "FLAT" else ""
     return Read(kind, u.name, days, via)

@@ -1,6 +1,6 @@
-"""Persons are erased in a life: their rows go from all tables with a column of them, and never come back.
+"""Erases persons in a life: their rows are removed from all tables with a column of them, and never return.
 
-The rules are those of docs/howto/erase-people.md. What a life makes is made key by key, so the rows of others stay.
+The rules are those of docs/howto/erase-people.md. A life's queries work by key, so the rows of other persons stay.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tests.life.rows import person_of
 
 @dataclass
 class Erasing(Deciding):
-    """A life's flow, its sources, the people who run it, and those who are erased."""
+    """A life's flow, its sources, the people who run it, and erased persons."""
 
     exported: bool = False
-    """Whether the ledger was exported: by `maintain`, after a reset, after a new name."""
+    """Whether the ledger was exported: by `maintain`, after a reset, after a rename."""
     copied: set[str] = field(default_factory=set)
-    """Tables of whose logs an older copy is kept."""
+    """Tables for which an older copy of the log is kept."""
     is_past_whole: bool = True
-    """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
+    """Whether the past equals the current content up to a day: no batch was deliberately left unchanged."""
 
     def erase(self) -> None:
-        """Erase a person whose rows are in some tables, where all batches are done and none is held."""
+        """Erase a person who has rows in some tables, if all batches are done and none is held."""
         tables = tables_of_persons(self.flow)
-        # how a watermark counts rows that no batch keeps, and what happens to the answers of an API, is not documented
+        # how a watermark counts rows that no batch keeps, and how erasure treats answers of an API, is not documented
         is_known = not any(table.has(Closes) or table.answers for table in self.flow.values())
         if not tables or not is_known or self.oracle.troubles() or self.paused:
             return
@@ -46,7 +46,7 @@ class Erasing(Deciding):
             self.erased_rows.setdefault(name, []).extend(row for row in self.oracle.source[name] if row.k == key)
         self.oracle.erase(key, tables)
         self.exported = True
-        self.known.clear()  # older versions cannot be read any more
+        self.known.clear()  # older versions are not readable any more
         self.copied.clear()
         self.is_past_whole = False
         if self.world is None:

@@ -1,4 +1,4 @@
-"""Which pairs other lives have met: a life draws its flow, and what happens to it, so that new pairs meet."""
+"""Tracks the pairs that other lives have covered, so that a life draws a flow and operations with new pairs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.life.people import Granted, Subject
 
 Pair = tuple[str, str]
 LIVES, SOAKS = 60, 4
-"""The lives of a soak, and the soaks after which every legal pair has met."""
+"""The number of lives in a soak, and the number of soaks that cover every legal pair."""
 RARE = 9
-"""How much more a pair counts that no soak has met than one that only this soak has not met."""
+"""How much more a pair counts that no soak has covered than one that only this soak has not."""
 OF_ALL = (
     "maintain", "struck", "killed", "two runners", "clock set back", "ledger lost, just exported",
     "ledger lost, never exported", "asked as known at",
 )  # fmt: skip
-"""Operations that happen to all tables of a life."""
+"""Operations on all tables of a life."""
 
 
 def seeds_of(soak: str) -> range:
-    """Return the seeds of the lives of a soak by its number, the value of WATERCLOCK_SOAK; by default the first soak.
+    """Return the seeds of a soak's lives by its number, the value of WATERCLOCK_SOAK; by default the first soak.
 
-    Raises  ValueError if it is no number from 0 to 3
+    Raises  ValueError if it is not a number from 0 to 3
     """
     if (soak or "0") not in map(str, range(SOAKS)):
         raise ValueError(f"WATERCLOCK_SOAK is {soak!r}, not a number from 0 to {SOAKS - 1}")
@@ -37,23 +37,23 @@ def seeds_of(soak: str) -> range:
 
 @dataclass(frozen=True)
 class Met:
-    """The pairs that earlier lives of the same soak have met, and those that lives of any soak have."""
+    """The pairs that earlier lives of the same soak have covered, and those of lives of any soak."""
 
     soak: frozenset[Pair] = frozenset()
     ever: frozenset[Pair] = frozenset()
 
     def gain(self, pairs: AbstractSet[Pair]) -> int:
-        """Return how much it is worth that these pairs meet."""
+        """Return the value of these pairs for coverage."""
         return len(pairs - self.soak) + RARE * len(pairs - self.ever)
 
     def gain_of(self, what: str, words: AbstractSet[str]) -> int:
-        """Return how much it is worth that an operation meets declarations."""
+        """Return the value for coverage of an operation on a table with these declarations."""
         in_soak, ever = self._words.get(f"op {what}", (set(), set()))
         return len(words - in_soak) + RARE * len(words - ever)
 
     @cached_property
     def _words(self) -> dict[str, tuple[set[str], set[str]]]:
-        """By the first of a pair all that it has met, in this soak and ever."""
+        """All second elements of pairs by the first one, in this soak and ever."""
         found: dict[str, tuple[set[str], set[str]]] = {}
         for number, pairs in enumerate((self.soak, self.ever)):
             for one, other in pairs:
@@ -61,16 +61,16 @@ class Met:
         return found
 
     def with_pairs(self, pairs: Iterable[Pair]) -> Met:
-        """Return what is met after a life of this soak."""
+        """Return the covered pairs after a life of this soak."""
         return Met(self.soak.union(pairs), self.ever.union(pairs))
 
     def next_soak(self) -> Met:
-        """Return what is met at the beginning of another soak."""
+        """Return the covered pairs at the start of another soak."""
         return Met(frozenset(), self.ever)
 
 
 def operations(table: Declared) -> tuple[str, ...]:
-    """Return what may happen to a table, as far as its declarations tell; what happens to all is in `OF_ALL`."""
+    """Return the operations that a table's declarations allow; operations on all tables are in `OF_ALL`."""
     found = ["pause", "resume"]
     if table.kind == "PUBLISH":
         return tuple(found)
@@ -98,7 +98,7 @@ def operations(table: Declared) -> tuple[str, ...]:
 
 
 def operated(tables: Iterable[Declared]) -> dict[str, set[str]]:
-    """Return by operation what the tables declare to which it may happen."""
+    """Return, by operation, the declarations of the tables that it may happen to."""
     found: dict[str, set[str]] = {}
     for table in tables:
         for what in (*OF_ALL, *operations(table)):

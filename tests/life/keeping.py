@@ -1,6 +1,6 @@
-"""A table of a life whose persons are kept apart (APART): it, the table of its persons, and the view that joins both.
+"""A table of a life with APART, the table of its persons, and the view that joins both.
 
-The rules are those of docs/howto/keep-people-apart.md. The three are added to the flow that is drawn without them. No
+The rules are those of docs/howto/keep-people-apart.md. The three are added to a flow that is drawn without them. No
 other table reads them.
 """
 
@@ -22,17 +22,17 @@ from tests.life.world import World
 
 EVENTS, PERSONS = "made.p", "made.p_apart"
 RULES = (Drop, Fail, Groups, Hold, OverTable, Quarantine, Sequential, Personal, Impersonal)
-"""What a table with APART may declare here: rules of the value, which stays with the events."""
+"""The declarations of a table with APART: rules about the value, which stays with the events."""
 ATTEMPTS = 200
 
 
 def has_apart(seed: int) -> bool:
-    """Return whether the life of a seed keeps persons apart: 60 of 240, of which half have tokens as well."""
+    """Return whether the life of a seed has a table with APART: 60 of 240, half of which have tokens as well."""
     return not has_branch(seed) and seed % 8 in {3, 5}
 
 
 def add_apart(random: Random, flow: Flow) -> None:
-    """Add a table with APART, and that of its persons, behind the tables that are there, before they are published."""
+    """Add a table with APART and that of its persons after the existing tables, before they are published."""
     tables = {name: table for name, table in flow.items() if table.kind != "PUBLISH"}
     lengths = next(iter(tables.values())).hours, max(table.size for table in tables.values())
     for _ in range(ATTEMPTS):
@@ -52,7 +52,7 @@ def add_apart(random: Random, flow: Flow) -> None:
 
 
 def _can_be_apart(table: Declared, tables: Flow) -> bool:
-    """Return whether a table may have APART, and both of its tables read the same at any time."""
+    """Return whether a table may have APART, and both of its tables have the same inputs at any time."""
     if table.mode != "PARTITIONED" or table.answers or table.odd:
         return False
     if any(tables[name].mode == "REPLACE" and tables[name].has(Partial) for name in table.inputs):
@@ -61,9 +61,9 @@ def _can_be_apart(table: Declared, tables: Flow) -> bool:
 
 
 def joined_rows(oracle: Oracle) -> Slices:
-    """Return what the joining view shows of each label whose two batches have the same inputs.
+    """Return the rows of the joining view for each label whose two batches have the same inputs.
 
-    The key is 0, as NULL, of persons whose columns are gone: erased, given up or skipped.
+    The key is 0, for NULL, for persons whose columns are gone: erased, given up or skipped.
     """
     found: Slices = {}
     events, persons = oracle.books[EVENTS], oracle.books[PERSONS]
@@ -77,9 +77,9 @@ def joined_rows(oracle: Oracle) -> Slices:
 
 
 def look_at_joined(world: World | None, oracle: Oracle) -> None:
-    """Hold the joining view against its tables, if there is one.
+    """Compare the joining view with its tables, if there is one.
 
-    Raises  Unexpected where it shows other rows, or leaves out other labels
+    Raises  Unexpected if it shows other rows or labels
     """
     if world is None or EVENTS not in oracle.tables or not oracle.books[EVENTS].shown:
         return

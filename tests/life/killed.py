@@ -1,8 +1,8 @@
-"""Runs what is due in a process of its own, which is killed by SIGKILL at one of the steps that it passes.
+"""Runs the due batches in a separate process that is killed by SIGKILL at one of its steps.
 
     python -m tests.life.killed FOLDER NOW AFTER
 
-works on the JVM whose gateway the environment names, which lives on.
+It uses the JVM whose gateway is named in the environment, which keeps running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from waterclock.faults import inject_faults
 
 
 def main(folder: str, now: str, after: str) -> None:
-    """Run, and die at the step of that number; where fewer are passed, end in peace."""
+    """Run, and kill the process at the step of that number; with fewer steps, exit normally."""
     left = int(after)
 
     def pass_by(point: str) -> None:
@@ -35,7 +35,7 @@ def main(folder: str, now: str, after: str) -> None:
     tiny = Tiny(Path(folder), session_there(), toml=None, settings=settings)
     with inject_faults(pass_by):
         tiny.run(datetime.fromisoformat(now))
-    os._exit(0)  # the JVM is another's: nothing of it is to be closed
+    os._exit(0)  # the JVM belongs to another process and must not be closed
 
 
 if __name__ == "__main__":

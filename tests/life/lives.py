@@ -1,4 +1,4 @@
-"""One life of a drawn flow, on the real engine or in the oracle alone: what happens to it, and what holds then."""
+"""Runs one life, a randomized history of a drawn flow, on the engine or only in the oracle, and checks the results."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Life(Branching):
     """One life."""
 
     delivered: dict[str, list[tuple[int, Value]]] = field(default_factory=dict)
-    """What each publish had delivered before the last run."""
+    """The rows that each publish had delivered before the last run."""
     tokens: Random | None = None
-    """What draws the tables with tokens; None if the life has none."""
+    """Draws the tables with tokens; None if the life has none."""
     apart: Random | None = None
-    """What draws the table with APART; None if the life has none."""
+    """Draws the table with APART; None if the life has none."""
 
     def add_people(self) -> None:
         if self.tokens is not None:
@@ -50,7 +50,7 @@ class Life(Branching):
             add_apart(self.apart, self.flow)
 
     def live(self) -> None:
-        """Let things happen, run after them, and bring all to rest in the end."""
+        """Perform random events with runs after them, and finish all work at the end."""
         for name in self.sources:
             # files are not stamped in the future
             for number in range(1, self.oracle.today + (not self.flow[name].is_by_file)):
@@ -60,7 +60,7 @@ class Life(Branching):
             self.step()
         self.settle()
 
-    # what happens
+    # events
 
     def step(self) -> None:
         happenings = (
@@ -87,7 +87,7 @@ class Life(Branching):
         self.run()
 
     def rename(self) -> None:
-        """Give a table another name, in what reads it too."""
+        """Rename a table, also in the statements that read it."""
         if any(table.was for table in self.flow.values()) or self.paused:
             return
         names = [name for name, table in self.flow.items() if table.kind != "PUBLISH" and not table.has(Apart, Persons)]
@@ -141,7 +141,7 @@ class Life(Branching):
                     reset(work, found, why="over")
 
     def maintenance(self) -> None:
-        """Tidy all tables, or make one anew from its stage: neither changes an answer."""
+        """Maintain all tables, or rebuild one from its stage: neither changes a query result."""
         if self.random.random() < (0.8 if self.is_new("dropped windows before") else 0.5):
             self.maintain()
         elif names := self._tables_there():
@@ -152,36 +152,36 @@ class Life(Branching):
                 self.world.rebuild(name)
 
     def maintain(self) -> None:
-        """Tidy all tables as if years had passed."""
+        """Maintain all tables as if years had passed."""
         self._say_of_all("maintain")
         self.exported = True
         if self.world is not None:
             self.world.declare()
             self.world.maintain()
-        self.known.clear()  # versions that were replaced are removed
+        self.known.clear()  # replaced versions are removed
         for name, table in self.flow.items():
             if table.has(Retain):
                 self._drop(name)
 
     def _drop(self, name: str) -> None:
-        """Take over which windows `maintain` has dropped of a table with RETAIN."""
+        """Record which windows of a table with RETAIN `maintain` has dropped."""
         least, most = self.oracle.droppable(name)
         before = most if self.world is None else self.world.kept_from(name)
         if not least <= before <= most:
-            raise Unexpected(f"{name} is kept from {before}, not from {least} to {most}")
+            raise Unexpected(f"{name} is kept from {before}, which is not between {least} and {most}")
         if before:
             self.oracle.dropped[name] = before
             self._say(name, "dropped windows before", before)
 
     def lose_ledger(self) -> None:
-        """Lose the ledger, just after it was exported, or where it never was."""
+        """Lose the ledger, just after an export or without one."""
         just, never = LOSSES
         is_exported = self.exported or self.random.random() < (
             0.7 if self.is_new(just) and not self.is_new(never) else 0.4
         )
         self._say_of_all(just if is_exported else never)
         self.exported = is_exported
-        if not is_exported:  # what left no trace in tables is not known again
+        if not is_exported:  # facts without a trace in tables are lost
             self.paused.clear()
             self.oracle.paused.clear()
             self.oracle.forget()
@@ -193,7 +193,7 @@ class Life(Branching):
             self.world.lose_ledger()
 
     def put_back(self) -> None:
-        """Copy a table's log, or put a copy back, as from an older backup, and rebuild the table."""
+        """Copy a table's log, or restore a copy, as from an older backup, and rebuild the table."""
         names = self._tables_there()
         if copied := sorted(name for name in self.copied if name in names):
             name = self.pick(copied, "older log put back, rebuild")
@@ -211,7 +211,7 @@ class Life(Branching):
                 self.copied.discard(name)
 
     def _tables_there(self) -> list[str]:
-        """Return the tables that have batches whose rows are shown."""
+        """Return the tables that have batches with visible rows."""
         return [name for name, book in self.oracle.books.items() if self.flow[name].kind != "PUBLISH" and book.shown]
 
     def begin_earlier(self) -> None:
@@ -221,19 +221,19 @@ class Life(Branching):
         if names:
             name = self.pick(names, "START moved back")
             self.oracle.begin_earlier(name)
-            self.known.clear()  # labels that were not made by then are missing
+            self.known.clear()  # labels that were not made at that time are missing
             self._say(name, "START moved back")
 
     # runs
 
     def disturb(self) -> tuple[Strike | None, int, int]:
-        """Draw what disturbs a run: a strike, how many runners work at once, and at which step one is killed."""
+        """Draw a run's disturbances: a strike, the number of runners, and the step at which one is killed."""
         strike = Strike(self.random.randint(1, 40)) if self._happens("struck", 0.2) else None
         runners = 2 if self._happens("two runners", 0.1) else 1
         return strike, runners, self.random.randint(1, 60) if self._happens("killed", 0.06) else 0
 
     def _happens(self, what: str, chance: float) -> bool:
-        """Draw whether a run is disturbed in some way: twice as often if declarations have not met it yet."""
+        """Draw whether a run is disturbed in some way: twice as often if this meets a new declaration."""
         return self.random.random() < chance * (2 if self.is_new(what) else 1)
 
     def run(self, *, is_last: bool = False) -> None:
@@ -258,7 +258,7 @@ class Life(Branching):
             self.remember()
 
     def _run_world(self) -> tuple[Any, dict[str, Seen] | None]:
-        """Run on the engine, disturbed or not; return the outcome and what is there then."""
+        """Run on the engine, disturbed or not; return the outcome and the state of all tables after it."""
         strike, runners, killed_after = self.disturb()
         self.story.append(f"run on day {self.oracle.today}")
         for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
@@ -279,14 +279,14 @@ class Life(Branching):
         publishes = [name for name, table in self.flow.items() if table.kind == "PUBLISH"]
         self.delivered = {name: self.world.delivered(name) for name in publishes}
         if earlier:
-            self.world.run(earlier, None)  # it makes nothing that a run of today would not make
+            self.world.run(earlier, None)  # it makes only batches that a run of today would make
         outcome = self.world.run(self.oracle.today, strike, runners=runners, killed_after=killed_after)
         return outcome, self.world.seen()
 
     def _earlier_day(self) -> int:
         """Draw a day before today, to which the clock is set back before a run; 0 for none.
 
-        A snapshot, and the tick of LATEST, are those of the moment of the run.
+        A snapshot and the tick of LATEST depend on the moment of the run.
         """
         is_now = any(it.is_snapshot or any(read.kind == "LATEST" for read in it.all_reads) for it in self.flow.values())
         if is_now or not self._happens("clock set back", 0.1):
@@ -294,7 +294,7 @@ class Life(Branching):
         return max(2, self.oracle.today - self.random.choice((1, 2, 3)))
 
     def _hold(self, outcome: Any, *, is_last: bool) -> None:
-        """Hold what a run says of itself, and what was delivered, against the tables."""
+        """Verify a run's outcome and its deliveries against the tables."""
         assert self.world is not None
         if self.oracle.troubles() or self.paused:
             return
@@ -317,11 +317,11 @@ class Life(Branching):
         if is_last:
             assert outcome.plan is not None
             left = [batch for batch in outcome.plan.batches if batch.status is not Status.WAITING]
-            if left:  # what waits is behind UNTIL, whose slices are not due
+            if left:  # waiting batches read UNTIL slices that are not due
                 raise Unexpected(f"still due: {left}")
 
     def settle(self) -> None:
-        """Resume, decide on all labels that failed or are held, and run until none is left."""
+        """Resume, decide about all failed or held labels, and run until none remains."""
         for name in sorted(self.paused):
             self.paused.discard(name)
             self.oracle.paused.discard(name)
@@ -353,7 +353,7 @@ class Life(Branching):
             self.rebuild_all()
 
     def ask_as_reader(self) -> None:
-        """Query each table that has a GRANT as a user who has it, and as one who has none."""
+        """Query each table that has a GRANT as a user with the grant, and as one without any."""
         for name, table in self.flow.items():
             part = table.part(Granted)
             if not isinstance(part, Granted) or not self.oracle.books[name].shown:
@@ -373,7 +373,7 @@ class Life(Branching):
                 raise Unexpected(f"{name} shows {READER} {seen.values()}, not {part.seen(rows)}")
 
     def ask_the_past(self) -> None:
-        """Ask as of an earlier tick, where all tables agree with what they are made of; and as known before."""
+        """Query as of an earlier tick at which all tables are consistent with their inputs, also as known earlier."""
         if self.world is None:
             return
         for at, tick, expected in self.known:
@@ -390,7 +390,7 @@ class Life(Branching):
                     raise Unexpected(f"as of day {tick} {name} has {rows}, not {whole}")
 
     def _tick(self) -> int:
-        """Draw a tick at which all tables agree with what they are made of; 0 if there is none."""
+        """Draw a tick at which all tables are consistent with their inputs; 0 if there is none."""
         tables = [name for name, table in self.flow.items() if table.kind != "PUBLISH"]
         first = max(self.oracle.start(name) + self.flow[name].size - 1 for name in tables)
         last = min(self.oracle.first_not_made(name) for name in tables)
@@ -399,7 +399,7 @@ class Life(Branching):
         return drawn if is_whole and not self.oracle.troubles() and not self.paused else 0
 
     def remember(self) -> None:
-        """Keep what all tables hold as of a tick, to ask for it later as known now."""
+        """Record the content of all tables as of a tick, to query it later as known now."""
         tick = self._tick()
         if not tick:
             return
@@ -410,13 +410,13 @@ class Life(Branching):
             self.known.append((self.world.now(), tick, rows))
 
     def rebuild_all(self) -> None:
-        """Make all tables anew of what was collected: what is made of today's code and inputs stays as it is."""
+        """Rebuild all tables from the collected rows: tables that match today's code and inputs stay as they are."""
         self.story.append("rebuild --all")
         for table in self.flow.values():
             if table.mode == "REPLACE" and not table.is_snapshot and table.kind == "TRANSFORM":
                 shown = self.oracle.books[table.name].shown
                 for label in [it for it in shown if not self.oracle.is_gone(table.name, it)]:
-                    del shown[label]  # its states are made where they are read
+                    del shown[label]  # its states are made when they are read
             elif table.kind == "TRANSFORM":
                 for label, status in self.oracle.books[table.name].status.items():
                     if status == DONE and not self.oracle.is_gone(table.name, label):
@@ -433,11 +433,11 @@ class Life(Branching):
             seen = self.world.seen()
         self.oracle.is_rebuilding = True
         for name, table in self.flow.items():
-            if table.kind != "PUBLISH":  # `before` is that of the run before, which is as it is now
+            if table.kind != "PUBLISH":  # `before` is the state at the previous run, which is unchanged
                 self.oracle.take(name, self.oracle.options(name), seen[name] if seen else None)
 
     def told(self) -> str:
-        """Return the flow and all that happened, to find out why it failed."""
+        """Return the flow and the story of the life, to find the cause of a failure."""
         return "\n".join([statements(self.flow), *self.story])
 
 
@@ -451,9 +451,9 @@ def lived(
     with_tokens: bool = False,
     with_apart: bool = False,
 ) -> Life:
-    """Live one life; without a session in the oracle alone.
+    """Run one life; without a session only in the oracle.
 
-    `with_tokens`: some of its tables have tokens. `with_apart`: one more table keeps its persons apart.
+    `with_tokens`: some of its tables have tokens. `with_apart`: one more table has APART.
 
     Raises  Unexpected with the flow and its story
     """
@@ -471,7 +471,7 @@ def lived(
 
 
 def _rename(known: dict[str, Any], old: str, new: str) -> None:
-    """Give what is known of a table its new name, in its place."""
+    """Rename a table's entry, and keep its position."""
     items = [(new if name == old else name, it) for name, it in known.items()]
     known.clear()
     known.update(items)
@@ -481,9 +481,9 @@ _MET = [Met()]
 
 
 def met_before(seed: int) -> Met:
-    """Return the pairs that the lives of lesser seeds meet, by the oracle alone; each soak of lives begins anew.
+    """Return the pairs that the lives of lower seeds meet, by the oracle alone; each soak starts over.
 
-    None of them has a branch, tokens or APART: which lives have these makes no difference to what others draw.
+    These lives have no branch, tokens or APART: which lives have them does not affect the draws of others.
     """
     while len(_MET) <= seed:
         number, met = len(_MET), _MET[-1]

@@ -1,7 +1,7 @@
-"""What a life's tables must hold: raw input and the documented rules alone, without planner, ledger or engine.
+"""The expected content of a life's tables from raw input and the documented rules, without planner, ledger or engine.
 
-Where the rules leave room (a batch that may run now or after what troubles its inputs; late rows that a held batch has
-read), the oracle offers all that is allowed, and takes what it sees. What it has taken holds from then on.
+Where the rules leave room (a batch that may run now or after a retry of its inputs; late rows that a held batch has
+read), the oracle lists all allowed options and picks the one that the engine shows. It then keeps to that choice.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SETTLED = frozenset({DONE, SKIPPED})
 
 
 class Oracle(Transforms):
-    """The tables of a life in topological order, its sources, and the day on which it is: earlier windows are due."""
+    """The tables of a life in topological order, its sources, and the current day: earlier windows are due."""
 
     # a run
 
     def begin(self) -> None:
-        """Begin a run: know what stood before it."""
+        """Start a run: record the state before it."""
         self.before = {
             name: Book(dict(it.status), dict(it.shown), dict(it.held), dict(it.asked))
             for name, it in self.books.items()
@@ -49,7 +49,7 @@ class Oracle(Transforms):
         self.closed_before = dict(self.closed)
 
     def options(self, name: str) -> dict[int, list[Option]]:
-        """Return what each due label of a table may have come to by a run of now, the likeliest first."""
+        """Return the possible outcomes of each due label of a table in a run now, the likeliest first."""
         table = self.tables[name]
         if table.kind == "PUBLISH":
             return {}
@@ -60,9 +60,9 @@ class Oracle(Transforms):
         return self._collect(table) if table.kind == "COLLECT" else self._transform(table)
 
     def take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
-        """Go on with what is seen of a table, or, where nothing is, with what is likeliest.
+        """Take over the state of a table in the engine or, without one, the likeliest outcome.
 
-        Raises  Unexpected where what is seen is nothing that is allowed
+        Raises  Unexpected if the state is not one of the allowed outcomes
         """
         table, book = self.tables[name], self.books[name]
         is_new = [label for label in options if table.is_by_file and book.status.get(label) != DONE]
@@ -75,7 +75,7 @@ class Oracle(Transforms):
                 self.taken[name] |= {file.name for file in files[label]}
 
     def broken_over_table(self, name: str) -> list[int]:
-        """Return the values that a table shows and its rule OVER TABLE refuses."""
+        """Return the visible values of a table that its rule OVER TABLE refuses."""
         found = self.visible(name)
         rows = [row for each in found.values() for row in each] if isinstance(found, dict) else found
         return [row.v for row in rows if OverTable().verdict((Row(row.k, row.v, row.at),)) != DONE]
@@ -102,20 +102,20 @@ class Oracle(Transforms):
         if isinstance(by_label, Mapping):
             self._take_labels(name, legal, by_label)
             if self.visible(name) != seen.rows:
-                raise Unexpected(f"{name} has {seen.rows}, its slices make {self.visible(name)}")
+                raise Unexpected(f"{name} has {seen.rows}, but its slices give {self.visible(name)}")
             return
         for chosen in product(*legal.values()):
             for label, option in zip(legal, chosen, strict=True):
                 book.take(label, option)
             if self.visible(name) == seen.rows:
                 return
-        raise Unexpected(f"{name} has {short(seen.rows)}, allowed for one {short(self.visible(name))}")
+        raise Unexpected(f"{name} has {short(seen.rows)}; one allowed state is {short(self.visible(name))}")
 
     def _take_labels(self, name: str, legal: Mapping[int, list[Option]], by_label: Mapping[int, Rows]) -> None:
         book = self.books[name]
         stray = set(by_label) - {*legal, *book.shown}
         if stray:
-            raise Unexpected(f"{name} has rows of {sorted(stray)}, which are no labels of it")
+            raise Unexpected(f"{name} has rows of {sorted(stray)}, which are not its labels")
         for label, each in legal.items():
             rows = by_label.get(label, ())
             fits = [it for it in each if (it.shown.stay if it.shown else ()) == rows]
@@ -125,7 +125,7 @@ class Oracle(Transforms):
             book.take(label, fits[0])
 
     def renamed(self, old: str, new: str) -> None:
-        """Follow a table's new name in what others were made of."""
+        """Apply a table's new name to the recorded inputs of other tables."""
         self.starts.clear()
         self.ticks = {
             (new if name == old else name, label): {new if of == old else of: tick for of, tick in picked.items()}
@@ -145,7 +145,7 @@ class Oracle(Transforms):
             self.dropped[new] = self.dropped.pop(old)
 
     def erase(self, key: int, tables: AbstractSet[str]) -> None:
-        """Forget all rows of a person in some tables, also as inputs of others: no batch becomes stale."""
+        """Remove all rows of a person from some tables, also as inputs of others: no batch becomes stale."""
         self.erased[key] = frozenset(tables)
 
         def without(rows: Any) -> Any:
@@ -165,25 +165,25 @@ class Oracle(Transforms):
                 book.shown[label] = replace(made, stay=stay, came=came, inputs=inputs)
 
     def is_erased(self, name: str, key: int) -> bool:
-        """Return whether rows of a key are dropped by batches of a table."""
+        """Return whether batches of a table drop rows of a key."""
         return name in self.erased.get(person_of(key), frozenset())
 
-    # what people do
+    # decisions of people
 
     def ask(self, name: str, label: int, verb: str) -> None:
-        """Ask for a label: `recompute`, `recollect`, `retry`, `release`."""
+        """Request a label: `recompute`, `recollect`, `retry`, `release`."""
         book = self.books[name]
         if verb == "retry":
             book.held.pop(label, None)
             book.asked.pop(label, None)  # a request to release it
             if label not in book.shown:
-                self.ticks.pop((name, label), None)  # LATEST keeps the tick of a batch that was done
+                self.ticks.pop((name, label), None)  # LATEST keeps only the tick of a done batch
                 book.status.pop(label)
                 return
         book.asked[label] = verb
 
     def looked(self, name: str) -> None:
-        """Forget the changes of windows that are shown as the source has them; others are found by the next look."""
+        """Forget changes of windows that show the content of the source; the next look finds the others."""
         if not self.tables[name].is_by_data_time:
             return
         came: dict[int, list[Row]] = {}
@@ -202,7 +202,7 @@ class Oracle(Transforms):
         book.asked.pop(label, None)
 
     def forget(self) -> None:
-        """Forget what left no trace in tables: failures, what is held, skips, and all that was asked for."""
+        """Forget facts without a trace in tables: failures, held rows, skips and all requests."""
         for book in self.books.values():
             for label, status in [*book.status.items()]:
                 if status != DONE:
@@ -214,7 +214,7 @@ class Oracle(Transforms):
         self.checked.clear()
 
     def reset(self, name: str) -> None:
-        """Forget all of a table."""
+        """Forget the whole state of a table."""
         self.books[name] = Book()
         self.taken[name] = set()  # files are collected again, from the archive
         self.dropped.pop(name, None)
@@ -223,7 +223,7 @@ class Oracle(Transforms):
         self.checked = {key: it for key, it in self.checked.items() if key[0] != name}
 
     def released(self, name: str, label: int) -> None:
-        """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves.
+        """Mark late rows that a released batch had read: the next batch's LOOKBACK finds them, or a batch of their own.
 
         The next batch reads the released window, too, even if its LOOKBACK does not reach it.
         """
@@ -241,13 +241,10 @@ class Oracle(Transforms):
             if status in TROUBLED and not self.is_gone(name, label)
         ]
 
-    # what `maintain` drops
+    # windows dropped by `maintain`
 
     def droppable(self, name: str) -> tuple[int, int]:
-        """Return the least and the first label of a table that `maintain` may keep, by RETAIN and what is still read.
-
-        Whether a batch is still to be made that was tried again in vain, or a state that nobody may need, is left open.
-        """
+        """Return the lowest and highest first label that `maintain` may keep, by RETAIN and the remaining readers."""
         table, book = self.tables[name], self.books[name]
         part = table.part(Retain)
         assert isinstance(part, Retain)
@@ -270,7 +267,7 @@ class Oracle(Transforms):
                     most = min(most, first) if to_do == YES else most
 
         def from_label(first: int) -> int:
-            """Return where the table is kept from; windows without rows leave nothing to drop."""
+            """Return the first label that is kept; windows without rows leave no rows to drop."""
             has_rows = any(made.stay for label, made in book.shown.items() if known <= label < first)
             return max(known, first) if has_rows else known
 

@@ -1,4 +1,4 @@
-"""Counts the pairs of declarations, and of operations and declarations, that meet: `python -m tests.life.pairs 240`."""
+"""Counts the covered pairs of declarations, and of operations and declarations: `python -m tests.life.pairs 240`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOWS, SINGLE_LIVES = 2000, 300
 
 
 def legal_pairs() -> set[Pair]:
-    """Return the pairs that some flow or life has: many are drawn, in the oracle alone, without favour."""
+    """Return the pairs that some flow or life has: many are drawn, in the oracle alone, without favouring new pairs."""
     random = Random(0)
     legal = {pair for _ in range(FLOWS) for pair in pairs_of(drawn_flow(random, is_favoured=False))}
     for seed in range(100_000, 100_000 + SINGLE_LIVES):
@@ -26,7 +26,7 @@ def legal_pairs() -> set[Pair]:
 
 
 def pairs_of_additions(seeds: Iterable[int]) -> set[Pair]:
-    """Return the pairs of those of some lives that have a branch, tokens or APART: no later life depends on it."""
+    """Return the pairs of the lives that have a branch, tokens or APART: no later life depends on them."""
     found: set[Pair] = set()
     for seed in seeds:
         branch, tokens, apart = has_branch(seed), has_tokens(seed), has_apart(seed)
@@ -37,9 +37,9 @@ def pairs_of_additions(seeds: Iterable[int]) -> set[Pair]:
 
 
 def main(lives: int) -> None:
-    """Print the counts of each soak and of all, and the pairs that do not meet.
+    """Print the counts of each soak and of all soaks, and the pairs that are not covered.
 
-    What a soak meets is legal, even if no other life has met it.
+    Pairs that a soak covers are legal, even if no other life has covered them.
     """
     firsts = range(0, lives, LIVES)
     ends = {first: min(first + LIVES, lives) for first in firsts}

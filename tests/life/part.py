@@ -1,4 +1,4 @@
-"""What every declaration is: a part with its DPL, the places where it is legal, and its rule; and references."""
+"""Base classes of declarations: a part with its DPL, the places where it is legal and its rule; and references."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FOLDS = frozenset({"MERGE", "TEMPORAL"})
 
 @dataclass(frozen=True)
 class Read:
-    """A reference to a table. `days`: how far PAST and UNTIL reach. `via`: a VIEW or a SHARED VIEW of the table.
+    """A reference to a table. `days`: the span of PAST and UNTIL. `via`: a VIEW or a SHARED VIEW of the table.
 
     A day is one of the oracle: the shortest window of a life.
 
-    Of LATEST `days` is the tick that a label keeps, by the day that begins there; in a declaration 0.
+    For LATEST, `days` is the tick that a label keeps, as the day that begins there; in a declaration it is 0.
     """
 
     kind: str
@@ -54,26 +54,26 @@ class Read:
 
 @dataclass(frozen=True)
 class Known:
-    """What a part's rule goes by besides rows: the label, and the keys of the tables that are referred to."""
+    """The inputs of a part's rule besides rows: the label, and the keys of the referenced tables."""
 
     label: int
     keys: frozenset[int] = frozenset()
     is_read_whole: bool = False
-    """Whether another table has all columns of the table: then none of them ends."""
+    """Whether another table has all columns of the table: then none of them is retired."""
 
 
 class Part:
-    """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
+    """One declaration of a table. `fits` decides where it is legal; the other members are its text and its rule."""
 
     word: ClassVar[str] = ""
     is_of_table: ClassVar[bool] = False
-    """Whether its verdict is over the table as the batch makes it, and not over the batch alone."""
+    """Whether its verdict depends on the whole table after the batch, not only on the batch."""
     chance: ClassVar[float] = 0.3
-    """How often it is drawn where it is legal."""
+    """The probability with which it is drawn where it is legal."""
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        """Tell whether `check` takes it there."""
+        """Return whether `check` accepts it there."""
         del of
         return True
 
@@ -84,32 +84,32 @@ class Part:
 
     @property
     def clause(self) -> str:
-        """What stands among the clauses."""
+        """The text among the clauses."""
         return ""
 
     @property
     def of_key(self) -> str:
-        """What stands behind the key's column."""
+        """The text after the key's column."""
         return ""
 
     @property
     def of_value(self) -> str:
-        """What stands behind the column of the value."""
+        """The text after the column of the value."""
         return ""
 
     @property
     def words(self) -> frozenset[str]:
-        """All that it declares, for the count of pairs."""
+        """Its declared words, for the count of pairs."""
         return frozenset({self.word})
 
     def statement(self, name: str) -> str:
-        """Return a statement of its own that it adds to the flow, for the table of that name."""
+        """Return the separate statement that it adds to the flow, for the table of that name."""
         del name
         return ""
 
     @property
     def lookback(self) -> str:
-        """What stands behind BY DATA TIME."""
+        """The text after BY DATA TIME."""
         return ""
 
     @property
@@ -118,11 +118,11 @@ class Part:
         return ""
 
     def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        """Return the rows that it lets stay; `past`: the table's own slices before; `at`: what else it goes by."""
+        """Return the rows that its rule keeps; `past`: earlier own slices; `at`: further inputs of the rule."""
         del past, at
         return rows
 
     def verdict(self, rows: Rows) -> str:
-        """Return what becomes of a batch of these rows."""
+        """Return the status of a batch of these rows."""
         del rows
         return DONE

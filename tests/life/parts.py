@@ -1,7 +1,7 @@
-"""The words of a declaration: each is a part, with its DPL, what it needs, and its rule in plain Python.
+"""The words of a declaration: each is a part with its DPL, its requirements and its rule in plain Python.
 
 A new clause of the grammar is a new `Part` in `PARTS` (or a read in `READS`, a mode in `MODES`). Its rule is written
-from the documentation, without a look at planner or engine.
+from the documentation only, independently of planner and engine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quarantine(Part):
-    """Rows that break a rule are set aside."""
+    """Rows that break a rule are quarantined."""
 
     word = "ELSE QUARANTINE"
 
@@ -50,7 +50,7 @@ class Drop(Part):
 
 @dataclass(frozen=True)
 class Hold(Part):
-    """A batch that breaks a rule is sealed, and shown once it is released."""
+    """A batch that breaks a rule is sealed, and becomes visible once it is released."""
 
     word = "ELSE HOLD"
 
@@ -88,7 +88,7 @@ class Fail(Part):
 
 @dataclass(frozen=True)
 class Groups(Fail):
-    """As Fail, by a rule about the smallest group: each value has a kind, and 9 has none."""
+    """Like Fail, by a rule about the smallest group: each value has a kind, except 9."""
 
     word = "l_diversity"
 
@@ -103,14 +103,14 @@ class Groups(Fail):
 
 @dataclass(frozen=True)
 class OverTable(Part):
-    """A batch fails that makes the table break a rule."""
+    """A batch fails if the table with its rows breaks a rule."""
 
     word = "OVER TABLE"
     is_of_table = True
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # in which order LOOKBACK changes the windows of a collect that folds is not documented
+        # the order in which LOOKBACK changes the windows of a collect that folds is not documented
         is_known = of.mode in BY_LABEL or (of.kind == "TRANSFORM" and of.mode in FOLDS and not of.has(Hold))
         return is_known and not of.is_snapshot
 
@@ -124,7 +124,7 @@ class OverTable(Part):
 
 @dataclass(frozen=True)
 class KeyOnce(Part):
-    """Of rows of a key the last one by time stays; the others are dropped."""
+    """Of each key the last row by time is kept; the others are dropped."""
 
     word = "KEY ORDER BY"
 
@@ -143,7 +143,7 @@ class KeyOnce(Part):
 
 @dataclass(frozen=True)
 class KeyPast(Part):
-    """As KEY ORDER BY, and no row stays whose key is in the table's own labels of the days up to the window's end."""
+    """Like KEY ORDER BY, and drops rows whose key is in the table's own labels of the days up to the window's end."""
 
     days: int = 2
     word = "KEY PAST"
@@ -197,7 +197,7 @@ class Lookback(Part):
 
 @dataclass(frozen=True)
 class Changed(Part):
-    """Each batch reads those windows of some days before it again of which the source says that they changed."""
+    """Each batch reads windows of some days before it again if the source reports them as changed."""
 
     days: int = 2
     word = "CHANGED BY"
@@ -244,7 +244,7 @@ class Sequential(Part):
 
 @dataclass(frozen=True)
 class Deletes(Part):
-    """Rows with `gone` end their key."""
+    """Rows with `gone` delete their key."""
 
     word = "DELETE WHEN"
 
@@ -255,7 +255,7 @@ class Deletes(Part):
 
 @dataclass(frozen=True)
 class ByTime(Part):
-    """Of a key's rows the last by time counts, in whichever label it came."""
+    """Of a key's rows the last one by time counts, in whichever label it arrived."""
 
     word = "ORDER BY"
 
@@ -282,7 +282,7 @@ class Refers(Part):
 
 @dataclass(frozen=True)
 class Demands(Part):
-    """Rows whose key is not in another table are dropped."""
+    """Rows whose key is missing in another table are dropped."""
 
     parent: str = ""
     word = "REFERENCES ELSE DROP"
@@ -303,7 +303,7 @@ class Demands(Part):
 
 @dataclass(frozen=True)
 class Retire(Part):
-    """A column ends on a day, which is a `date` of January; until then rows bring it, or it is computed."""
+    """A column ends on a day, which is a `date` of January; until then rows contain it, or it is computed."""
 
     day: int = 5
     date: int = 5
@@ -332,7 +332,7 @@ class Retire(Part):
 
 @dataclass(frozen=True)
 class Retain(Part):
-    """Of the past only the windows of the last days are read, and `maintain` drops older ones."""
+    """Only the windows of the last days are read, and `maintain` drops older ones."""
 
     days: int = 3
     word = "RETAIN"
@@ -352,7 +352,7 @@ class Retain(Part):
 
 @dataclass(frozen=True)
 class Sorted(Part):
-    """The rows of each file are in an order; which rows there are stays as it is, also after another order."""
+    """The rows of each file are sorted; any order leaves the set of rows unchanged."""
 
     columns: tuple[str, ...] = ("v",)
     word = "SORT BY"
@@ -373,7 +373,7 @@ class Sorted(Part):
 
 @dataclass(frozen=True)
 class Clustered(Part):
-    """The rows of a label are in files by values; which rows there are stays as it is, also by other columns.
+    """The rows of a label are distributed to files by values; any columns leave the set of rows unchanged.
 
     By the key alone it is PARTITION BY: a file for each value. A label of a life has fewer than 200 keys.
     """
@@ -398,7 +398,7 @@ class Clustered(Part):
 
 @dataclass(frozen=True)
 class Bucketed(Part):
-    """The rows of a label are in buckets; which rows there are stays as it is, also in other buckets."""
+    """The rows of a label are in buckets; any buckets leave the set of rows unchanged."""
 
     key: str = "k"
     number: int = 4
@@ -420,7 +420,7 @@ class Bucketed(Part):
 
 @dataclass(frozen=True)
 class Unshuffled(Part):
-    """A batch that would move rows between tasks is refused. None is, since one task reads all rows of an input."""
+    """A batch that would move rows between tasks is refused. None does, since one task reads all rows of an input."""
 
     word = "SHUFFLE NONE"
 
@@ -438,14 +438,14 @@ class Unshuffled(Part):
 
 @dataclass(frozen=True)
 class Partial(Part):
-    """Some days after its window a batch goes without what it reads and is not there; later it is made whole."""
+    """Some days after its window a batch runs without missing inputs; it is made whole later."""
 
     days: int = 1
     word = "PARTIAL AFTER"
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # older states of REPLACE tables are made where they are read alone
+        # older states of REPLACE tables are made only if they are read
         is_plain = not any(of.shapes[read.table] == "REPLACE" for read in of.all_reads)
         return of.kind == "TRANSFORM" and is_plain and not of.answers
 
@@ -459,13 +459,13 @@ class Partial(Part):
         return f"PARTIAL AFTER {self.days} DAYS"
 
     def is_over(self, end: int, today: int) -> bool:
-        """Return whether the time has passed for which a batch waits whose window ends at `end`."""
+        """Return whether a batch whose window ends at `end` has waited long enough."""
         return today >= end + self.days
 
 
 @dataclass(frozen=True)
 class Closes(Part):
-    """A window of a table that reads UNTIL is closed, and made, once a condition holds for what has come."""
+    """A window of a table that reads UNTIL is closed, and made, once a condition is true for the rows so far."""
 
     kind: str = "time"
     by_hand: bool = False
@@ -494,7 +494,7 @@ class Closes(Part):
 
     @property
     def has_time(self) -> bool:
-        """Return whether the condition names the time by which late rows are known."""
+        """Return whether the condition names the time by which late rows are recognised."""
         return self.kind in {"time", "key"}
 
     @property
@@ -509,7 +509,7 @@ class Closes(Part):
         return "CLOSE WHEN " + " OR ".join(filter(None, (condition, "closed_by_hand()" * self.by_hand))) + late
 
     def holds(self, rows: Rows, end: int) -> bool:
-        """Return whether the condition holds for rows; `end`: the day that begins where the window ends."""
+        """Return whether the condition is true for rows; `end`: the day that begins at the window's end."""
         ends = (end - 1) * DAY
         if self.kind == "count":
             return len(rows) >= 4
@@ -525,7 +525,7 @@ PARTS: tuple[type[Part], ...] = (
     ByTime, Retire, Retain, Sorted, Clustered, Bucketed, Unshuffled, Partial, Closes, Personal, Impersonal, Subject,
     Granted,
 )  # fmt: skip
-"""What is drawn by chance; REFERENCES is drawn where a parent is there."""
+"""The parts that are drawn by chance; REFERENCES is drawn if there is a parent table."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")
 MODES = {
     "COLLECT": ("PARTITIONED", "PARTITIONED", "APPEND", "MERGE", "TEMPORAL"),

@@ -1,4 +1,4 @@
-"""What a life declares about people: personal columns, subjects, masks of a PUBLISH, and grants; and their rules.
+"""Declarations about people: personal columns, subjects, masks of a PUBLISH and grants, with their rules.
 
 The rules are those of docs/howto/find-personal-data.md, mask-and-encrypt.md, replicate.md and
 grant-columns-and-rows.md.
@@ -44,7 +44,7 @@ DECISIONS = {"": "v", "TAGS (pii)": "v TAGS (pii)", "TAGS (no_pii)": "v TAGS (no
 
 @dataclass(frozen=True)
 class Personal(Part):
-    """The value is personal data, and so is all that is computed of it; rows stay as they are."""
+    """The value is personal data, and so are values computed from it; rows are unchanged."""
 
     word = "TAGS (pii)"
 
@@ -59,7 +59,7 @@ class Personal(Part):
 
 @dataclass(frozen=True)
 class Impersonal(Part):
-    """The value is no personal data, whatever it is computed of; rows stay as they are."""
+    """The value is not personal data, even if it is computed from such data; rows are unchanged."""
 
     word = "TAGS (no_pii)"
     chance = 0.15
@@ -75,7 +75,7 @@ class Impersonal(Part):
 
 @dataclass(frozen=True)
 class Subject(Part):
-    """The key identifies a person; rows stay as they are."""
+    """The key identifies a person; rows are unchanged."""
 
     word = "SUBJECT"
 
@@ -105,7 +105,7 @@ class Tokens(Subject):
 
 @dataclass(frozen=True)
 class Apart(Subject):
-    """The person's columns are in a table of their own, and the rows have a pseudonym, which no erasure changes."""
+    """The person's columns are in a separate table, and the rows have a pseudonym, which erasure does not change."""
 
     word = "APART"
 
@@ -124,7 +124,7 @@ class Apart(Subject):
 
 @dataclass(frozen=True)
 class Persons(Subject):
-    """The table is the one that APART of another one declares: a row for each person of a label."""
+    """The table that is declared by APART of another one: a row for each person of a label."""
 
     word = "persons of APART"
 
@@ -135,7 +135,7 @@ class Persons(Subject):
 
 @dataclass(frozen=True)
 class Granted(Part):
-    """Readers of a role see some rows and columns of the table, or a mask; those without a grant see nothing of it."""
+    """Readers of a role see some rows and columns of the table, or a mask; users without a grant do not see it."""
 
     form: str = "rows"
     is_of_value: bool = False
@@ -158,11 +158,11 @@ class Granted(Part):
         return f"GRANT SELECT{columns} ON {name} TO (analyst){where};"
 
     def columns(self, whole: Sequence[str]) -> list[str]:
-        """Return the columns that the reader sees of all of a table."""
+        """Return the columns of a table that the reader sees."""
         return {"rows": list(whole), "columns": [it for it in whole if it != "v"], "mask": ["k", "v"]}[self.form]
 
     def seen(self, rows: Iterable[Row | Version]) -> list[tuple[int, Value | None]]:
-        """Return the key and the value of each row that the reader sees; None where the value is not granted."""
+        """Return the key and the value of each row that the reader sees; None if the value is not granted."""
         if self.form == "columns":
             return [(key, None) for key in sorted(row.k for row in rows)]
         mask = "generalize" if self.form == "mask" else ""
@@ -172,41 +172,41 @@ class Granted(Part):
 
 @dataclass(frozen=True)
 class Shown:
-    """What a query of all columns of a table shows a user."""
+    """The result of a query of all columns of a table as a user."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def values(self) -> list[tuple[int, Value | None]]:
-        """Return the key and the value of each row; None where no value is shown."""
+        """Return the key and the value of each row; None if no value is shown."""
         k, v = self.columns.index("k"), self.columns.index("v") if "v" in self.columns else None
         return sorted((row[k], None if v is None else row[v]) for row in self.rows)
 
 
 def published_value(decision: str) -> str:
-    """Return how the list of a PUBLISH names the value."""
+    """Return the value's entry in the list of a PUBLISH."""
     return DECISIONS[decision]
 
 
 def is_masked(decision: str) -> bool:
-    """Return whether a value is sent as a text, behind a mask."""
+    """Return whether a value is sent as a masked text."""
     return decision in MASKS
 
 
 def masked(decision: str, value: int) -> Value:
-    """Return a value as readers see it: without a mask as it is."""
+    """Return a value as readers see it, masked or unchanged."""
     if decision == "generalize":
         low = value // 10 * 10
         return f"{low}-{low + 9}"
     if decision == "mask_text":
         kept, others = str(value)[:1], str(value)[1:]
-        # a text without others is masked as a whole
+        # a text of one character is masked as a whole
         return kept + "n" * len(others) if others else "n"
     return value
 
 
 def is_personal(flow: dict[str, Declared], name: str) -> bool:
-    """Return whether the value of a table is personal data: by its own tag, or by that of what it is computed of."""
+    """Return whether the value of a table is personal data, by its own tag or by that of its inputs."""
     table = flow[name]
     if table.has(Personal, Impersonal):
         return table.has(Personal)

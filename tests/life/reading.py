@@ -1,4 +1,4 @@
-"""What a reference of a label means, by docs/explain/consistency.md, and what the query makes of it."""
+"""Resolves the references of a label, by docs/explain/consistency.md, and computes the result of its query."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, version
 
 @dataclass
 class Reading:
-    """The tables of a life in topological order, its sources, and the day on which it is: earlier windows are due."""
+    """The tables of a life in topological order, its sources, and the current day: earlier windows are due."""
 
     tables: dict[str, Declared]
     today: int = 1
     source: dict[str, list[Row]] = field(default_factory=dict)
     files: dict[str, list[File]] = field(default_factory=dict)
-    """By table that collects files, all that ever landed."""
+    """All files that ever landed, by table that collects files."""
     taken: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
-    """By table the names of the files that a label has collected."""
+    """The names of the files that a label has collected, by table."""
     touched: dict[str, set[int]] = field(default_factory=dict)
-    """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
+    """The days of rows that were added or changed since the last look, as CHANGED BY finds them, by source."""
     books: dict[str, Book] = field(default_factory=dict)
     ticks: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
-    """By table and label the ticks that LATEST has picked, by table read."""
+    """The ticks that LATEST has picked by table read, by table and label."""
     before: dict[str, Book] = field(default_factory=dict)
-    """The books as they were when the run began: in it a batch may go before what it reads is restated."""
+    """The books at the start of the run: a batch of the run may precede the restatement of its inputs."""
 
     dropped: dict[str, int] = field(default_factory=dict)
-    """By table the first label that `maintain` has kept by RETAIN."""
+    """The first label that `maintain` has kept by RETAIN, by table."""
 
     closed: dict[tuple[str, int], Closed] = field(default_factory=dict)
-    """By table and label where CLOSE WHEN closed the books of a window."""
+    """Where CLOSE WHEN closed the books of a window, by table and label."""
     closed_before: dict[tuple[str, int], Closed] = field(default_factory=dict)
-    """`closed` as it was when the run began."""
+    """`closed` at the start of the run."""
     checked: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By table and label the boundary up to which the books of a window were surely left open."""
+    """The boundary up to which the books of a window were certainly left open, by table and label."""
 
     starts: dict[str, int] = field(default_factory=dict)
-    """By table its first label, as far as it was asked for; START and names change it."""
+    """The first label of each table that was requested; cleared when START or names change."""
 
     erased: dict[int, frozenset[str]] = field(default_factory=dict)
-    """By the key of an erased person the tables that take no row of it."""
+    """The tables that take no row of an erased person, by the person's key."""
     paused: set[str] = field(default_factory=set)
     is_begun_earlier: bool = False
-    """Whether START of a source was moved back: what is done may then read labels that are not there yet."""
+    """Whether START of a source was moved back: done batches may then read labels that do not exist yet."""
     partly: str = ""
-    """The table with PARTIAL AFTER that is looked at as if what is not settled were left out."""
+    """The table with PARTIAL AFTER that is evaluated without inputs that are not settled."""
 
     committed_with: Slices = field(default_factory=dict)
-    """Slices of other labels in the commit of the one that is looked at."""
+    """Slices of other labels in the commit of the one that is evaluated."""
     is_unruled: bool = False
-    """Whether a label is looked at as if its table had no rule OVER TABLE."""
+    """Whether a label is evaluated as if its table had no rule OVER TABLE."""
 
     is_rebuilding: bool = False
-    """Whether all tables are made anew: what a user has released is released again, if it is as it was."""
+    """Whether all tables are being rebuilt: released rows are released again if they are unchanged."""
 
     def __post_init__(self) -> None:
         for name in self.tables:
@@ -88,10 +88,10 @@ class Reading:
             return table.start
         even, odd = table.size + 1, 1
         read = [{it for it in self._reads(table, at) if it.table != name} for at in (even, odd)]
-        # LATEST, and the first snapshot, stand for all days before; they set a bound where nothing else is read
+        # LATEST and the first snapshot stand for all earlier days; they set a bound only if no other input does
         bounds = {it for each in read for it in each if not self._is_before_all(it)} or read[0] | read[1]
         starts = [max((self._first(table, it) for it in each & bounds), default=0) for each in read]
-        # the first label from which on all that the query of each label reads is there; one of snapshots sets none
+        # the first label from which on all inputs of each label's query exist; a query of snapshots sets no bound
         first = min(filter(None, starts), default=1)
         labels = range(first, max(starts) + 1, table.size)
         late = [label for label in labels if label < starts[table.is_odd(label)]]
@@ -101,16 +101,16 @@ class Reading:
         return read.kind == "LATEST" or self.tables[read.table].is_snapshot
 
     def _first(self, table: Declared, read: Read) -> int:
-        """Return the first label of a table at which what it reads is there."""
+        """Return the first label of a table at which one of its inputs exists."""
         u, start = self.tables[read.table], self.start(read.table)
         if u.mode == "PARTITIONED" and not u.is_snapshot and read.kind not in {"HISTORY", "LATEST"}:
-            return table.first_from(start)  # its slices are there; of PREVIOUS the next label reads the first ones
+            return table.first_from(start)  # its slices exist; for PREVIOUS, the next label reads the first ones
         if read.kind == "PREVIOUS":
-            return table.first_from(start)  # empty there: the rows of the first window are read by the next label
-        return table.window_of(start + u.size - 1)  # the first window that ends when the first state is there, or later
+            return table.first_from(start)  # empty there: the next label reads the rows of the first window
+        return table.window_of(start + u.size - 1)  # the first window that ends at or after the first state
 
     def due(self, name: str) -> range:
-        """Return the labels of a table that are due."""
+        """Return the due labels of a table."""
         table = self.tables[name]
         behind = 0 if table.has(Closes) else self._until_days(table)
         first = max(self.start(name), self.dropped.get(name, 0))
@@ -122,10 +122,10 @@ class Reading:
         return due[-1] + due.step if due else due.start
 
     def delivered(self, publish: Declared) -> list[list[tuple[int, Value]]]:
-        """Return what a publish may have delivered, the likeliest first, behind its mask.
+        """Return the possible deliveries of a publish, masked, the likeliest first.
 
-        Of a state that many labels make, a label is due when the inputs of all their queries are, whichever made it.
-        What was delivered stays once it was dropped here; behind a view `maintain` drops it too, one time later.
+        A label of a state of many labels is due when the inputs of all their queries are, whichever query made it.
+        Delivered rows stay after they were dropped here; behind a view `maintain` drops them too, one call later.
         """
         of, found = publish.of, []
         last = self.dropped.get(of, 0) if publish.way == "behind a view" else 0
@@ -143,12 +143,12 @@ class Reading:
         return found
 
     def is_newest_open(self, name: str) -> bool:
-        """Return whether the newest due label waits for its source: nothing is delivered until it is made."""
+        """Return whether the newest due label waits for its source: no delivery happens until it is made."""
         due = self.due(name)
         return bool(due) and self.books[name].status.get(due[-1]) is None
 
     def _days_behind(self, name: str) -> int:
-        """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
+        """Return the days by which UNTIL delays a table, itself and through the inputs of all its queries."""
         table = self.tables[name]
         own = 0 if table.has(Closes) else self._until_days(table)
         return own + max((self._days_behind(it.table) for it in table.all_reads if it.table != name), default=0)
@@ -175,7 +175,7 @@ class Reading:
     def visible(
         self, name: str, until: int = 1 << 20, *, dropped: bool = False
     ) -> Rows | tuple[Version, ...] | dict[int, Rows]:
-        """Return what `SELECT * FROM name` gives at the end of a day: by label what RETAIN keeps, or a state."""
+        """Return the result of `SELECT * FROM name` at the end of a day: the labels kept by RETAIN, or a state."""
         table, book = self.tables[name], self.books[name]
         last = table.ends_by(until + 1)
         if table.mode in BY_LABEL and not table.is_snapshot:
@@ -188,7 +188,7 @@ class Reading:
 
     def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
         book = self.books[table.name]
-        if table.is_snapshot:  # the one that stands for the day is part of the state
+        if table.is_snapshot:  # the snapshot that stands for the day is part of the state
             until = min((label for label in book.shown if label >= until), default=until)
         slices = book.slices(0, until)
         if table.mode == "MERGE":
@@ -199,7 +199,7 @@ class Reading:
 
     def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
         stay, known = came, Known(label, self._keys(table, label), self._is_read_whole(table))
-        # the key is asked last: rows that another rule takes out have no say; all rules see tokens
+        # the key is checked last, after other rules have removed rows; all rules see tokens
         for part in sorted(table.parts, key=lambda part: (not isinstance(part, Tokens), bool(part.of_key))):
             stay = part.stay(stay, past, known)
         made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code, self.partly == table.name)
@@ -209,11 +209,11 @@ class Reading:
             if not (part.is_of_table and self.is_unruled)
         }
         if table.mode == "MERGE" and not table.has(ByTime) and len({row.k for row in made.stay}) < len(made.stay):
-            verdicts.add(FAILED)  # of two rows of a key none is the last
+            verdicts.add(FAILED)  # of two rows of a key neither is the last
         return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
 
     def _is_read_whole(self, table: Declared) -> bool:
-        """Return whether a table of late rows, which come too late for their windows, has all columns of a table."""
+        """Return whether a table of late rows, which arrive too late for their windows, has all columns of a table."""
         closing = [(it, part) for it in self.tables.values() if isinstance(part := it.part(Closes), Closes)]
         return any(
             part.has_time and any(read.kind == "UNTIL" and read.table == table.name for read in it.reads)
@@ -221,9 +221,9 @@ class Reading:
         )
 
     def _table_with(self, table: Declared, label: int, rows: Rows) -> Rows:
-        """Return the rows of a table as it is with a batch; of a table by label those of the batch alone matter.
+        """Return the rows of a table including a batch; for a table by label, only those of the batch.
 
-        No other label of it has rows that break the rule, since these were never shown.
+        Its other labels have no rows that break the rule, since such rows were never visible.
         """
         if table.mode in BY_LABEL:
             return rows
@@ -241,7 +241,7 @@ class Reading:
         return frozenset(row.k for _, rows in pieces for row in rows)
 
     def _outcome(self, status: str, made: Made, before: Option) -> Option:
-        """Return what a batch came to; of one that is refused the rows before stay."""
+        """Return the outcome of a batch; if it is refused, the earlier rows stay."""
         is_again = self.is_rebuilding and before.shown is not None and before.shown.stay == made.stay
         if status == DONE or (status == HELD and is_again):
             return Option(DONE, made)
@@ -254,7 +254,7 @@ class Reading:
         return self.books[table.name].slices(*self.span(table, Read("OWN", table.name, part.days), label))
 
     def _inputs(self, table: Declared, label: int) -> tuple[Inputs, int, Rows]:
-        """Return what a label reads, how far that is settled, and what its query makes of it."""
+        """Return the inputs of a label, how far they are settled, and the result of its query."""
         inputs: list[tuple[str, int, Rows | tuple[Version, ...]]] = []
         is_partial = self.partly == table.name
         settled, read_rows = YES, []
@@ -284,7 +284,7 @@ class Reading:
     def _read(
         self, table: Declared, read: Read, label: int
     ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
-        """Return what a reference means at a label: pieces by label, or one state; and whether they are settled."""
+        """Return the value of a reference at a label: slices by label, or one state; and whether they are settled."""
         u = self.tables[read.table]
         start = self.start(u.name)
         if read.kind == "LATEST":
@@ -303,7 +303,7 @@ class Reading:
     def _without(
         self, table: Declared, u: Declared, read: Read, label: int
     ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
-        """Return what a reference means without what is not settled: other slices, or the newest whole state before."""
+        """Return a reference's value without unsettled inputs: other slices, or the newest complete earlier state."""
         if u.mode == "PARTITIONED" and not u.is_snapshot:
             first, last = self.span(table, read, label)
             pieces, settled = self._labels(u, first, last)
@@ -312,7 +312,7 @@ class Reading:
         if u.mode == "APPEND" and not u.is_snapshot:
             return self._state_before_a_gap(table, u, read, label)
         first = self.start(u.name) + u.size - (0 if read.kind == "PREVIOUS" else table.size)
-        # without a state it waits, except before the table begins
+        # without a state it waits, except before the table's first label
         for at in range(label, min(label, first) - 1, -u.size):
             self.partly, without = "", self.partly
             pieces, settled = self._read(table, read, at)
@@ -326,7 +326,7 @@ class Reading:
     ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         """Return the rows of a regular table before its first label that is not settled; without any it waits.
 
-        RETAIN cuts them where it cuts the whole read.
+        RETAIN bounds them as it bounds the whole read.
         """
         low, last = self.span(table, read, label)
         self.partly, without = "", self.partly
@@ -335,7 +335,7 @@ class Reading:
         return next(((pieces, settled) for pieces, settled in found if settled in {YES, GONE}), ([], NO))
 
     def span(self, table: Declared, read: Read, label: int) -> tuple[int, int]:
-        """Return the first and the last label that a reference to a table by label means at a label of `table`."""
+        """Return the first and last label that a reference to a table by label covers at a label of `table`."""
         u, end = self.tables[read.table], label + table.size
         start, is_regular = self.start(u.name), u.mode == "APPEND"
         begins, ends = {
@@ -354,7 +354,7 @@ class Reading:
         return max(begins, start, self._kept_from(u, last)), last
 
     def _latest(self, u: Declared, tick: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
-        """Return the slice that ends at a tick, or of a regular table its state there."""
+        """Return the slice that ends at a tick, or for a regular table its state there."""
         if not tick:
             return [], NO
         if u.mode not in BY_LABEL or u.is_snapshot:
@@ -365,12 +365,12 @@ class Reading:
 
     @staticmethod
     def _kept_from(u: Declared, last: int) -> int:
-        """Return the first label that a read up to a label finds: RETAIN bounds it."""
+        """Return the first label that a read up to a label finds, as bounded by RETAIN."""
         part = u.part(Retain)
         return last + u.size - part.days if isinstance(part, Retain) else 0
 
     def is_gone(self, name: str, label: int) -> bool:
-        """Return whether a label was dropped, or cannot be made again because something that it reads was."""
+        """Return whether a label was dropped, or cannot be made again because one of its inputs was."""
         if label < self.dropped.get(name, 0):
             return True
         table = self.tables[name]
@@ -391,13 +391,13 @@ class Reading:
         return MAYBE if option.shown is not None or option.status == SKIPPED else NO
 
     def _reads_more(self, u: Declared, label: int, option: Option) -> bool:
-        """Return whether a done batch is asked for again as a source starts earlier, and waits for the new labels."""
+        """Return whether a done batch is requested because a source starts earlier, and waits for the new labels."""
         if not self.is_begun_earlier or u.kind != "TRANSFORM" or u.mode == "REPLACE" or u.has(Report):
             return False
         return option.shown is not None and not option.shown.is_partial and self._inputs(u, label)[1] == NO
 
     def _reads_unsettled(self, u: Declared, label: int, option: Option) -> bool:
-        """Return whether a done batch is made from one that is about to change: then neither is settled."""
+        """Return whether a done batch has an input that is about to change: then neither is settled."""
         if u.kind != "TRANSFORM" or u.mode == "REPLACE" or u.has(Report) or option.status != DONE:
             return False
         books = self.books.values()
@@ -406,7 +406,7 @@ class Reading:
         return option.shown is not None and not option.shown.is_partial and self._inputs(u, label)[1] == MAYBE
 
     def _is_stale(self, u: Declared, label: int, option: Option) -> bool:
-        """Return whether a batch of a paused table would follow what it reads."""
+        """Return whether a batch of a paused table would follow a change of its inputs."""
         if u.kind != "TRANSFORM" or u.mode == "REPLACE" or option.shown is None or u.has(Report):
             return False
         return not option.shown.is_partial and self._inputs(u, label)[0] != option.shown.inputs

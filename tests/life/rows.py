@@ -1,4 +1,4 @@
-"""Rows of a life, and what tables make of them: plain Python, from the documented rules alone."""
+"""Rows of a life, and the states and versions of tables: plain Python, from the documented rules alone."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 DAY = 24 * 60
-"""A day of the oracle in its minutes. It is the shortest window of a life, which may be shorter on the engine."""
+"""A day of the oracle in minutes. It is the shortest window of a life, which may be shorter on the engine."""
 TOKEN = 1000
-"""The token of a person is this number more than the person's key: a token equals no value, and no other token."""
+"""The token of a person is the person's key plus this number, so it equals no value and no other token."""
 OPEN_END = 1 << 40
-"""The minute at which a version ends that has no end."""
+"""The minute that represents the end of an open version."""
 
 
 class Row(NamedTuple):
     """A row of every table of a life. `at`: minutes since the first of January 2020; `gone`: the row is a delete.
 
-    `old`: the column that may retire, where a table has it.
+    `old`: the column that may be retired, if a table has it.
     """
 
     k: int
@@ -30,12 +30,12 @@ class Row(NamedTuple):
 
     @property
     def day(self) -> int:
-        """The day of January 2020 in whose window the row lies by its time."""
+        """The day of January 2020 whose window contains the row by its time."""
         return self.at // DAY + 1
 
 
 class Version(NamedTuple):
-    """What a TEMPORAL table shows: a key said `v` from the minute `at` up to the minute `until`."""
+    """A row of a TEMPORAL table: a key had the value `v` from the minute `at` up to the minute `until`."""
 
     k: int
     v: int
@@ -56,12 +56,12 @@ class File(NamedTuple):
 
 
 def person_of(key: int) -> int:
-    """Return the person whose key it is: the value itself, or the token of it."""
+    """Return the person of a key, which is the value itself or its token."""
     return key % TOKEN
 
 
 def token_of(key: int) -> int:
-    """Return the token of a value; a token stays."""
+    """Return the token of a value; a token is returned unchanged."""
     return key if key >= TOKEN else key + TOKEN
 
 
@@ -75,14 +75,14 @@ def instant(at: int, hours: int = 24) -> datetime:
 
 
 def minute(at: datetime, hours: int = 24) -> int:
-    """Return the minute of an instant; of an open end the one that stands for it."""
+    """Return the minute of an instant; for an open end OPEN_END."""
     if at.year > 9000:
         return OPEN_END
     return round((at.replace(tzinfo=UTC) - EPOCH) * 24 / hours / timedelta(minutes=1))
 
 
 def winners(slices: Slices, until: int, *, by_time: bool, deletes: bool) -> Rows:
-    """Return the state of a MERGE table at the end of a label: of each key the last row, unless it is a delete."""
+    """Return the state of a MERGE table at the end of a label: the last row of each key, unless it is a delete."""
     last: dict[int, tuple[tuple[int, ...], Row]] = {}
     for label in sorted(slices):
         for row in slices[label] if label <= until else ():
@@ -93,7 +93,7 @@ def winners(slices: Slices, until: int, *, by_time: bool, deletes: bool) -> Rows
 
 
 def versions(slices: Slices, until: int, *, deletes: bool) -> tuple[Version, ...]:
-    """Return the versions of a TEMPORAL table at the end of a label: a row that says nothing new makes none."""
+    """Return the versions of a TEMPORAL table at the end of a label: a row without a new value makes none."""
     told: dict[int, dict[int, tuple[tuple[int, int], Row]]] = defaultdict(dict)
     for label in sorted(slices):
         for row in slices[label] if label <= until else ():
@@ -119,9 +119,9 @@ def versions(slices: Slices, until: int, *, deletes: bool) -> tuple[Version, ...
 def versions_of_snapshots(slices: Slices, until: int, size: int = 1) -> tuple[Version, ...]:
     """Return the versions of a TEMPORAL table of snapshots: a key lives for as long as the snapshots allow.
 
-    It begins where the last snapshot without it ends, in the first snapshot where its window begins; it ends where the
-    first snapshot without it ends. Another `v` holds from the end of the snapshot that shows it. `size`: the days of a
-    window.
+    A key starts at the end of the last snapshot without it, or in the first snapshot at the start of its window. It
+    ends at the end of the first snapshot without it. Another `v` is valid from the end of the snapshot that contains
+    it. `size`: the days of a window.
     """
     labels = [label for label in sorted(slices) if label <= until]
     made: list[Version] = []
@@ -141,5 +141,5 @@ def versions_of_snapshots(slices: Slices, until: int, size: int = 1) -> tuple[Ve
 
 
 def in_effect(of: Iterable[Version], key: int, at: int) -> Version | None:
-    """Return the version of a key that held at a minute."""
+    """Return the version of a key that was valid at a minute."""
     return next((it for it in of if it.k == key and it.at <= at < it.until), None)

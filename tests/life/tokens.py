@@ -1,7 +1,7 @@
-"""Tokens in a life (TOKENS): some of its tables get them, and the keys of all its tables are texts.
+"""Tokens in a life (TOKENS): some of its tables have them, and the keys of all its tables are texts.
 
-The rules are those of docs/howto/replace-people-by-tokens.md. Which tables get tokens is drawn apart, so that all other
-declarations are those that the seed has without tokens.
+The rules are those of docs/howto/replace-people-by-tokens.md. The tables with tokens are drawn by a separate generator,
+so that all other declarations equal those that the seed has without tokens.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def has_tokens(seed: int) -> bool:
 
 
 def can_have_tokens(table: Declared) -> bool:
-    """Return whether `check` takes TOKENS there."""
+    """Return whether `check` accepts TOKENS there."""
     return table.kind != "PUBLISH" and not table.has(Quarantine, Closes, Unshuffled)
 
 
 def add_tokens(random: Random, flow: Flow) -> None:
-    """Let some tables of a flow have tokens: often those that have the values first; at least one if one can."""
+    """Add tokens to some tables of a flow, often to those that collect the values; at least to one if possible."""
     able = [table for table in flow.values() if can_have_tokens(table)]
     if not able:
         return
@@ -37,4 +37,4 @@ def add_tokens(random: Random, flow: Flow) -> None:
         parts = [replace(it, is_of_value=True) if isinstance(it, Granted) else it for it in table.parts]
         if table in chosen:
             parts = [part for part in parts if not isinstance(part, Subject)] + [Tokens()]
-        flow[name] = replace(table, parts=parts, has_texts=True)  # its words are known anew
+        flow[name] = replace(table, parts=parts, has_texts=True)  # its cached words must be computed again

@@ -1,4 +1,4 @@
-"""What transforms come to, by docs/explain/consistency.md."""
+"""The expected results of transforms, by docs/explain/consistency.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.life.rows import Rows, Slices
 
 
 class Transforms(Collects, Closing):
-    """A life's tables that are made of others."""
+    """A life's tables that are computed from others."""
 
     def _transform(self, table: Declared) -> dict[int, list[Option]]:
         if table.mode == "REPLACE":
@@ -28,7 +28,7 @@ class Transforms(Collects, Closing):
         return self._labels_made(table, unruled)
 
     def _labels_made(self, table: Declared, unruled: Mapping[int, list[Option]]) -> dict[int, list[Option]]:
-        """Return what each due label may have come to; `unruled`: what it would, without a rule OVER TABLE."""
+        """Return the possible outcomes of each due label; `unruled`: the outcomes without a rule OVER TABLE."""
         book, found = self.books[table.name], {}
         known = {label: book.option(label) for label in self.due(table.name)}
         is_behind = False
@@ -37,7 +37,7 @@ class Transforms(Collects, Closing):
             if unruled and any(it.status == FAILED for it in found[label]):
                 others = self._others(label, known, unruled)
                 found[label] = self._with_others(table, label, before, found[label], others)
-            book.take(label, found[label][0])  # what later labels read of their own past
+            book.take(label, found[label][0])  # later labels read it as their own past
             if table.is_sequential and any(it.status in TROUBLED | {None} for it in found[label]):
                 is_behind = True
         for label, before in known.items():
@@ -46,7 +46,7 @@ class Transforms(Collects, Closing):
 
     @staticmethod
     def _others(label: int, known: Mapping[int, Option], unruled: Mapping[int, list[Option]]) -> list[Slices]:
-        """Return the other slices with which a label may share a commit, as a rule OVER TABLE is checked for it.
+        """Return the sets of other slices with which a label may share a commit, for the check of a rule OVER TABLE.
 
         Labels that run again are checked together, and with the first new label; a new one with those that run again.
         Which labels share a commit is not documented.
@@ -69,7 +69,7 @@ class Transforms(Collects, Closing):
     def _with_others(
         self, table: Declared, label: int, before: Option, alone: list[Option], others: list[Slices]
     ) -> list[Option]:
-        """Return what a label that fails alone may have come to: with others in its commit it may be done."""
+        """Return the possible outcomes of a label that fails alone: with others in its commit it may be done."""
         done: list[Option] = []
         for self.committed_with in others:
             found = self._label(table, label, before, is_behind=False)
@@ -78,7 +78,7 @@ class Transforms(Collects, Closing):
         return [*alone, *done]
 
     def _label(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
-        """Return what a label may have come to; of a LATEST whose tick is not known at each that it may have picked."""
+        """Return the possible outcomes of a label; if the tick of its LATEST is unknown, those at each possible one."""
         if before.asked == "give up":
             assert before.shown is not None
             return [Option(DONE, replace(before.shown, stay=(), came=()))]
@@ -109,19 +109,19 @@ class Transforms(Collects, Closing):
         return found[::-1]
 
     def pick(self, name: str, ticks: Mapping[int, Mapping[str, int]]) -> None:
-        """Take the ticks that a table's labels are seen to have picked; they keep them from then on.
+        """Record the ticks that a table's labels have picked in the engine; labels keep them from then on.
 
-        Raises  Unexpected where another one is seen, or one at which nothing is settled
+        Raises  Unexpected if a label has another tick, or one whose inputs are not settled
         """
         for label, picked in ticks.items():
             known = self.ticks.setdefault((name, label), dict(picked))
             if known != picked:
-                raise Unexpected(f"{name}@{label} has LATEST at {picked}, and had it at {known}")
+                raise Unexpected(f"{name}@{label} has LATEST at {picked}, but had it at {known}")
 
     def _label_at(self, table: Declared, label: int, before: Option, *, is_behind: bool) -> list[Option]:
         inputs, settled, rows = self._inputs(table, label)
         is_left = before.status == SKIPPED or (before.status in TROUBLED and not before.asked)
-        if is_left or settled == GONE:  # what would need what was dropped keeps its rows
+        if is_left or settled == GONE:  # a label whose inputs were dropped keeps its rows
             return [before]
         if before.asked == "release":
             return self._released(table, label, before, inputs, settled)
@@ -131,7 +131,7 @@ class Transforms(Collects, Closing):
             if found:
                 return found
         if settled == NO:
-            # what is made of what is not there is not made; made before, it may follow what else has changed, or wait
+            # a new label is not made without its inputs; one made before may follow other changes, or wait
             waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
             return [waits] if is_new else [waits, *self._made_again(table, label, before, rows, inputs, settled)]
         if is_new:
@@ -144,12 +144,12 @@ class Transforms(Collects, Closing):
         return again if settled == YES and not is_behind else [*again, before]
 
     def remakable(self, table: Declared) -> list[int]:
-        """Return the labels of a transform whose rows `recompute` surely makes again from what it reads."""
+        """Return the labels of a transform whose rows `recompute` certainly makes again from its inputs."""
         is_by_label = table.kind == "TRANSFORM" and table.mode in BY_LABEL and not table.answers
-        # a window that is asked for again takes in late rows, which the rules may refuse
+        # a window that is requested again includes late rows, which the rules may refuse
         if not is_by_label or table.name in self.paused or table.has(Closes):
             return []
-        self.closed_before = dict(self.closed)  # no run is going
+        self.closed_before = dict(self.closed)  # no run is active
         book, due = self.books[table.name], self.due(table.name)
         whole = {label: made for label, made in book.shown.items() if made.stay and not made.is_partial}
         asked = [label for label, made in whole.items() if label in due and book.option(label) == Option(DONE, made)]
@@ -161,13 +161,13 @@ class Transforms(Collects, Closing):
         return [label for label in asked if all(it.status == DONE and it.asked is None for it in options[label])]
 
     def _partial(self, table: Declared, label: int, before: Option, settled: int, *, is_behind: bool) -> list[Option]:
-        """Return what a label comes to that may go without some of what it reads, or went; nothing if it is whole."""
+        """Return the outcomes of a label that may be, or is, made without some inputs; empty if it is whole."""
         is_partial = before.shown is not None and before.shown.is_partial and before.asked != "retry"
         is_new = before.status is None or before.asked == "retry"
         if settled == YES:
             return [before] if is_partial and before.asked != "recompute" and table.has(Report) else []
         if is_partial and not before.asked:
-            return [before]  # it follows nothing until all is there
+            return [before]  # it follows no change until all inputs exist
         part = table.part(Partial)
         assert isinstance(part, Partial)
         if not (is_new or is_partial) or not part.is_over(label + table.size, self.today):
@@ -181,7 +181,7 @@ class Transforms(Collects, Closing):
         return [without, *tried, *[waits] * (is_behind or has_no_columns)]
 
     def _made_without(self, table: Declared, label: int, before: Option) -> Option | None:
-        """Return what a batch makes without what is not settled; None where it waits for its own past."""
+        """Return the outcome of a batch without unsettled inputs; None if it waits for its own past."""
         self.partly = table.name
         try:
             inputs, settled, rows = self._inputs(table, label)
@@ -196,10 +196,10 @@ class Transforms(Collects, Closing):
         return [self._outcome(*self._judged(table, label, rows, self._past(table, label), inputs), before)]
 
     def _released(self, table: Declared, label: int, before: Option, inputs: Inputs, settled: int) -> list[Option]:
-        """Return what a label to be released comes to: with other inputs it stays held.
+        """Return the outcomes of a label to be released: with other inputs it stays held.
 
-        It may have been released before they were restated in the same run; then it follows them. While they may
-        change, as one of them is held itself or to be made again, the request waits.
+        It may have been released before its inputs were restated in the same run; then it follows them. While an input
+        may change, because it is held itself or to be made again, the request waits.
         """
         held, stays = before.held, Option(HELD, before.shown, before.held)
         assert held is not None
@@ -220,10 +220,10 @@ class Transforms(Collects, Closing):
         return [stays, *again] if settled == YES else [stays, *again, released]
 
     def _early(self, table: Declared, label: int, before: Option, settled: int) -> list[Option]:
-        """Return what a label came to that was made before what it reads was restated, and stays so.
+        """Return the outcomes of a label that was made before its inputs were restated, and stays so.
 
-        That is where restatements are only reported, where what was made then is refused, and where what it reads is
-        not settled (`settled`), so that it is not made again yet.
+        This happens if restatements are only reported, if the new result is refused, or if the inputs are not settled
+        (`settled`), so that it is not made again yet.
         """
         now, own = self.books, self.books[table.name]
         self.books = self.before | {table.name: own}
@@ -237,9 +237,9 @@ class Transforms(Collects, Closing):
         return [early] if table.has(Report) or early.status != DONE or settled != YES else []
 
     def _between(self, table: Declared, label: int, before: Option) -> list[Option]:
-        """Return what a label came to that was made in this run of windows that late rows opened again later in it.
+        """Return the outcomes of a label made in this run from windows that late rows reopened later in the run.
 
-        What is refused then keeps the rows of before, and what was refused stays so.
+        If the new result is refused, the earlier rows stay; a refused result stays refused.
         """
         if not self.closed:
             return []
@@ -253,7 +253,7 @@ class Transforms(Collects, Closing):
         return found
 
     def _closed_between(self, table: Declared, label: int, before: Option) -> list[Option]:
-        """Return what a window came to at each tick at which its books were closed in this run before the last one."""
+        """Return the outcomes of a window at each tick at which its books were closed in this run before the last."""
         found, key = list[Option](), (table.name, label)
         for tick in self.ticks_between(*key):
             last = self.closed[key]
@@ -265,7 +265,7 @@ class Transforms(Collects, Closing):
         return found
 
     def _read_between(self, table: Declared, label: int, before: Option) -> list[Option]:
-        """Return what a label came to by each state, in this run, of a window that it reads."""
+        """Return the outcomes of a label for each state, in this run, of a window that it reads."""
         found, now = list[Option](), self.books
         read = {it.table for it in self._reads(table, label)} - {table.name}
         for name, window in [key for key in self.closed if key[0] in read]:
@@ -291,19 +291,19 @@ class Transforms(Collects, Closing):
         if before.asked == "recompute":
             return [again]
         if inputs == before.shown.inputs and not before.shown.is_partial:
-            # the code may have changed: then slices that make no difference are seen in what it makes
+            # the code may have changed: then slices without an effect on the old code may affect the result
             return [before] if table.code == before.shown.code else [before, again]
         return [before] if table.has(Report) else [again, *self._early(table, label, before, settled)]
 
     def _partial_state(self, table: Declared, label: int, before: Option, settled: int) -> list[Option]:
-        """Return what the newest state comes to that may go without some of what it reads; nothing if it waits.
+        """Return the outcomes of the newest state if it may be made without some inputs; empty if it waits.
 
-        Older states are not completed, as nothing reads them.
+        Older states are not completed, as no table reads them.
         """
         part = table.part(Partial)
         if not isinstance(part, Partial) or not part.is_over(label + table.size, self.today):
             return []
-        if before.shown is not None:  # a whole state stays whole, a partial one follows nothing until all is there
+        if before.shown is not None:  # a whole state stays; a partial one changes only when all inputs exist
             return [before] if before.shown.is_partial and not before.asked else []
         without = self._made_without(table, label, before)
         if without is None:
@@ -313,12 +313,12 @@ class Transforms(Collects, Closing):
         return [without, *tried, *[before] * has_no_columns]
 
     def _replace(self, table: Declared) -> dict[int, list[Option]]:
-        """Make the newest label; older ones are made where another table reads them."""
+        """Make the newest label; older ones are made if another table reads them."""
         due = list(self.due(table.name))
         return {label: self.state_options(table, label, is_newest=label == due[-1]) for label in due}
 
     def state_options(self, table: Declared, label: int, *, is_newest: bool) -> list[Option]:
-        """Return what a state of a REPLACE table may have come to; `is_newest`: whether it is made unread."""
+        """Return the possible outcomes of a state of a REPLACE table; `is_newest`: it is made even without readers."""
         before = self.books[table.name].option(label)
         inputs, settled, rows = self._inputs(table, label)
         made = self._outcome(*self._judged(table, label, rows, {}, inputs), before)

@@ -1,4 +1,4 @@
-"""The vault of a life's tokens, as it is seen: a person has one token in all tables, until the person is erased."""
+"""The vault of a life's tokens, read from the engine: a person has one token in all tables, until the erasure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PERSONS = ("1", "2", "3", "4")
 
 @dataclass
 class Vault:
-    """The tokens of a life, as they are seen: each value has one, for good. `folder`: of the storage."""
+    """The tokens read from the engine: each value has one permanent token. `folder`: of the storage."""
 
     folder: Path
     persons: dict[str, int] = field(default_factory=dict)
-    """By token the key of the oracle."""
+    """The key of the oracle, by token."""
     values: dict[str, str] = field(default_factory=dict)
-    """By value its token."""
+    """The token, by value."""
     erased: set[str] = field(default_factory=set)
 
     def key(self, text: str) -> int:
-        """Return the key of the oracle that a text stands for.
+        """Return the key of the oracle that a text represents.
 
         Raises  Unexpected if it is neither a value nor a token of one, or if the tokens of the vault have changed
         """
@@ -38,16 +38,16 @@ class Vault:
         if text not in self.persons:
             self.look()
         if text not in self.persons:
-            raise Unexpected(f"{text} is no token of {', '.join(PERSONS)}")
+            raise Unexpected(f"{text} is not a token of {', '.join(PERSONS)}")
         return self.persons[text]
 
     def look(self) -> None:
-        """Read the vault; hold that no value has another token than before, and that no erased one has any."""
+        """Read the vault; verify that no value has a new token, and that no erased one has any."""
         found: Mapping[str, str] = find_tokens(vault_folder(str(self.folder), "person"), PERSONS)
         for value, token in found.items():
             if self.values.setdefault(value, token) != token:
-                raise Unexpected(f"{value} has the token {token}, and had {self.values[value]}")
+                raise Unexpected(f"{value} has the token {token}, but had {self.values[value]}")
             if value in self.erased:
-                raise Unexpected(f"{value} is erased, and has a token")
+                raise Unexpected(f"{value} is erased, but has a token")
             if self.persons.setdefault(token, token_of(int(value))) != token_of(int(value)):
                 raise Unexpected(f"{value} has the token of another person")

@@ -1,4 +1,4 @@
-"""The engine's side of a life: a project in a folder, what is asked of it, and what befalls it."""
+"""The engine's side of a life: a project in a folder, with operations on it, failures and damage."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ from waterclock.timelabel.label import label_of
 
 LEASE = 2.0
 REPOSITORY = Path(__file__).parents[2]
-YEARS_LATER = timedelta(days=800)  # whatever is kept for a time may go
+YEARS_LATER = timedelta(days=800)  # later than any retention time
 
 
 class Struck(Exception):
-    """What a life lets fail: worded as a passing reason, so that the run tries again."""
+    """A failure injected by a life: its text names a transient reason, so that the run retries."""
 
 
 @dataclass
 class Strike:
-    """Lets a run fail once, at the nth of the steps that it passes."""
+    """Makes a run fail once, at the nth of its steps."""
 
     after: int
 
@@ -72,7 +72,7 @@ class Strike:
 
 
 def toml_of(flow: Flow) -> str:
-    """Return the project file of a flow, with users; where a table asks an API, with one that knows the answers."""
+    """Return the project file of a flow, with users, and with an API that has the answers if a table queries one."""
     answers = {row for table in flow.values() for row in table.answers}
     if not answers:
         return TOML + PEOPLE
@@ -91,7 +91,7 @@ class World:
     hours: int = 24
     """The hours of a day of the oracle."""
     copies: dict[str, Path] = field(default_factory=dict)
-    """By table, the copy of its log that is kept to be put back."""
+    """The kept copy of a table's log, by table."""
 
     def moment(self, number: int) -> datetime:
         """Return the instant at which a day begins."""
@@ -99,7 +99,7 @@ class World:
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """By label the day that begins there."""
+        """The day that begins at a label, by label."""
         return {label_of(self.moment(number)): number for number in range(1, 40)}
 
     @cached_property
@@ -123,7 +123,7 @@ class World:
                 self._let_write(table.name.partition(".")[2], table)
 
     def _let_write(self, destination: str, table: Declared) -> None:
-        """Let another writer own a row of a destination, which is there before anything is delivered."""
+        """Add a row of another writer to a destination, before the first delivery."""
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database, database:
             key, value = ("TEXT" if is_text else "BIGINT" for is_text in (table.has_texts, is_masked(table.decision)))
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (destination,)).fetchone():
@@ -131,7 +131,7 @@ class World:
                 database.execute(f"INSERT INTO {destination} VALUES ({table.foreign_sql}, 7)")
 
     def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
-        """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
+        """Fill a source with its current rows; `seen`: when a row was changed last, by the row's time."""
         columns = f"k {'TEXT' if self.flow[name].has_texts else 'INTEGER'}, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
         told: list[tuple[Any, ...]] = [
             (row.k, row.v, f"{instant(row.at, self.hours):%F %T}", row.gone, seen[row.at]) for row in rows
@@ -152,14 +152,14 @@ class World:
         self.tiny.land(self.flow[name].source, at, "\n".join(lines) + "\n")
 
     def run(self, today: int, strike: Strike | None, *, runners: int = 1, killed_after: int = 0) -> Any:
-        """Run what is due; after a strike until another run would do nothing.
+        """Run the due batches; after a strike, repeat until another run would do no work.
 
-        `killed_after`: so many steps a runner in a process of its own passes before it is killed.
+        `killed_after`: the number of steps after which a runner in a separate process is killed.
         """
         if killed_after:
             self._run_and_kill(today, killed_after)
         if runners > 1:
-            # each by a name of its own, as processes have: by it a runner's files are known
+            # each has its own name, as processes have: a runner's files are recognised by it
             each = [
                 replace(self.tiny, settings=replace(self.tiny.settings, runner=runner_name())) for _ in range(runners)
             ]
@@ -187,16 +187,16 @@ class World:
             str(after),
         ]
         there = gateway_of(self.tiny.spark)
-        # it ends by SIGKILL, or with 0 where it passed fewer steps
+        # it ends by SIGKILL, or with 0 if it had fewer steps
         ended = subprocess.run(command, cwd=REPOSITORY, env=os.environ | there, timeout=300, check=False)
         assert ended.returncode in {0, -9}, f"a runner ended with {ended.returncode}"
         wait_for_leases(self.tiny)
 
     def seen(self) -> dict[str, Seen]:
-        """Look at all tables."""
+        """Read the state of all tables."""
         with self.tiny.opened() as work:
             status: dict[str, dict[int, str]] = {name: {} for name in self.flow}
-            held: set[int] = set()  # the claims of batches that are held
+            held: set[int] = set()  # the claims of held batches
             for row in work.ledger.past.rows("batches"):
                 if row["status"] and row["table"] in status:
                     status[row["table"]][self.labels[row["timelabel"]]] = row["status"]
@@ -220,7 +220,7 @@ class World:
             }
 
     def _slices(self, work: Any, table: Declared) -> dict[int, Rows]:
-        """Return the raw rows of each label of a table whose rows do not show them."""
+        """Return the raw rows of each label of a table whose visible rows are not stored by label."""
         if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
         folder, found = work.folder(table), {}
@@ -256,10 +256,10 @@ class World:
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
     def _rows_apart(self, work: Any, table: Declared, as_of: RequestedTick | None) -> dict[int, Rows]:
-        """Return the rows of a table with APART, whose persons are known by their pseudonyms, or of its persons."""
+        """Return the rows of a table with APART, with persons identified by pseudonyms, or those of its persons."""
         by_label: dict[int, list[Row]] = {}
         if work.ledger.reads.newest(table.name) is None:
-            return {}  # of the columns that APART adds, the types are known once a batch is made
+            return {}  # the types of the columns that APART adds are known only after a batch is made
         if table.has(Persons):
             rows = query(work, f"SELECT timelabel, k, w FROM {table.name}", limit=10_000, as_of=as_of).rows
             for label, k, w in rows:
@@ -275,7 +275,7 @@ class World:
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
     def joined(self, name: str) -> dict[int, Rows]:
-        """Return what the view shows that joins a table with APART with its persons; the key of nobody is 0."""
+        """Return the rows of the view that joins a table with APART with its persons; a missing person has key 0."""
         by_label: dict[int, list[Row]] = {}
         with self.tiny.opened() as work:
             found = query(work, f"SELECT timelabel, k, v, at, w FROM {name}_whole", limit=10_000)
@@ -318,12 +318,12 @@ class World:
                         Path(folder, file.path).write_bytes(b"PAR1")
 
     def give_up(self, name: str, label: int, today: int) -> None:
-        """Skip a label whose file is damaged, as `waterclock skip` does for what cannot be read again."""
+        """Skip a label whose file is damaged, as `waterclock skip` does for unreadable batches."""
         where = (f"{name}@{label_of(self.moment(label))}", "")
         skip_batches(self.tiny.root, None, where, "a disk", self.moment(today).isoformat(), yes=True, is_json=False)
 
     def late(self, name: str) -> dict[int, list[tuple[Row, str]]]:
-        """Return the rows of each made slice that came too late for their windows, or too early."""
+        """Return the rows of each done slice that were too late for their windows, or too early."""
         with self.tiny.opened() as work:
             found: dict[int, list[tuple[Row, str]]] = {}
             for row in work.ledger.past.rows("batches"):
@@ -337,7 +337,7 @@ class World:
             return {label: sorted(each) for label, each in found.items()}
 
     def kept_from(self, name: str) -> int:
-        """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
+        """Return the first label of a table that RETAIN has kept; 0 if it has dropped none."""
         with self.tiny.opened() as work:
             found = work.ledger.maintenance.drop_boundary(name, by=FOREVER)
             return 0 if found is None else self.labels[label_of(found)]
@@ -348,12 +348,12 @@ class World:
             return ledger.now()
 
     def tables_with_past(self) -> list[Declared]:
-        """Return the tables that can be asked as of each tick."""
+        """Return the tables that can be queried as of each tick."""
         tables = [it for it in self.flow.values() if it.kind != "PUBLISH" and it.mode != "REPLACE"]
-        return [it for it in tables if not it.is_snapshot]  # before the first one a tick is refused
+        return [it for it in tables if not it.is_snapshot]  # a tick before the first snapshot is refused
 
     def as_of(self, tick: int, without: Collection[str], known_at: datetime | None = None) -> dict[str, Any]:
-        """Ask all tables that keep their past as of a tick."""
+        """Query all tables that keep their past as of a tick."""
         with self.tiny.opened() as work:
             moment = RequestedTick(tick=label_of(self.moment(tick)), known_at=known_at)
             tables = [it for it in self.tables_with_past() if it.name not in without]
@@ -373,7 +373,7 @@ class World:
         return rows
 
     def seen_by(self, user: str, name: str) -> Shown | None:
-        """Return what a table shows a user, or its owner; None where the table is unknown to the user."""
+        """Return the rows that a table shows a user or its owner; None if the table is unknown to the user."""
         with self.tiny.opened() as work:
             person = work.project.access.person(user, SignIn.TOKEN) if user else None
             assert (person is not None) == bool(user)
@@ -391,7 +391,7 @@ class World:
     # maintenance and damage
 
     def maintain(self) -> None:
-        """Tidy all tables as if years had passed: what is kept for a time alone goes."""
+        """Maintain all tables as if years had passed: all retention times are over."""
         with self.tiny.opened() as work:
             now = work.real_now() + YEARS_LATER
             export_ledger(work.ledger, work.lake.root)
@@ -402,7 +402,7 @@ class World:
                 assert not each.failed, each.failed
 
     def erase(self, key: int, tables: Collection[str]) -> None:
-        """Erase a person as `waterclock erase` does, from these tables; hold that nothing of them is left there.
+        """Erase a person from these tables as `waterclock erase` does; verify that no row of the person remains there.
 
         Deliveries keep their rows until the next run. Other tables may have the value in a column that is no copy.
         """
@@ -414,7 +414,7 @@ class World:
             export_ledger(work.ledger, work.lake.root)
         wrong = [it for it in result.left if it.place in tables]
         assert not wrong, wrong
-        if not result.left:  # as long as places are left, rows are found by the token
+        if not result.left:  # while rows remain elsewhere, they are found by the token
             self.vault.erased.add(str(key))
         self.vault.look()
 
@@ -424,12 +424,12 @@ class World:
             export_ledger(work.ledger, work.lake.root)
 
     def lose_ledger(self) -> None:
-        """Lose the ledger, and rebuild it from the newest export and what was committed since."""
+        """Lose the ledger, and rebuild it from the newest export and later commits."""
         wait_for_leases(self.tiny)
         rebuild_ledger(self.tiny.load(), settings=self.tiny.settings, force=True)
 
     def rebuild(self, name: str) -> None:
-        """Make a table anew from its stage."""
+        """Rebuild a table from its stage."""
         with self.tiny.opened() as work:
             rebuild_table(work, name, plan_rebuild(work, [name])[name])
             apply_flow(work, work.real_now())
@@ -448,7 +448,7 @@ class World:
         return log.is_dir()
 
     def put_back(self, name: str) -> None:
-        """Put the kept copy of a log where the log is."""
+        """Restore the kept copy of a log."""
         log = self.log_of(name)
         shutil.rmtree(log)
         shutil.copytree(self.copies.pop(name), log)

@@ -1,7 +1,7 @@
-"""What a question as of a tick must answer, found by going back through the history of commits one by one.
+"""Computes the expected answer to a query as of a tick by walking back through the commits one by one.
 
-It shares nothing with `planner.ticks` and `planner.known_states`: a world is what all commits up to an instant left,
-and it agrees where every batch that counts saw what lies there.
+Shares no code with `planner.ticks` and `planner.known_states`. A world is the state after all commits up to an instant.
+It is consistent if every batch that counts was made from the inputs of that state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Shown = dict[str, tuple[tuple[datetime, Rows], ...]]
 
 @dataclass(slots=True)
 class Past:
-    """All that happened to a flow: its commits, what was skipped, and what RETAIN has dropped."""
+    """The history of a flow: its commits, skipped labels, and the tables' oldest labels after RETAIN."""
 
     flow: Flow
     starts: Mapping[str, datetime]
@@ -33,13 +33,13 @@ class Past:
     def answer(
         self, tables: Collection[str], tick: datetime, known_at: datetime | None, *, is_partial: bool = False
     ) -> tuple[datetime | None, Shown] | None:
-        """Return the instant of the last commit that the answer knows of, with what it shows; None: it is refused."""
+        """Return the instant of the newest commit in the answer, and the tables' content; None if it is refused."""
         worlds = self.worlds(known_at)
         first = next(worlds)
         missing = first.missing(tables, tick)
         if missing and not (is_partial and all(self._may_lack(name) for name, _ in missing)):
             return None
-        for world in chain((first,), worlds):  # one world that goes back in time: each is to be asked as it comes
+        for world in chain((first,), worlds):  # one mutable world: check each state before the next
             if world.missing(tables, tick) != missing:
                 return None
             if world.agrees(tables, tick):
@@ -50,7 +50,7 @@ class Past:
         return self.flow.tables[name].mode is not Mode.REPLACE
 
     def worlds(self, known_at: datetime | None) -> Iterator[World]:
-        """Return the worlds after each commit, newest first, down to the one before all."""
+        """Yield the worlds after each commit, newest first, and at last the one before all commits."""
         known = [commit for commit in self.log if known_at is None or commit.at <= known_at]
         world = World(self)
         replaced = [world.put(commit) for commit in known]
@@ -67,7 +67,7 @@ class Past:
 
 @dataclass(slots=True)
 class World:
-    """What the commits up to one of them left, that of `at`."""
+    """The state after all commits up to the instant `at`."""
 
     past: Past
     at: datetime | None = None
@@ -78,7 +78,7 @@ class World:
         self.tables = {name: ToyTable(table) for name, table in self.past.flow.tables.items()}
 
     def put(self, commit: Commit) -> Commit | None:
-        """Let a commit happen; give the one whose place it takes."""
+        """Apply a commit and return the one that it replaces."""
         key = (commit.table, commit.label)
         before = self.current.get(key)
         self.current[key] = commit
@@ -96,7 +96,7 @@ class World:
             self._show(before)
 
     def missing(self, tables: Collection[str], tick: datetime) -> frozenset[Key]:
-        """Return the windows that the tables have no batch of, among those that their content as of a tick is."""
+        """Return the windows without a batch, among those that make up the tables as of a tick."""
         return frozenset(
             (name, start)
             for name in tables
@@ -105,7 +105,7 @@ class World:
         )
 
     def agrees(self, tables: Collection[str], tick: datetime) -> bool:
-        """Tell whether all that the tables' content rests on, through others too, saw what lies here."""
+        """Return whether all batches behind the tables' content, direct or indirect, read the inputs of this state."""
         to_do = [(name, label) for name in tables for label in self._labels(name, tick)]
         seen: set[Key] = set()
         while to_do:
@@ -125,7 +125,7 @@ class World:
         return True
 
     def shown(self, name: str, tick: datetime) -> tuple[tuple[datetime, Rows], ...]:
-        """Return a table's content as of a tick, slice by slice."""
+        """Return a table's content as of a tick, by slice."""
         slices = self.tables[name].slices
         return tuple((label, slices[label]) for label in self._labels(name, tick) if slices[label])
 
@@ -163,7 +163,7 @@ class World:
         return [label for label in wanted if label in toy.slices and (dropped is None or label >= dropped)]
 
     def _waits_for_rest(self, commit: Commit) -> bool:
-        """Tell whether a batch was made without something that is not here yet: until then it follows nothing."""
+        """Return whether a batch was made without an input that is still missing: until then it follows no change."""
         return any(
             (it.table, window.start) not in self.past.skipped and not self._is_there(it.table, window.start)
             for it in commit.missing
@@ -172,7 +172,7 @@ class World:
         )
 
     def _is_gone(self, commit: Commit) -> bool:
-        """Tell whether RETAIN has taken the batch, or something that it read."""
+        """Return whether RETAIN dropped the batch or one of its inputs."""
         dropped = self.past.dropped
         return commit.label < dropped.get(commit.table, commit.label) or any(
             read.low < min(read.high, dropped.get(read.read.table, read.low)) for read in commit.reads

@@ -1,9 +1,4 @@
-"""Closes the books of windows in a random life: looks that overlap, hands that interfere, and what both may find.
-
-Whether a condition holds is a hash of exactly what its window would read up to a boundary. Each tick that the ledger
-takes is held against the definition: the first boundary, not before the window's end nor before the tick of the window
-before it, at which the condition held for whoever looked there.
-"""
+"""Closes books in a random simulation with overlapping checks and manual decisions, and verifies the ticks."""
 
 from __future__ import annotations
 
@@ -32,7 +27,7 @@ Found = list[tuple[Window, Closing]]
 
 
 def closing(random: Random, tables: Mapping[str, Table], table: Table, span: Duration) -> Table | None:
-    """Return a table as it is where it closes books, if what it reads allows that: it reads UNTIL, of one cadence."""
+    """Return a variant of a table that closes books, or None if its reads, UNTIL of one cadence, do not allow it."""
     until = [read for read in table.reads if read.kind is ReadKind.UNTIL]
     cadences = {(tables[read.table].cadence.period, tables[read.table].cadence.zone) for read in until}
     if table.kind is not Kind.TRANSFORM or not table.is_partitioned or table.choices or len(cadences) != 1:
@@ -47,10 +42,10 @@ def closing(random: Random, tables: Mapping[str, Table], table: Table, span: Dur
 
 @dataclass(slots=True)
 class Bookkeeper:
-    """All that a life knows of the books of its windows.
+    """Tracks the books of all windows in a simulation.
 
-    `held`: looks that were taken, and are not written down yet. `seen`: the boundaries at which a condition was asked
-    and did not hold. `ticks`: where books are closed. `closed` counts by reason.
+    `held`: results of checks that are not written yet. `seen`: the boundaries at which a condition was checked and was
+    false. `ticks`: where books are closed. `closed`: counts by reason.
     """
 
     random: Random
@@ -69,7 +64,7 @@ class Bookkeeper:
         self.is_any = any(table.closes for table in self.flow.tables.values())
 
     def look(self, now: datetime, *, is_late: bool = False) -> None:
-        """Look at all boundaries that can be seen; `is_late`: what is found may be written down some time later."""
+        """Check all boundaries that are visible; with `is_late`, some results are written later."""
         while self.is_any:
             found = self.planner.books(self.ledger.reads.snapshot(self.flow), now)
             pairs = [(books, books.pairs()) for books in found]
@@ -83,7 +78,7 @@ class Bookkeeper:
                 self.write()
 
     def write(self) -> None:
-        """Write down what one look found, and check what the ledger takes of it."""
+        """Write the result of one check, and verify which ticks the ledger accepts."""
         if not self.held:
             return
         books, told, holds = self.held.pop(self.random.randrange(len(self.held)))
@@ -91,7 +86,7 @@ class Bookkeeper:
         before = dict(self.ledger_ticks(name))
         is_all = self.ledger.decisions.close_books(name, [(w.start, it) for w, it in told], who="test")
         after = self.ledger_ticks(name)
-        assert all(after[label] == tick for label, tick in before.items()), "a tick that was written down has moved"
+        assert all(after[label] == tick for label, tick in before.items()), "a recorded tick has changed"
         for window, closing in told:
             key = (name, window.start)
             if after.get(window.start) is not None and window.start not in before:
@@ -106,11 +101,11 @@ class Bookkeeper:
                 self.seen[key] |= {pair.boundary for pair, held in holds.items() if pair.window == window and not held}
 
     def ledger_ticks(self, name: str) -> dict[datetime, datetime]:
-        """Return by label where books are closed, as the ledger has it."""
+        """Return the ticks at which books are closed, by label, from the ledger."""
         return {label: it.tick for label, it in self.ledger.reads.closings(name).items() if it.tick is not None}
 
     def by_hand(self, now: datetime) -> None:
-        """Try to close a window by hand: it is refused, or closed where all is settled."""
+        """Try to close a window by hand: it is refused, or closed if all its inputs are settled."""
         names = [name for name, table in self.flow.tables.items() if table.closes]
         if not names:
             return
@@ -132,7 +127,7 @@ class Bookkeeper:
         self._check(books.table, window, Closing(tick, reason=BY_HAND), {})
 
     def any_open(self, now: datetime) -> tuple[str, Window] | None:
-        """Return a window of which the books are open, and that is neither made nor left out."""
+        """Return a window with open books that is neither made nor skipped."""
         found = [
             (books.table.name, window)
             for books in self.planner.books(self.ledger.reads.snapshot(self.flow), now)
@@ -165,21 +160,21 @@ class Bookkeeper:
     def _slices(
         self, table: Table, read: Read, window: Window, boundary: datetime
     ) -> Iterator[tuple[datetime, object]]:
-        """Return the slices that a window reads up to a boundary; each of them is there, or skipped."""
+        """Return the slices that a window reads up to a boundary; each of them is done or skipped."""
         assert read.span is not None
         low = earlier(window.start, read.span, table.cadence.zone)
         slices = self.lake.tables[read.table].slices
         return ((label, rows) for label, rows in slices.items() if low <= label < boundary and rows)
 
     def _check(self, table: Table, window: Window, closing: Closing, holds: Mapping[ClosingCandidate, bool]) -> None:
-        """Hold a tick that was just written down against the definition."""
+        """Verify a tick that was just written against the definition."""
         key, tick = (table.name, window.start), closing.tick
         assert tick is not None
         assert closing.reason is not None
         where = f"{table.name}@{window.label} at {tick}, {closing.reason}"
         cadence = self.flow.tables[until_of(table)[0].table].cadence
         boundaries = [it.start for it in windows_of(cadence) if window.end <= it.start <= tick]
-        assert boundaries[-1] == tick, f"{where}: no boundary"
+        assert boundaries[-1] == tick, f"{where}: not a boundary"
         before = self._before(table, window)
         assert before is None or tick >= before, f"{where}: before {before}"
         looked = self.seen[key] | {pair.boundary for pair, held in holds.items() if pair.window == window and not held}
@@ -188,28 +183,28 @@ class Bookkeeper:
             least = max(later(window.end, table.partial_after, table.cadence.zone), before or window.end)
             last = next((it.start for it in windows_of(cadence) if it.start >= least), None)
         if closing.reason == AT_LAST:
-            assert tick == last, f"{where}: {last}"
+            assert tick == last, f"{where}: expected {last}"
         elif closing.reason == CONDITION:
             assert holds[ClosingCandidate(window, tick)], where
-            assert last is None or tick <= last, f"{where}: behind {last}"
+            assert last is None or tick <= last, f"{where}: after {last}"
         is_asked = table.closes is not None and table.closes.is_asked and closing.reason != BY_HAND
         wanted = {it for it in boundaries if it < tick and it >= (before or window.end)} if is_asked else set()
-        assert wanted <= looked, f"{where}: not looked at {sorted(wanted - looked)}"
+        assert wanted <= looked, f"{where}: unchecked boundaries {sorted(wanted - looked)}"
         self.ticks[key] = tick
         self.closed[closing.reason] += 1
 
     def _before(self, table: Table, window: Window) -> datetime | None:
-        """Return where the last window before one that has been closed was: those that were skipped are passed over."""
+        """Return the tick of the last closed window before this one. Skipped windows are ignored."""
         closed = {label: tick for (name, label), tick in self.ticks.items() if name == table.name}
         return max(((label, tick) for label, tick in closed.items() if label < window.start), default=(None, None))[1]
 
     def at_rest(self, now: datetime) -> None:
-        """Check that nothing is left to look at, and that every boundary of the oldest open window was looked at."""
+        """Verify that no check is pending, and that every boundary of the oldest open window was checked."""
         if not self.is_any:
             return
         snapshot = self.ledger.reads.snapshot(self.flow)
         for books in self.planner.books(snapshot, now):
-            assert not books.pairs(), f"{books.table.name}: left to look at"
+            assert not books.pairs(), f"{books.table.name}: unchecked boundaries remain"
             first, closes = books.first_open(), books.table.closes
             limit = None if first is None else books.find_settled_boundary(first)
             if first is None or limit is None or closes is None:
@@ -217,9 +212,9 @@ class Bookkeeper:
             before = self._before(books.table, first) or first.end
             boundaries = {it.start for it in windows_of(books.cadence) if max(first.end, before) <= it.start <= limit}
             is_left = boundaries - self.seen[books.table.name, first.start] if closes.is_asked else set()
-            assert not is_left, f"{books.table.name}@{first.label}: not looked at {sorted(is_left)}"
+            assert not is_left, f"{books.table.name}@{first.label}: unchecked boundaries {sorted(is_left)}"
 
 
 def until_of(table: Table) -> list[Read]:
-    """Return what a table reads up to where its books are closed."""
+    """Return the UNTIL reads of a table."""
     return [read for read in table.reads if read.kind is ReadKind.UNTIL]

@@ -1,8 +1,4 @@
-"""Random lives of one table that closes its books: rows that come early, in time and late, and where each must be.
-
-The conditions are said in Python and asked of whole slices; nothing here is taken from the planner but what a batch is
-bound to read.
-"""
+"""Random simulations of one table that closes its books: early, punctual and late rows, and where each must end up."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ LENGTH = 4 * HOUR
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:
-    """A row of u: its own time, None where it has none, and the part that sent it."""
+    """A row of u: its own time, None if it has none, and the part that sent it."""
 
     id: int
     at: datetime | None
@@ -62,7 +58,7 @@ CONDITIONS: Mapping[str, Callable[[Rows, datetime, datetime], bool]] = {
 
 @dataclass(slots=True)
 class Life:
-    """One life: `slices` are what u holds by label, `made` what the windows hold, `ticks` where they were closed."""
+    """One simulation. `slices`: rows of u by label; `made`: rows of the windows; `ticks`: where windows were closed."""
 
     random: Random
     ledger: Ledger
@@ -97,7 +93,7 @@ class Life:
         return life
 
     def live(self, hours: int = 60) -> None:
-        """Let rows come by hours, with outages, restatements, hands and runners that overlap; then come to rest."""
+        """Add rows hour by hour, with outages, restatements, manual decisions and concurrent runners; then finish."""
         arrived = 0
         while arrived < hours:
             some = min(self.random.choice((1, 1, 1, 2, 7, 20)), hours - arrived)
@@ -108,12 +104,12 @@ class Life:
         self.rest()
 
     def step(self) -> None:
-        """Do some of what runners and people do, in any order."""
+        """Perform a few random actions of runners and people."""
         for _ in range(self.random.choice((1, 2, 4))):
             self.random.choice((self.look, self.look, self.write, self.make, self.make, self.restate, self.decide))()
 
     def rest(self) -> None:
-        """Write down what was seen, and look and make until nothing is left."""
+        """Write all pending results, then check and make batches until no work remains."""
         while self.held:
             self.write()
         while True:
@@ -124,7 +120,7 @@ class Life:
                 return
 
     def move(self) -> None:
-        """Go on in a new ledger that is filled from the exports of this one."""
+        """Continue with a new ledger that is loaded from the exports of this one."""
         lines = list(self.ledger.maintenance.export_lines())
         new = Ledger.open("sqlite://", clock=lambda: datetime(2030, 1, 1, tzinfo=UTC))
         new.maintenance.load([lines])
@@ -146,7 +142,7 @@ class Life:
         return Row(self.rows, None if self.random.random() < 0.03 else at, part)
 
     def restate(self) -> None:
-        """Change a slice of u, or ask for a window to be made again."""
+        """Change a slice of u, or request that a window is made again."""
         if self.random.random() < 0.5 or not self.slices:
             return
         if self.made and self.random.random() < 0.5:
@@ -163,7 +159,7 @@ class Life:
         self._commit_slice(label, rows)
 
     def decide(self) -> None:
-        """Close a window by hand, leave one out, take that back, or go on in a new ledger."""
+        """Close a window by hand, skip one, undo a skip, or continue with a new ledger."""
         if self.random.random() < 0.3:
             self.move()
         books = self.books()
@@ -192,26 +188,26 @@ class Life:
         return self.planner.books_of(self.ledger.reads.snapshot(self.planner.flow), self.now, "t")
 
     def look(self) -> None:
-        """Look at the boundaries that can be seen; what was found is written down later."""
+        """Check the visible boundaries; the result is written later."""
         books = self.books()
         if pairs := books.pairs():
             asked = pairs if self.condition != "closed_by_hand()" else ()
             self.held.append((books, {pair: self.holds(pair.window.start, pair.boundary) for pair in asked}))
 
     def write(self) -> None:
-        """Write down what one look found."""
+        """Write the result of one check."""
         if self.held:
             books, holds = self.held.pop(self.random.randrange(len(self.held)))
             told = [(window.start, closing) for window, closing in books.collect_closings(books.pairs(), holds)]
             self.ledger.decisions.close_books("t", told, who="test")
 
     def holds(self, s: datetime, boundary: datetime) -> bool:
-        """Ask the condition of the rows that came before a boundary."""
+        """Return whether the condition is true for the rows that arrived before a boundary."""
         seen = [row for label, rows in self.slices.items() if s - self.reach <= label < boundary for row in rows]
         return CONDITIONS[self.condition](tuple(seen), s, s + LENGTH)
 
     def make(self) -> bool:
-        """Make what is ready; whether anything was."""
+        """Make the ready batches; return whether there were any."""
         groups = self.planner.ready(self.ledger.reads.snapshot(self.planner.flow), self.now)
         for group in (group for group in groups if group.table == "t"):
             self._make(group)
@@ -255,16 +251,16 @@ class Life:
         self.ledger.claims.record_done(claim, results)
 
     def closing_ticks(self) -> dict[datetime, datetime]:
-        """Return where books are closed, as the ledger has it."""
+        """Return the ticks at which books are closed, by label, from the ledger."""
         return {label: it.tick for label, it in self.ledger.reads.closings("t").items() if it.tick is not None}
 
     @property
     def patience(self) -> Duration | None:
-        """How long behind its end a window is closed at the latest."""
+        """How long after its end a window is closed at the latest."""
         return self.planner.flow.tables["t"].partial_after
 
     def first_tick(self, s: datetime, before: datetime, after: Duration | None) -> datetime | None:
-        """Return the tick of a window by the definition, of what all slices hold now; None where it is open."""
+        """Return the tick of a window by the definition, from the current rows of all slices; None if it is open."""
         e = s + LENGTH
         least = max(e, before)
         boundary = least
@@ -277,6 +273,6 @@ class Life:
         return None
 
     def reasons(self) -> Counter[str]:
-        """Count why windows were closed."""
+        """Count the closed windows by reason."""
         found = self.ledger.reads.closings("t").values()
         return Counter(it.reason or "open" for it in found)

@@ -1,4 +1,4 @@
-"""Drives a random flow: the real planner and the real ledger over a toy lake, with all that can go wrong between."""
+"""Drives a random flow: the real planner and ledger over a toy lake, with interruptions and failures in between."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from waterclock.selection import Labels
 from waterclock.timelabel.window import Window
 
 CODE = "code"
-FIRST_START = EVE - timedelta(days=4)  # the oracle's era holds all that is read from there on
+FIRST_START = EVE - timedelta(days=4)  # the oracle's era covers all reads from there on
 
 
 class Clock:
-    """The ledger's real clock: a second passes at each look, but at every fourth none."""
+    """The ledger's wall clock: each call advances it by a second, except every fourth."""
 
     def __init__(self) -> None:
         self.at = datetime(2024, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A claim between its start and its commit, with the rows already made."""
+    """A claim between its start and its commit, with its rows already made."""
 
     claim: Claim
     group: Group
@@ -60,9 +60,9 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One label committed at an instant of the ledger's clock: its rows, what it read, and what stood there then.
+    """One label committed at an instant of the ledger's clock: its rows, its reads, and their state at that time.
 
-    `missing`: what it was made without.
+    `missing`: the inputs that it was made without.
     """
 
     at: datetime
@@ -77,15 +77,14 @@ class Commit:
 
 @dataclass(slots=True)
 class Driver:
-    """One life of one flow; `log` holds all its commits, oldest first.
+    """One simulation of one flow; `log` contains all its commits, oldest first.
 
-    `commits` counts the batches committed since the last restatement. `is_wild`: batches are asked to be restated
-    while others, and they themselves, are being made; then nobody can say how often each must run. `is_calm`: nobody
-    decides anything. `pause_rate`: how often tables, or all of them, are paused and resumed meanwhile; `refused` counts
-    the claims refused for that.
-    `begins_earlier`: START moves back at the end; `began`: where tables began before that;
-    `begun_earlier` counts what is asked to be made again for it.
-    `partial` are batches that were made without some of what they read, `went_without` counts all that ever were.
+    `commits`: number of batches committed since the last restatement. `is_wild`: batches are restated while they and
+    others are being made, so the number of runs is not predictable. `is_calm`: no user decides anything. `pause_rate`:
+    how often single tables or all of them are paused and resumed; `refused`: number of claims refused because of a
+    pause. `begins_earlier`: START moves back at the end; `began`: the starts of tables before that; `begun_earlier`:
+    number of batches requested because of it. `partial`: batches that were made without some inputs; `went_without`:
+    how many there ever were.
     """
 
     random: Random
@@ -139,7 +138,7 @@ class Driver:
         return self.ledger.reads.snapshot(self.flow)
 
     def ready(self) -> list[Group]:
-        """Ask what may be claimed; now and then hold it against what the whole plan says."""
+        """Return the batches that may be claimed; sometimes compare them with the whole plan."""
         self.books.look(self.now)
         snapshot, group_cap = self.snapshot(), self.random.choice((1, 3, 50))
         if self.random.random() < 0.9:
@@ -151,7 +150,7 @@ class Driver:
         return list(groups)
 
     def live(self, pauses: Sequence[float] = (0.0, 0.0, 0.1)) -> None:
-        """Go through some outages, restatements, troubles and pauses, and come to rest at the end."""
+        """Run through outages, restatements, troubles and pauses, and finish all work at the end."""
         for _ in range(self.random.choice((2, 3, 4))):
             self.trouble_rate = self.random.choice((0.0, 0.0, 0.15))
             self.pause_rate = self.random.choice(pauses)
@@ -170,10 +169,10 @@ class Driver:
             self.rest()
 
     def rest(self, most: int = 1_000_000) -> None:
-        """Run whatever is ready, in any order, until nothing is; each batch must need to run only once for that.
+        """Run ready batches in any order until none remains; each batch must need only one run.
 
-        What was ready stays ready while others are made and committed: it need not be asked for again. `most`: how
-        many claims are taken; with fewer than there is to do, work is left half done.
+        A ready batch stays ready while others are made and committed, so it need not be planned again. `most`: the
+        maximum number of claims; a lower number leaves work half done.
         """
         self.commits.clear()
         self.ledger.declared.set_starts(starts_to_write(self.flow, self.snapshot(), self.now), who="test")
@@ -205,7 +204,7 @@ class Driver:
                 self.land(self.flights.pop(self.random.randrange(len(self.flights))))
 
     def keep_books(self) -> None:
-        """Let another runner look at the books, write down what one has seen, or close a window by hand."""
+        """Let another runner check the books, write the result of a check, or close a window by hand."""
         if self.random.random() < 0.4:
             self.books.look(self.now, is_late=True)
         elif self.random.random() < 0.6:
@@ -218,7 +217,7 @@ class Driver:
             self.skipped.add((name, window.start))
 
     def make(self, needed: Prerequisites) -> None:
-        """Make what a question needs, and nothing else, as `query --make` does."""
+        """Make only the batches that a query needs, as `query --make` does."""
         self.is_wild = False
         self.commits.clear()
         for name, labels in needed.follow.items():
@@ -240,14 +239,14 @@ class Driver:
         self.end_following()
 
     def end_following(self) -> None:
-        """Take back the requests to follow of what need not, as a run does at its end."""
+        """Remove unneeded requests to follow, as a run does at its end."""
         for name, labels in self.planner.find_labels_to_follow(self.snapshot(), self.now).items():
             self.ledger.decisions.end_following(name, labels, who="test")
 
     def release_restatements(self) -> bool:
-        """Release what limits of ON RESTATE hold: all labels of some tables, or some of them. Return whether any was.
+        """Release restatements held by limits of ON RESTATE, all labels or some; return whether there were any.
 
-        Nothing else is left to do by then, so that nothing of it was made, and it grew as far as it does.
+        No other work remains at that time, so none of the held labels was made and the restatement has its full size.
         """
         held = self.planner.find_held_restatements(self.snapshot(), self.now)
         for name in sorted(held)[: self.random.choice((1, 2, len(held)))]:
@@ -259,14 +258,14 @@ class Driver:
         return bool(held)
 
     def pass_time(self) -> None:
-        """Let some minutes pass, or an outage of days; sources go on meanwhile."""
+        """Advance the time by minutes, or by an outage of days; sources continue meanwhile."""
         finest = min(table.cadence.period.minutes for table in self.flow.tables.values())
         windows = self.random.choice((0.3, 1, 2, 5, 12))
         later = self.now + min(timedelta(minutes=5 * round(windows * finest / 5)), timedelta(days=3))
         self.now = min(later, EVE + timedelta(days=9))
 
     def take_off(self, group: Group) -> None:
-        """Claim a group and make its batches, on the inputs of this moment."""
+        """Claim a group and make its batches from the current inputs."""
         table = self.flow.tables[group.table]
         request = ClaimRequest(
             table=group.table,
@@ -280,7 +279,7 @@ class Driver:
             target_version=-1,
             inputs=self._inputs(group),
         )
-        if self.pause_rate and self.snapshot().pause_of(group.table) is not None:  # since it was planned
+        if self.pause_rate and self.snapshot().pause_of(group.table) is not None:  # paused since it was planned
             with pytest.raises(ClaimRefused) as refused:
                 self.ledger.claims.take(request)
             assert refused.value.code == "E429"
@@ -310,7 +309,7 @@ class Driver:
             )
 
     def restate(self) -> None:
-        """Change some sources, and ask for some batches to be made again, whether they come out otherwise or not."""
+        """Change some sources, and request restatements of some batches, whether or not their rows will change."""
         done = [(name, label) for name, toy in self.lake.tables.items() for label in toy.slices]
         again = [
             (flight.group.table, b.label) for flight in self.flights for b in flight.group.batches if b.is_revision
@@ -327,7 +326,7 @@ class Driver:
             self.asked[name, label] = self.turn
 
     def change_the_beginning(self) -> None:
-        """Change what the oldest windows of each collect hold, as late rows do: no older state is asked to follow."""
+        """Change the oldest windows of each collect, as late rows do, without a request that older states follow."""
         for name, toy in self.lake.tables.items():
             if toy.table.kind is Kind.COLLECT and not toy.table.is_snapshot:
                 for label in sorted(toy.slices)[: self.random.choice((1, 2))]:
@@ -336,7 +335,7 @@ class Driver:
                     self.asked[name, label] = self.turn
 
     def begin_earlier(self) -> None:
-        """Move START of collects by data time back by some windows, in a new flow that is applied."""
+        """Move START of data-time collects back by some windows, in a new flow that is applied."""
         self.began = dict(self.planner.starts(self.snapshot(), self.now))
         tables = dict(self.flow.tables)
         for name, table in tables.items():
@@ -360,7 +359,7 @@ class Driver:
         return again
 
     def follow(self, verb: str, name: str, label: datetime) -> None:
-        """Ask, as `recompute` does, that the older states which rest on a batch follow it."""
+        """Request, as `recompute` does, that the older states that depend on a batch follow it."""
         asking: dict[tuple[str, str], Collection[datetime]] = {(verb, name): [label]}
         asked = self.ledger.reads.snapshot(self.flow, asking=asking)
         resting = self.planner.find_dependent_labels(asked, self.now, {name: [label]})
@@ -370,18 +369,18 @@ class Driver:
             self.ledger.decisions.request_restate(other, sorted(labels), FOLLOW, who="test")
 
     def behind(self) -> dict[str, tuple[datetime, ...]]:
-        """Return the older states that are told to be behind."""
+        """Return the older states that the plan reports as behind."""
         return dict(self.planner.plan(self.snapshot(), self.now).behind)
 
     def catch_up(self, behind: Mapping[str, Iterable[datetime]]) -> None:
-        """Ask that states which are behind are made again, and come to rest; nothing else happens meanwhile."""
+        """Request that states that are behind are made again, and finish all work without other events."""
         self.is_wild, self.is_calm = False, True
         for name, labels in behind.items():
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         self.rest()
 
     def pause_or_resume(self, names: Sequence[str]) -> None:
-        """Pause one of these tables or all, or take a pause back; what was planned before is still tried."""
+        """Pause one of these tables or all, or resume; batches planned before are still tried."""
         snapshot, decisions = self.snapshot(), self.ledger.decisions
         name = self.random.choice(names)
         if self.random.random() < 0.2:
@@ -395,7 +394,7 @@ class Driver:
             decisions.resume_tables([name], who="test")
 
     def resume(self) -> bool:
-        """Take back every pause; whether there was any."""
+        """Resume all tables; return whether any was paused."""
         snapshot = self.snapshot()
         if snapshot.paused is not None:
             self.ledger.decisions.resume_all(who="test")
@@ -404,7 +403,7 @@ class Driver:
         return bool(names or snapshot.paused)
 
     def clear_troubles(self) -> None:
-        """Try again what failed, and skip some of it."""
+        """Retry failed batches, and skip some of them."""
         for name, facts in self.snapshot().tables.items():
             for label in facts.troubles:
                 is_new = not facts.covered.covers_instant(label)
@@ -435,7 +434,7 @@ class Driver:
         return inputs
 
     def _look(self, table: Table, window: Window) -> int | None:
-        """Ask the source: a snapshot says what holds now, all others what their window holds."""
+        """Poll the source: a snapshot returns its current content, all others that of their window."""
         if table.kind is not Kind.COLLECT:
             return None
         changes = self.lake.source.get((table.name, window.start), 0)
@@ -475,22 +474,24 @@ class Driver:
                 toy.stands[batch.label] = batch.stands_from
 
     def _note(self, flight: Flight, batch: Batch) -> None:
-        """Keep what the oracle must be told, and check that a batch runs again only for a reason, and only once."""
+        """Record the facts that the oracle needs; verify that a batch runs again only once and only for a reason."""
         key = (batch.table, batch.label)
         node = self.planner.graph.nodes[batch.table]
         if node.is_ordered and not node.is_made_if_needed and not batch.is_revision:
-            began = self.began.get(batch.table, batch.label)  # what START moved back to comes after what was there
+            began = self.began.get(batch.table, batch.label)  # labels added by an earlier START run last
             done = [it for it in self.lake.tables[batch.table].slices if (it < began) == (batch.label < began)]
             assert not done or max(done) < batch.label, f"{key} ran out of label order"
         self.batches += 1
         self.commits[key] += 1
-        assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one ripple"
+        assert self.commits[key] == 1 or self.is_wild, f"{key} ran twice for one restatement"
         if (tick := self.books.ticks.get(key)) is not None:
-            assert {read.high for read in batch.reads if read.read.kind == "until"} == {tick}, f"{key} reads beyond"
+            assert {read.high for read in batch.reads if read.read.kind == "until"} == {tick}, (
+                f"{key} does not read up to its tick"
+            )
         if batch.is_revision:
             self.revisions += 1
             is_new = flight.evidence[batch.label] != self.evidence[key] or key in self.partial
-            assert key in self.asked or is_new, f"{key} ran for nothing"
+            assert key in self.asked or is_new, f"{key} ran again without a changed input"
         self.partial.discard(key)
         if batch.missing:
             self.partial.add(key)

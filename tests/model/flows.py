@@ -1,4 +1,4 @@
-"""Small flows for tests, written in one line a table: `daily('raw.a')`, `transform('b', reads=[past('raw.a', 7)])`."""
+"""Builds small flows for tests, one line per table: `daily('raw.a')`, `transform('b', reads=[past('raw.a', 7)])`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def at(text: str) -> datetime:
-    """Read `2013-01-05` or `2013-01-05 06:00` as UTC."""
+    """Parse `2013-01-05` or `2013-01-05 06:00` as UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def cadence(period: str = "DAY", *, zone: str = "UTC", delay: int = 0) -> Cadence:
-    """Make a cadence; the delay is in minutes."""
+    """Build a cadence; the delay is in minutes."""
     return Cadence(parse_period(period), timedelta(minutes=delay), zone)
 
 
@@ -50,7 +50,7 @@ def collect(
     delay: int = 0,
     **more: Any,
 ) -> Table:
-    """Make a partitioned data-time collect, or what else is asked for."""
+    """Build a collect; by default partitioned and by data time."""
     return Table(
         name=name,
         kind=Kind.COLLECT,
@@ -66,7 +66,7 @@ def collect(
 
 
 def snapshot(name: str, period: str = "DAY", *, start: datetime | None = START, **more: Any) -> Table:
-    """Make a REPLACE collect: it can only say what its source holds now."""
+    """Build a REPLACE collect: its source can only return its current content."""
     return collect(
         name, period, mode=Mode.REPLACE, batching=Batching.SNAPSHOT, is_partitioned=False, start=start, **more
     )
@@ -83,7 +83,7 @@ def transform(
     delay: int = 0,
     **more: Any,
 ) -> Table:
-    """Make a partitioned transform, or what else is asked for; a bare name is a plain read."""
+    """Build a transform, partitioned by default; a bare name is a plain read."""
     return Table(
         name=name,
         kind=Kind.TRANSFORM,
@@ -106,7 +106,7 @@ def merge_transform(name: str, reads: Iterable[Read | str], period: str = "DAY",
 
 
 def condition(text: str, zone: str = "UTC") -> Condition:
-    """Read a condition as a WHEN says it."""
+    """Parse a condition as it is written after WHEN."""
     errors: list[WaterclockError] = []
     said = parse_clause("WHEN", text, SourceText("test.dpl", text), variables={})
     found = condition_of(said, {}, zone, errors)
@@ -115,7 +115,7 @@ def condition(text: str, zone: str = "UTC") -> Condition:
 
 
 def choosing(table: Table, *whens: tuple[str, Iterable[Read | str]], other: Iterable[Read | str]) -> Table:
-    """Make windows of a table choose what they read: by each condition, else `other`."""
+    """Return a table whose windows choose their reads by the first true condition, else `other`."""
     found = [(condition(text, table.cadence.zone), reads) for text, reads in whens]
     choices = tuple(
         Choice(when, Query("", PLACE), tuple(Read(read) if isinstance(read, str) else read for read in reads))
@@ -126,7 +126,7 @@ def choosing(table: Table, *whens: tuple[str, Iterable[Read | str]], other: Iter
 
 
 def publish(name: str, of: Table, **more: Any) -> Table:
-    """Make a publish with the type of its table, and its cadence and mode where no others are given."""
+    """Build a publish with the type of its table, and by default its cadence and mode."""
     made = Table(
         name=name,
         kind=Kind.PUBLISH,
@@ -142,7 +142,7 @@ def publish(name: str, of: Table, **more: Any) -> Table:
 
 
 def flow(*tables: Table) -> Flow:
-    """Make a flow of tables written upstream first."""
+    """Build a flow of tables listed in upstream order."""
     return Flow(project="test", tables={table.name: table for table in tables}, order=tuple(t.name for t in tables))
 
 

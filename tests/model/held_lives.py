@@ -1,8 +1,8 @@
-"""Lives of batches that rules hold back, refuse or thin out: real planner and ledger over toy rows.
+"""Simulates batches whose rows are held, refused or quarantined by rules: real planner and ledger over toy rows.
 
-Runners overlap, and claims are lost. People release (by themselves, or by asking a runner), try again, skip, recompute,
-recollect, replay, take back, pause and mend the rules at any time. What may be seen, `Life.check` says by what was
-committed alone; what stands once all is settled, `Life.anew` makes from what the sources gave.
+Runners overlap, and claims are lost. People release (directly, or by a request to a runner), retry, skip, recompute,
+recollect, replay, withdraw, pause and fix the rules at any time. `Life.check` verifies the visible rows against the
+commits alone; `Life.anew` computes the final state, once all is settled, from the sources.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ EVE = datetime(2020, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 Key = tuple[str, datetime]
 Rows = tuple[int, ...]
-MOST_ASIDE = 1  # more of them, and the batch is held
+MOST_ASIDE = 1  # with more quarantined rows, the batch is held
 BOOM, DROPPED = 1000, 0
 
 
 def flow_of(level: int, report: bool) -> Flow:
-    """Declare the flow; a mended rule is another code."""
+    """Declare the flow; each level of the rules is different code."""
     answer = OnRestate.REPORT if report else OnRestate.RECOMPUTE
     a = transform("web.a", ["web.u"])
     tables = [
@@ -50,7 +50,7 @@ def flow_of(level: int, report: bool) -> Flow:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What a claim sealed of one label: the rows to show, those set aside, those dropped, and all that came."""
+    """The rows that a claim sealed for one label: visible, quarantined, the number of dropped ones, and all inputs."""
 
     stay: Rows
     aside: Rows
@@ -73,7 +73,7 @@ class Flight:
 
 @dataclass(slots=True)
 class Life:
-    """One life. `source`: what the sources say; `lake`: what is committed; `stage`: what claims sealed."""
+    """One simulation. `source`: rows of the sources; `lake`: committed rows; `stage`: rows sealed by claims."""
 
     random: Random
     report: bool = False
@@ -115,7 +115,7 @@ class Life:
     def snapshot(self) -> LedgerSnapshot:
         return self.ledger.reads.snapshot(self.flow)
 
-    # what comes, and what people do
+    # arriving rows and decisions of people
 
     def arrive(self) -> None:
         for name in ("web.u", "web.v"):
@@ -142,11 +142,11 @@ class Life:
         if (key := self._one(self.held)) and key not in self._claimed():
             self.ledger.decisions.request_release(key[0], [key[1]], who="ann", why="fine")
             self.looked_at[key] = self.held[key]
-            if self.random.random() < 0.3:  # and somebody else decides otherwise
+            if self.random.random() < 0.3:  # and another user decides otherwise
                 self.try_again(key)
 
     def release(self) -> None:
-        """Release as the command does: planned as if nothing were held, and carried out at once."""
+        """Release as the command does: plan as if no batch were held, and run at once."""
         if (key := self._one(self.held)) and key not in self._claimed():
             group = self.group_to_release(*key)
             if group is not None:
@@ -196,7 +196,7 @@ class Life:
             self.looked_at.pop(key, None)
 
     def to_replay(self) -> set[Key]:
-        """Return the labels that a replay makes again, by what the ledger tells."""
+        """Return the labels that a replay makes again, from the ledger."""
         return {
             (name, label)
             for name, table in self.flow.tables.items()
@@ -236,7 +236,7 @@ class Life:
         every = ((it.group.table, label) for it in self.flights for label in it.made)
         return {key for key in every if name in {None, key[0]}}
 
-    # what runners do
+    # work of runners
 
     def live(self, steps: int = 12) -> None:
         for _ in range(steps):
@@ -257,7 +257,7 @@ class Life:
         return self.planner.ready(self.snapshot(), self.now, PlanRequest(group_cap=self.random.choice((1, 3))))
 
     def look(self) -> bool:
-        """Claim something that is ready; whether anything was."""
+        """Claim a ready group; return whether there was one."""
         groups = self.groups()
         if not groups:
             return False
@@ -285,7 +285,7 @@ class Life:
             made = {label: self.stage[name, label, sealed]}
         else:
             made = {it.label: self._make(group, it, inputs.get(it.label, ())) for it in group.batches}
-        if not self.is_calm and self.random.random() < 0.15:  # between what is read and the claim, others act
+        if not self.is_calm and self.random.random() < 0.15:  # other actors intervene between the read and the claim
             self.random.choice((self.decide, self.go_on))()
         request = ClaimRequest(
             table=name, labels=tuple(it.label for it in group.batches), code=self.flow.tables[name].fingerprint,
@@ -298,7 +298,7 @@ class Life:
         except ClaimRefused:
             return
         if is_asked:
-            assert self.looked_at[name, label] == sealed, "shown is what somebody looked at"
+            assert self.looked_at[name, label] == sealed, "a user has seen the released batch"
         self.flights.append(Flight(claim, group, made, is_release))
 
     def _inputs(self, group: Group) -> dict[datetime, tuple[Input, ...]]:
@@ -335,20 +335,20 @@ class Life:
         return (crc32(text.encode()) % 11 - 2, crc32(text.encode()[::-1]) % 11 - 2)
 
     def judged(self, came: Rows) -> Sealed:
-        """Part rows by the rules of now: the mended rule sets aside less."""
+        """Split rows by the current rules: a higher level quarantines fewer."""
         stay = tuple(it for it in came if it != DROPPED and it >= -self.level)
         aside = tuple(it for it in came if it < -self.level)
         return Sealed(stay, aside, came.count(DROPPED), came, (), self.level, {})
 
     def go_on(self) -> None:
-        """Let a claim end: lost, refused, held or committed."""
+        """End a claim: lost, refused, held or committed."""
         if not self.flights:
             return
         flight = self.flights.pop(self.random.randrange(len(self.flights)))
         name, claims = flight.group.table, self.ledger.claims
         if not self.is_calm and self.random.random() < 0.12:
             claims.close_lost(flight.claim, "its lease ran out")
-            for label in flight.made:  # a release that nobody asked the ledger for was its command's alone
+            for label in flight.made:  # a release without a request in the ledger belonged to its command alone
                 if self.snapshot().of(name).requested.get(label) != RELEASE:
                     self.looked_at.pop((name, label), None)
             return
@@ -391,10 +391,10 @@ class Life:
             self.failed.add((name, label))
             self.held.pop((name, label), None)
 
-    # what must hold
+    # invariants
 
     def check(self) -> None:
-        """At any time: what may be seen is what was committed, and what is said to block does."""
+        """Verify at any time that the visible rows are the committed ones, and that reported blockers do block."""
         claimed = self._claimed()
         for name in self.flow.tables:
             seen = {it.label: it.claim for it in self.ledger.reads.slices(name, BEGINNING, FOREVER)}
@@ -419,7 +419,7 @@ class Life:
         }
 
     def settle(self) -> None:
-        """Come to rest: people resume, mend, release or try again, until nothing is left."""
+        """Finish all work: people resume, fix rules, release or retry until nothing remains."""
         self.is_calm = True
         for name in self.flow.tables:
             if self.snapshot().of(name).paused is not None:
@@ -438,7 +438,7 @@ class Life:
                 self.replay()
             self.is_lenient = self.is_lenient or self.random.random() < 0.3
             self._decide_of(left)
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("work remains after 40 rounds")
 
     def _rest(self) -> None:
         for _ in range(600):
@@ -446,7 +446,7 @@ class Life:
                 self.go_on()
             if not self.look():
                 return
-        raise AssertionError("a batch runs at each look")
+        raise AssertionError("a batch runs in every round")
 
     def _decide_of(self, left: Iterable[Key]) -> None:
         for key in sorted(left):
@@ -457,7 +457,7 @@ class Life:
                 self.try_again(key)
 
     def anew(self) -> dict[Key, Rows]:
-        """Make all tables from what their sources gave, in one go."""
+        """Make all tables from the rows of their sources, in one pass."""
         made: dict[Key, Rows] = {key: it.stay for key, it in self.lake.items() if key[0] in {"web.u", "web.v"}}
         days = [EVE + n * DAY for n in range((self.now - EVE).days)]
 
@@ -479,7 +479,7 @@ class Life:
                         "LATEST(web.v)": span("web.v", tick - DAY, tick),
                     },
                 }[name]
-                # what was parted by older rules and never asked for again stays so
+                # rows that were split by older rules stay so until they are requested again
                 level = self.lake[key].level if key in self.lake else self.level
                 came = self.combined(name, day, reads)
                 made[key] = tuple(it for it in came if it != DROPPED and it >= -level)

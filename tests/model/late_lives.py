@@ -1,7 +1,7 @@
-"""Lives of tables that close their books, with the tables of their late rows: real planner and ledger over toy rows.
+"""Simulates tables that close their books, with the tables of their late rows: real planner and ledger over toy rows.
 
-What runners do overlaps: a batch is claimed, made and committed at different times, some are lost between, people skip,
-try again, recompute and take that back. Where each row must be in the end, `Life.shares` says by the ticks alone.
+The work of runners overlaps: a batch is claimed, made and committed at different times, and some claims are lost.
+People skip, retry, recompute and withdraw. `Life.shares` computes from the ticks alone where each row must end up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ REACH = {
     ("web.both", "web.v"): 6 * HOUR,
     ("web.hand", "web.u"): 24 * HOUR,
 }
-"""How long windows of each table are, and how far before a window slices of what it reads UNTIL are read."""
+"""The window length of each table, and how far before a window it reads slices by UNTIL."""
 LATENESS = {"web.daily": 36 * HOUR, "web.both": 60 * HOUR}
 FLOW = """
 CREATE CONNECTION shop TYPE sqlite OPTIONS (path 'shop.sqlite');
@@ -85,7 +85,7 @@ def flow_in(folder: Path) -> Flow:
 
 @dataclass(slots=True)
 class Flight:
-    """A claim between its start and its commit; `rows` are what each label was pinned to, `made` what came of it."""
+    """A claim between its start and its commit; `rows`: the pinned inputs of each label, `made`: its result."""
 
     claim: Claim
     group: Group
@@ -96,7 +96,7 @@ class Flight:
 
 @dataclass(slots=True)
 class Life:
-    """One life. `source`: what the sources say; `lake`: what is committed; `gone`: windows that were left out."""
+    """One simulation. `source`: rows of the sources; `lake`: committed rows; `gone`: skipped windows."""
 
     flow: Flow
     random: Random
@@ -126,10 +126,10 @@ class Life:
     def snapshot(self) -> LedgerSnapshot:
         return self.ledger.reads.snapshot(self.flow)
 
-    # what comes, and what people do
+    # arriving rows and decisions of people
 
     def arrive(self) -> None:
-        """Let a slice of each source come."""
+        """Add a slice to each source."""
         for name in SOURCES:
             self.source[name, self.now] = self._rows(self.now)
         self.now += SLOT
@@ -143,12 +143,12 @@ class Life:
         return tuple(rows)
 
     def decide(self) -> None:
-        """Do something that people do."""
+        """Perform a random action of a user."""
         deeds = (self.recollect, self.recompute, self.close, self.skip, self.retry, self.withdraw, self.drop)
         self.random.choices(deeds, (2, 2, 1, 1, 1, 1, 1))[0]()
 
     def recollect(self) -> None:
-        if self.dropped > EVE:  # what reads of it what was dropped as well stays as it is
+        if self.dropped > EVE:  # a table whose inputs were dropped as well stays as it is
             return
         done = [key for key in self.lake if key[0] in SOURCES]
         for name, label in self.random.sample(done, min(len(done), 1)):
@@ -157,7 +157,7 @@ class Life:
             self.ledger.decisions.request_restate(name, [label], "recollect", who="test")
 
     def drop(self) -> None:
-        """Take out of a source what RETAIN lets go, as `maintain` does."""
+        """Drop the windows of a source that RETAIN no longer keeps, as `maintain` does."""
         needed = self.planner.oldest_needed(self.snapshot(), self.now)["web.u"]
         before = min(self.now - timedelta(days=4), needed)
         if before > max(EVE, self.dropped) and not self.flights:
@@ -198,7 +198,7 @@ class Life:
         self.ledger.decisions.close_by_hand(name, first.start, tick, late_tables=late, who="test", why="enough")
 
     def skip(self) -> None:
-        """Leave out a window that is not done: an open one, or one that is closed and was not made yet."""
+        """Skip a window that is not done: an open one, or a closed one that was not made yet."""
         name = self.random.choice(sorted(LENGTHS))
         missing = self.planner.books_of(self.snapshot(), self.now, name).windows()
         window = next(missing, None)
@@ -219,7 +219,7 @@ class Life:
         self.ledger.decisions.retry(name, [label], late_tables=late_tables(self.flow, name), who="test")
         self.gone.discard((name, label))
 
-    # what runners do
+    # work of runners
 
     def live(self, steps: int = 25) -> None:
         for _ in range(steps):
@@ -230,7 +230,7 @@ class Life:
         self.rest()
 
     def act(self) -> None:
-        """Let a runner, or somebody, do one thing."""
+        """Perform one random action of a runner or a user."""
         odds = self.random.random()
         if not self.is_calm and odds < 0.2:
             self.decide()
@@ -242,7 +242,7 @@ class Life:
             self.go_on()
 
     def rest(self) -> None:
-        """Look and make until nothing is left."""
+        """Check books and make batches until no work remains."""
         while True:
             while self.flights:
                 self.go_on()
@@ -257,7 +257,7 @@ class Life:
                 self.ledger.decisions.retry(name, list(facts.troubles), who="test")
 
     def look(self) -> None:
-        """Close books as a runner does, but ask the toy's rows."""
+        """Close books as a runner does, but check the conditions on the toy rows."""
         for books in self.planner.books(self.snapshot(), self.now):
             self._take_late_rows(books)
         while True:
@@ -273,7 +273,7 @@ class Life:
                 self.ledger.decisions.close_books(name, told, late_tables=late, who="test")
 
     def _take_late_rows(self, books: ClosingFacts) -> None:
-        """Do what `engine.batch.closing` does where a recompute is asked for."""
+        """Simulate `engine.batch.closing` for a requested recompute."""
         name = books.table.name
         labels = [it for it, verb in books.past.requested.items() if verb == RECOMPUTE and it in books.past.closings]
         windows = map(books.table.cadence.window_of, labels)
@@ -308,7 +308,7 @@ class Life:
         return min(newest.values()) >= window.end + grace
 
     def take_off(self) -> bool:
-        """Claim something that is ready, on the rows of this moment; whether anything was."""
+        """Claim a ready group with its current input rows; return whether there was one."""
         groups = self.planner.ready(self.snapshot(), self.now, PlanRequest(group_cap=self.random.choice((1, 4))))
         if not groups:
             return False
@@ -320,7 +320,7 @@ class Life:
             inputs=self._inputs(group),
             closed={it.label: it.closing.tick for it in group.batches if it.closing and it.closing.tick},
         )  # fmt: skip
-        if not self.is_calm and self.random.random() < 0.1:  # between plan and claim somebody acts
+        if not self.is_calm and self.random.random() < 0.1:  # another actor intervenes between plan and claim
             self.random.choice((self.look, self.decide))()
         try:
             claim = self.ledger.claims.take(request)
@@ -353,7 +353,7 @@ class Life:
         return found
 
     def go_on(self) -> None:
-        """Let a claim go a step on: its rows are made, or they are committed, or it fails."""
+        """Advance a claim by one step: make its rows, commit them, or let it fail."""
         if not self.flights:
             return
         flight = self.random.choice(self.flights)
@@ -396,7 +396,7 @@ class Life:
         }
 
     def _too_late(self, late: LateRows, flight: Flight) -> dict[datetime, tuple[Any, ...]]:
-        """Do what `engine.batch.late_rows` does: open windows again, then tell what none takes."""
+        """Simulate `engine.batch.late_rows`: reopen windows, then return the rows that no window takes."""
         of, labels = self.flow.tables[late.of], list(flight.rows)
         since = self.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
         ticks: dict[datetime, datetime] = {}
@@ -427,7 +427,7 @@ class Life:
             made[batch.label] = tuple(sorted(told))
         return made
 
-    # where everything must be
+    # where each row must be
 
     def begins(self, name: str) -> datetime:
         return self.planner.starts(self.snapshot(), self.now)[name]
@@ -436,10 +436,10 @@ class Life:
         return {label: it.tick for label, it in self.ledger.reads.closings(name).items() if it.tick is not None}
 
     def check(self) -> Counter[str]:
-        """Hold each table against where its rows must be by the ticks, and each row against what holds of it."""
+        """Verify each table against the expected rows by the ticks, and each row against its expected fate."""
         counts: Counter[str] = Counter()
         plan = self.planner.plan(self.snapshot(), self.now)
-        # left out, and taken back once RETAIN had dropped what they read: told as such, and never made
+        # skipped, and the skip was undone after RETAIN had dropped the inputs: reported as expired, never made
         expired = {(batch.table, batch.label) for batch in plan.batches if batch.status is Status.EXPIRED}
         for name, length in LENGTHS.items():
             ticks, begins = self.ticks(name), self.begins(name)
@@ -461,7 +461,7 @@ class Life:
                             within = LATENESS.get(name)
                             window = EVE + length * ((at - EVE) // length) if at is not None else EVE
                             opens = fate == CAME_LATE and within is not None and slice_ < window + length + within
-                            # of what RETAIN has dropped since nothing is made again, so that nothing opens it
+                            # a window whose inputs RETAIN has dropped is not made again, so no row reopens it
                             can = self._again(self.flow.tables[name], [Window(window, window + length)])
                             assert not opens or not can, (name, slice_, id_, "late within MAX LATENESS")
                         elif fate == "gone":

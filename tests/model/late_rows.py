@@ -1,6 +1,6 @@
-"""Random histories of rows that come late, and what they come to by brute force: watermarks, sessions, pairs, firsts.
+"""Random histories of late rows, and their results by brute force: watermarks, sessions, pairs, first rows.
 
-All is said of whole histories, from the definitions alone: nothing here is carried from one slice to the next.
+All functions apply the definitions to whole histories; no state is carried from one slice to the next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STEP = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Row:
-    """A row of a slice: whose it is, of which part, and its own time, in minutes since START."""
+    """A row of a slice: its key, its part, and its own time in minutes since START."""
 
     at: int
     key: str
@@ -29,7 +29,7 @@ Slices = list[list[Row]]
 
 
 def random_slices(random: Random, windows: int = 12, keys: int = 3, parts: int = 3) -> Slices:
-    """Return slices of rows by arrival: some rows late, some with a clock ahead, parts fall silent."""
+    """Return slices of rows by arrival: some rows are late, some have a clock ahead, and parts fall silent."""
     slices: Slices = []
     number = 0
     silent = {f"p{part}": random.choice([99, 99, random.randrange(windows)]) for part in range(parts)}
@@ -70,7 +70,7 @@ def watermarks(slices: Slices, lateness: int, silent_after: int, *, by_part: boo
 
 
 def accepted(slices: Slices, marks: Sequence[int | None]) -> Slices:
-    """Return the slices without the rows that came too late."""
+    """Return the slices without the rows that arrived too late."""
     before = [None, *marks]
     return [
         [row for row in rows if (mark := before[window]) is None or row.at >= mark]
@@ -82,7 +82,7 @@ Session = tuple[str, int, int, int]
 
 
 def sessions(rows: Iterable[Row], gap: int) -> list[Session]:
-    """Return the sessions of rows: key, first and last time, number; a pause of `gap` ends one."""
+    """Return the sessions of rows: key, first and last time, number; a pause of `gap` ends a session."""
     by_key: defaultdict[str, list[int]] = defaultdict(list)
     for row in rows:
         by_key[row.key].append(row.at)
@@ -105,9 +105,9 @@ def pairs(left: Iterable[Row], right: Iterable[Row], low: int, high: int) -> lis
 
 
 def firsts(slices: Slices, horizon: int) -> dict[int, bool]:
-    """Tell of each row whether it is kept: no row of its key came before it within the horizon of its own time.
+    """Return whether each row is kept: no earlier row of its key lies within the horizon of its own time.
 
-    Rows come in the order of their slices; in one slice, in the order of time and id.
+    Rows are in the order of their slices, and within one slice in the order of time and id.
     """
     order = [(window, row) for window, rows in enumerate(slices) for row in sorted(rows, key=lambda it: (it.at, it.id))]
     return {
@@ -117,5 +117,5 @@ def firsts(slices: Slices, horizon: int) -> dict[int, bool]:
 
 
 def by_id(slices: Slices) -> Mapping[int, int]:
-    """Return in which slice each row came."""
+    """Return the slice in which each row arrived."""
     return {row.id: window for window, rows in enumerate(slices) for row in rows}

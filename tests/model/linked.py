@@ -1,4 +1,4 @@
-"""Two projects, one of which collects tables of the other: the real planners, ledgers and links over two toy lakes."""
+"""Drives two projects, one of which collects tables of the other: real planners, ledgers and links, two toy lakes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UP = "up"
 
 @dataclass(slots=True)
 class InMemory(WaterclockCollector):
-    """The connector as it is, over a ledger that is open already."""
+    """The real connector over a ledger that is already open."""
 
     ledger: Ledger = field(kw_only=True)
 
@@ -46,7 +46,7 @@ class InMemory(WaterclockCollector):
 
 @dataclass(frozen=True, slots=True)
 class OneConnection:
-    """The connections of a project that reaches one other."""
+    """The connections of a project that is linked to one other."""
 
     other: InMemory
 
@@ -59,7 +59,7 @@ class OneConnection:
 
 @dataclass(slots=True)
 class LinkedDriver(Driver):
-    """Drives a project that collects from another one, which is driven beside it."""
+    """Drives a project that collects from another one, which is driven alongside."""
 
     up: Driver = field(kw_only=True)
     links: Links = field(kw_only=True)
@@ -114,14 +114,15 @@ class LinkedDriver(Driver):
         return BoundRead(Read(self._source(table).table.name), scope, *span)
 
     def restate(self) -> None:
-        """Change own sources alone: a linked table is made again where the other project has changed."""
+        """Change own sources only: a linked table is made again if the other project has changed."""
 
 
 def linked(random: Random, up: RandomFlow) -> tuple[RandomFlow, Flow]:
-    """Make a flow that collects tables of another, and both as one flow, where a collect is a transform."""
+    """Build a flow that collects tables of another one, and a single flow in which each collect is a transform."""
     of = [table for table in up.flow.tables.values() if _can_be_linked(table)]
     if any(table.choices for table in up.flow.tables.values()):
-        # where windows choose, one flow makes the newest state that any query could make, and we the newest there is
+        # where windows choose, a single flow makes the newest state that any query could make; a link, the newest
+        # existing one
         of = [table for table in of if table.mode is Mode.APPEND]
     here: dict[str, Table] = {}
     as_one: dict[str, Table] = {}
@@ -137,9 +138,9 @@ def linked(random: Random, up: RandomFlow) -> tuple[RandomFlow, Flow]:
 
 
 def _can_be_linked(table: Table) -> bool:
-    """Whether all windows of a table are made, and stay: what nobody there needs is not made for others."""
+    """Return whether all windows of a table are made and kept, even if no table of its own project needs them."""
     is_made_if_needed = table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE
-    # of a regular APPEND table one flow reads all rows, and never those of a label
+    # a single flow reads all rows of a regular APPEND table, never those of one label
     is_made_if_needed = is_made_if_needed or (table.mode is Mode.APPEND and not table.is_partitioned)
     return table.kind is not Kind.PUBLISH and not is_made_if_needed and table.retain is None and not table.is_snapshot
 

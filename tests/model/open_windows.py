@@ -1,8 +1,8 @@
-"""A life of tables that close their books and keep what is open, on the real planner and ledger, over toy rows.
+"""Simulates tables that close their books and store open windows, on the real planner and ledger, over toy rows.
 
-Rows of `web.u` come in slices of six hours, each with a time of its own (hours since `EVE`). Two tables cut them into
-windows of that time. What is made of them, and what a view must show, is told by `expected` alone: it knows slices and
-closings, and nothing of how they were made.
+Rows of `web.u` arrive in slices of six hours, each with its own time (hours since `EVE`). Two tables group them into
+windows of that time. Only `expected` computes which rows the tables and their views must show: from slices and
+closings, without knowledge of how they were made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from waterclock.timelabel.window import Window
 EVE = datetime(2020, 1, 1, tzinfo=UTC)
 HOUR, SLOT = timedelta(hours=1), timedelta(hours=6)
 TABLES = {"web.daily": (timedelta(days=1), timedelta(days=1)), "web.half": (timedelta(hours=12), SLOT)}
-"""The tables that close their books: how long a window is, and how far before it slices are read."""
+"""The tables that close their books: window length, and how far before a window they read slices."""
 GRACE = {"web.daily": timedelta(0), "web.half": SLOT}
 FLOW = """
 CREATE CONNECTION shop TYPE sqlite OPTIONS (path 'shop.sqlite');
@@ -59,7 +59,7 @@ def flow_in(folder: Path) -> Flow:
 
 
 def of_window(table: str, start: datetime, boundary: datetime, slices: Slices) -> list[int]:
-    """Return the rows of a window that slices before a boundary hold."""
+    """Return the rows of a window from the slices before a boundary."""
     length, span = TABLES[table]
     rows = (row for label, rows in slices.items() if start - span <= label < boundary for row in rows)
     return sorted(id_ for at, id_ in rows if start <= at < start + length)
@@ -67,7 +67,7 @@ def of_window(table: str, start: datetime, boundary: datetime, slices: Slices) -
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A batch recorded at an instant of the ledger's clock. `opened`: the windows of a state of open ones."""
+    """A batch recorded at an instant of the ledger's clock. `opened`: the windows in a state of open windows."""
 
     at: datetime
     key: Key
@@ -77,7 +77,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Life:
-    """One life of the flow."""
+    """One simulation of the flow."""
 
     flow: Flow
     random: Random
@@ -106,7 +106,7 @@ class Life:
         return self.ledger.reads.snapshot(self.flow)
 
     def pass_time(self) -> None:
-        """Let slices come, rows early and late among them; tables rest now and then."""
+        """Add slices, with early and late rows among them; some tables rest."""
         for _ in range(self.random.choice((1, 1, 1, 1, 2, 5))):
             self.source[self.now] = self._rows(self.now)
             self.now += SLOT
@@ -121,7 +121,7 @@ class Life:
         return tuple(rows)
 
     def restate(self) -> None:
-        """Change a slice that is done, or close a window by hand, or skip what failed."""
+        """Change a slice that is done, close a window by hand, or skip a failed batch."""
         done = sorted({commit.key[1] for commit in self.log if commit.key[0] == "web.u"})
         if done and self.random.random() < 0.5:
             label = self.random.choice(done)
@@ -138,7 +138,7 @@ class Life:
                 self.ledger.decisions.close_by_hand("web.daily", first.start, tick, who="test", why="enough")
 
     def look(self) -> None:
-        """Close books as a runner does, but ask the toy's rows."""
+        """Close books as a runner does, but check the conditions on the toy rows."""
         while True:
             found = [(books, books.pairs()) for books in self.planner.books(self.snapshot(), self.now)]
             found = [(books, pairs) for books, pairs in found if pairs]
@@ -157,7 +157,7 @@ class Life:
         return bool(times) and max(times) >= window.end + GRACE[name]
 
     def backfill(self) -> None:
-        """Make older states of open windows that are missing."""
+        """Make missing older states of open windows."""
         force: dict[str, frozenset[datetime]] = {}
         for name in map(self.beside, TABLES):
             missing = self.snapshot().of(name).covered.gaps(EVE, self.now)
@@ -166,7 +166,7 @@ class Life:
         self.work(force=force)
 
     def catch_up(self) -> None:
-        """Let older states of open windows follow what was restated."""
+        """Make older states of open windows follow restatements."""
         for name, labels in self.planner.plan(self.snapshot(), self.now).behind.items():
             self.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who="test")
         self.work()
@@ -177,7 +177,7 @@ class Life:
         return max(commit.key[1] for commit in self.commits(None, self.beside(table))) + SLOT
 
     def work(self, most: int = 1000, force: Mapping[str, frozenset[datetime]] | None = None) -> None:
-        """Run what is ready, in any order, until nothing is, or nobody goes on."""
+        """Run ready batches in any order until none remains or the limit is reached."""
         names = [name for name in self.flow.tables if name not in self.resting]
         while most:
             most -= 1
@@ -229,7 +229,7 @@ class Life:
         return found
 
     def _rows_of(self, batch: Batch) -> Rows:
-        """Make a batch of what its reads say, and of nothing else."""
+        """Make a batch from its bound reads only."""
         if batch.table == "web.u":
             return self.source[batch.label]
         if batch.opened:
@@ -244,14 +244,14 @@ class Life:
         return sorted(id_ for at, id_ in rows if window.start <= at < window.end)
 
     def slices(self, at: datetime | None, table: str = "web.u") -> dict[datetime, Rows]:
-        """Return what a table held as known at an instant."""
+        """Return the slices of a table as known at an instant."""
         return {commit.key[1]: commit.rows for commit in self.commits(at, table)}
 
     def commits(self, at: datetime | None, table: str) -> list[Commit]:
         return [it for it in self.log if it.key[0] == table and (at is None or it.at <= at)]
 
     def clear(self) -> None:
-        """Let nothing rest any more; what failed is tried again, or skipped."""
+        """Resume all resting tables; retry failed batches or skip them."""
         self.resting = frozenset()
         while any(facts.troubles for facts in self.snapshot().tables.values()):
             for name, facts in self.snapshot().tables.items():
@@ -265,11 +265,11 @@ class Life:
             self.work()
 
     def closings(self, table: str) -> dict[datetime, datetime]:
-        """Return where windows were closed."""
+        """Return the closing ticks of windows."""
         return self.ledger.reads.closed_ticks(table, EVE)
 
     def shown(self, table: str, shown: VisibleWindows, tick: datetime, at: datetime | None) -> list[Row]:
-        """Return the rows that a view shows, by the rule of `engine.query.view_rows`, of what was committed by then."""
+        """Return the rows that a view shows by the rule of `engine.query.view_rows`, from the commits at that time."""
         length, windows = TABLES[table][0], {window.start for window in shown.windows}
         rows: list[Row] = []
         for label, of_label in self.slices(at, table).items():
@@ -281,7 +281,7 @@ class Life:
         return sorted(rows)
 
     def expected(self, table: str, tick: datetime, at: datetime | None) -> list[Row]:
-        """Return what a view must show as of a tick: each window that has begun before its boundary, once and whole."""
+        """Return the rows that a view must show as of a tick: those of each window that started before its boundary."""
         length, _ = TABLES[table]
         boundary, closings, slices = tick - (tick - EVE) % SLOT, self.closings(table), self.slices(at)
         rows: list[Row] = []
@@ -296,7 +296,7 @@ class Life:
         return sorted(rows)
 
     def expected_now(self, table: str, shown: VisibleWindows) -> list[Row]:
-        """Return what a view must show of what is there now: all that is done, and the rest as it was at a boundary."""
+        """Return the rows that a view must show now: all done windows, and the others as of a boundary."""
         closings, done, slices = self.closings(table), self.slices(None, table), self.slices(None)
         rows = [(start, id_, True) for start in done for id_ in of_window(table, start, closings[start], slices)]
         start = EVE

@@ -1,7 +1,7 @@
-"""A clean rebuild, straight from docs/explain/time.md and consistency.md, by brute force over lists of windows.
+"""Computes a clean rebuild by brute force over lists of windows, from docs/explain/time.md and consistency.md.
 
-It shares nothing with the planner: windows are cut by looking at every minute, ⌊t⌋ is searched in a list. What depends
-on when somebody looked is an input: what snapshots said, which ticks LATEST kept, which labels were skipped.
+Shares no code with the planner: windows are cut by checking every minute, and ⌊t⌋ is searched in a list. Results that
+depend on when a run happened are inputs: contents of snapshots, ticks of LATEST, skipped labels.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def windows_of(cadence: Cadence) -> tuple[Window, ...]:
 
 @cache
 def _windows(period: Period, zone_name: str) -> tuple[Window, ...]:
-    """Cut by looking at every minute (every fifth will do: boundaries lie on those)."""
+    """Cut windows by checking every fifth minute: all boundaries are multiples of five minutes."""
     starts = []
     newest = date.min
     zone = ZoneInfo(zone_name)
@@ -68,15 +68,15 @@ def window_before(table: Table, label: datetime) -> Window:
 
 
 def floor(table: Table, t: datetime) -> datetime:
-    """⌊t⌋: the table's last window boundary at or before t."""
+    """Return ⌊t⌋: the table's last window boundary at or before t."""
     windows = windows_of(table.cadence)
     place = bisect_right(windows, t, key=lambda window: window.start)
-    assert place, "the era begins too late"
+    assert place, "the era starts too late"
     return windows[place - 1].start
 
 
 def reads_of(table: Table, window: Window) -> tuple[Read, ...]:
-    """Return what a window reads: where it chooses, by the first query of which the condition holds."""
+    """Return the reads of a window; if it chooses, those of the first query whose condition is true."""
     if not table.choices:
         return table.reads
     chosen = (it for it in table.choices if it.condition is None or CONDITIONS[it.condition.text](table, window))
@@ -103,18 +103,18 @@ CONDITIONS: Mapping[str, Callable[[Table, Window], bool]] = {
         window.start < datetime(2013, 4, 1, tzinfo=UTC) and _local(table, window.start).minute != 0
     ),
 }
-"""What a window may choose by, and what that is by hand."""
+"""The conditions by which a window may choose, and their results by hand."""
 
 
 def earlier(t: datetime, span: Duration, zone: str) -> datetime:
-    """Go back by elapsed hours, or by local dates."""
+    """Subtract elapsed hours or local dates."""
     if span.unit in {"MINUTE", "HOUR"}:
         return t - timedelta(minutes=span.amount * (60 if span.unit == "HOUR" else 1))
     return _moved(t, -span.amount, zone)
 
 
 def later(t: datetime, span: Duration, zone: str) -> datetime:
-    """Go forward by elapsed hours, or by local dates."""
+    """Add elapsed hours or local dates."""
     if span.unit in {"MINUTE", "HOUR"}:
         return t + timedelta(minutes=span.amount * (60 if span.unit == "HOUR" else 1))
     return _moved(t, span.amount, zone)
@@ -127,7 +127,7 @@ def _moved(t: datetime, days: int, zone: str) -> datetime:
 
 @dataclass(slots=True)
 class Oracle:
-    """Evaluates any batch of a flow from the sources up, remembering what it has evaluated."""
+    """Evaluates any batch of a flow from the sources up, and caches the results."""
 
     flow: Flow
     grains: Mapping[str, int]
@@ -147,7 +147,7 @@ class Oracle:
             self.starts[name] = self._start(self.flow.tables[name])
 
     def needed(self) -> set[Key]:
-        """Return every batch that must have been made by now: what is asked for, and all that this reads."""
+        """Return every batch that must have been made by now: the requested ones and all their inputs."""
         found: set[Key] = set()
         to_do = [key for table in self.flow.tables.values() for key in self._wanted(table) if self.can_be_made(*key)]
         while to_do:
@@ -161,9 +161,9 @@ class Oracle:
         return found
 
     def can_be_made(self, name: str, label: datetime, *, by_any: bool = False) -> bool:
-        """Whether a batch and all that it reads is due, be it directly or through others.
+        """Return whether a batch and all its direct and indirect inputs are due.
 
-        `by_any`: whichever of its queries makes a window that chooses, here and in what it reads.
+        `by_any`: whichever of its queries makes a window that chooses, here and in its inputs.
         """
         key = (name, label, by_any)
         if key not in self._makeable:
@@ -179,9 +179,9 @@ class Oracle:
         return self._makeable[key]
 
     def _is_in_turn(self, table: Table, label: datetime) -> bool:
-        """Whether all labels before it can be made, of a table in label order.
+        """Return whether all earlier labels of a table in label order can be made.
 
-        Where no table's windows choose what they read, or are closed in order, they can whenever this one can.
+        If no table's windows choose their reads or are closed in order, this follows from the label itself.
         """
         is_ordered = table.is_in_label_order or self._is_by_label(table) or self._in_circle(table)
         if not is_ordered or not any(other.choices or other.closes for other in self.flow.tables.values()):
@@ -203,7 +203,7 @@ class Oracle:
             return any(self.can_be_made(u.name, w.start) for w in self.due(u))
         batches = self._batches(table, read, window)
         if not batches and read.kind is ReadKind.PREVIOUS and u.columns.is_open and not self._is_circular(table, read):
-            # it has no columns before
+            # it has no columns before its first label
             return any(self.can_be_made(u.name, w.start, by_any=by_any) for w in self.due(u))
         return all(self.can_be_made(u.name, w.start, by_any=by_any) for w in batches)
 
@@ -244,7 +244,7 @@ class Oracle:
         return tuple(row for w in batches for row in self.rows(u.name, w))
 
     def _batches(self, table: Table, read: Read, window: Window) -> list[Window]:
-        """List the batches of u of which a reference is made up, oldest first: the table of section 4."""
+        """List the batches of u that a reference consists of, oldest first: the table of section 4."""
         u = self.flow.tables[read.table]
         s, e = window.start, window.end
         if read.kind is ReadKind.LATEST:
@@ -263,7 +263,7 @@ class Oracle:
         elif read.kind is ReadKind.PAST and read.span is not None:
             s = earlier(e, read.span, table.cadence.zone)
         elif read.kind is ReadKind.UNTIL and read.span is not None and table.closes is not None:
-            low, high = earlier(s, read.span, table.cadence.zone), self.closed[table.name, s]  # however long open
+            low, high = earlier(s, read.span, table.cadence.zone), self.closed[table.name, s]  # however long it is open
             return [w for w in windows_of(u.cadence) if w.start >= max(low, self.starts[u.name]) and w.end <= high]
         elif read.kind is ReadKind.UNTIL and read.span is not None:
             s, e = earlier(s, read.span, table.cadence.zone), later(e, read.span, table.cadence.zone)
@@ -280,7 +280,7 @@ class Oracle:
         return self._held(u, b)
 
     def _held(self, u: Table, b: datetime) -> list[Window]:
-        """List the windows that u holds as of b: from START on, and not dropped by RETAIN."""
+        """List the windows that u has as of b: from START on, and not dropped by RETAIN."""
         kept = self.starts[u.name]
         if u.retain is not None and u.mode is Mode.APPEND:
             kept = max(kept, earlier(b, u.retain, u.cadence.zone))
@@ -289,7 +289,7 @@ class Oracle:
         return list(takewhile(lambda window: window.end <= b, islice(windows, first, None)))
 
     def _wanted(self, table: Table) -> list[tuple[str, datetime]]:
-        """List the batches that are wanted for their own sake: all, or the newest where old ones serve nobody."""
+        """List the batches that are wanted themselves: all, or only the newest if older ones have no readers."""
         if table.is_snapshot:
             return []
         due = self.due(table)
@@ -299,11 +299,11 @@ class Oracle:
         return [(table.name, window.start) for window in due]
 
     def _is_stateless(self, table: Table) -> bool:
-        """Whether labels that nobody reads are not needed."""
+        """Return whether labels without readers are not needed."""
         return table.kind is Kind.TRANSFORM and table.mode is Mode.REPLACE and not self._in_circle(table)
 
     def _is_ripe(self, table: Table, window: Window) -> bool:
-        """Whether a window is due, and all that its query reads, whichever queries make that; LATEST reads what is."""
+        """Return whether a window and its query's inputs are due, by any queries; LATEST reads the existing state."""
         if (table.name, window.start) in self.skipped:
             return True
         reads = [read for read in reads_of(table, window) if read.kind is not ReadKind.LATEST]
@@ -317,17 +317,17 @@ class Oracle:
                 yield from ((read.table, w.start) for w in self._batches(table, read, window))
 
     def _is_by_label(self, table: Table) -> bool:
-        """Whether a publish delivers each label for itself: what its destination keeps apart."""
+        """Return whether a publish delivers each label on its own, because its destination stores labels separately."""
         if table.kind is not Kind.PUBLISH:
             return False
         return table.mode is Mode.APPEND or self.flow.tables[table.reads[0].table].is_partitioned
 
     def _in_circle(self, table: Table) -> bool:
-        """Whether a table comes to read itself, directly or through others."""
+        """Return whether a table reads itself, directly or through others."""
         return table.name in self._above(table.name)
 
     def _is_circular(self, table: Table, read: Read) -> bool:
-        """Whether a PREVIOUS read comes round to its reader."""
+        """Return whether a PREVIOUS read leads back to its reader."""
         above = {read.table, *self._above(read.table)}
         return read.kind is ReadKind.PREVIOUS and table.name in above
 
@@ -342,7 +342,7 @@ class Oracle:
         return found
 
     def _start(self, table: Table) -> datetime:
-        """Return the START: declared, the newest due at the first look, or where all that is read exists."""
+        """Return the START: declared, the newest window due at the first look, or the first with all inputs."""
         if table.kind is Kind.COLLECT:
             due = [w for w in windows_of(table.cadence) if w.end + table.cadence.delay <= self.first_look]
             return floor(table, table.start) if table.start else due[-1].start
@@ -351,7 +351,7 @@ class Oracle:
         counted = bounding or reads
         begin = floor(table, table.start or _NEVER_BEFORE)
         windows = [window for window in windows_of(table.cadence) if window.start >= begin]
-        if table.start is None:  # nothing is made before all that one of its queries reads is there
+        if table.start is None:  # no window is made before all inputs of one of its queries exist
             queries = [[read for read in each if read in counted] for each in _queries(table)]
             windows = [
                 window

@@ -1,4 +1,4 @@
-"""Random flows: mixed cadences and zones, all types, modes and reads, within what `check` allows."""
+"""Builds random flows: mixed cadences and zones, all types, modes and reads, within the rules of `check`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.fitting import consists_of_windows
 from waterclock.timelabel.period import TimeUnit
 
-# Where a life begins: just before midnights in Berlin and London, and before Berlin's clocks go forward at 01:00 UTC.
+# The start of a simulation: just before midnight in Berlin and London, and before Berlin's clocks go forward at 01:00
+# UTC.
 EVE = datetime(2013, 3, 30, 22, 20, tzinfo=UTC)
 _PERIODS = (
     ("5 MINUTES", "UTC"),
@@ -47,7 +48,7 @@ class RandomFlow:
 
 
 def random_flow(random: Random, *, closes: bool = False, keeps_versions: bool = False) -> RandomFlow:
-    """Make one flow of three to nine tables.
+    """Build one flow of three to nine tables.
 
     `closes`: tables that read UNTIL may close the books of their windows. `keeps_versions`: snapshots are TEMPORAL.
     """
@@ -71,7 +72,7 @@ def random_flow(random: Random, *, closes: bool = False, keeps_versions: bool = 
 
 
 def _impatient(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
-    """Let some transforms go without what is not settled, once all that they read is due."""
+    """Make some transforms PARTIAL AFTER the time when all inputs are due."""
     if random.random() < 0.7:
         return tables
     made = dict(tables)
@@ -86,11 +87,11 @@ def _impatient(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
 
 
 def _closing(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
-    """Let each table that may do so close the books of its windows; where none does, one is added that can."""
+    """Close the books of tables that allow it; if there is none, add one."""
     made: dict[str, Table] = {}
     for name, table in tables.items():
         found = closing(random, tables, table, random.choice(_SPANS)) if random.random() < 0.8 else None
-        # what goes without a window whose books are open may never be made whole
+        # a table that runs without a window with open books may never be made whole
         made[name] = found or replace(table, partial_after=None)
     parents = [it for it in tables.values() if it.is_partitioned and it.kind is not Kind.PUBLISH]
     if any(table.closes for table in made.values()) or not parents:
@@ -118,7 +119,7 @@ def _closing(random: Random, tables: dict[str, Table]) -> dict[str, Table]:
 
 
 def _publish(random: Random, name: str, of: Table, palette: list[tuple[str, str]]) -> Table:
-    """Publish a table in any mode that is legal, at its cadence or at a coarser one."""
+    """Publish a table in any legal mode, at its cadence or at a coarser one."""
     legal = [Mode.MERGE, *([Mode.APPEND] if of.mode is Mode.APPEND else [])]
     legal += [] if of.is_partitioned else [Mode.REPLACE]
     coarser = [each for each in (cadence(period, zone=zone) for period, zone in palette) if _is_coarser(each, of)]
@@ -127,7 +128,7 @@ def _publish(random: Random, name: str, of: Table, palette: list[tuple[str, str]
 
 
 def _is_coarser(of_publish: Cadence, of: Table) -> bool:
-    """Whether a publish has longer windows, and each of them is made of whole windows of the table, as `check` asks."""
+    """Return whether a publish has longer windows that consist of whole windows of the table, as `check` requires."""
     return of_publish.period.minutes > of.cadence.period.minutes and consists_of_windows(of_publish, _bare(of.cadence))
 
 
@@ -150,14 +151,14 @@ def _collect(random: Random, name: str, period: str, zone: str) -> Table:
 
 
 def _retain(random: Random, cadence: Cadence) -> Duration:
-    """Keep some windows, counted so that the oldest is kept whole."""
+    """Retain some windows, with a span that keeps the oldest one whole."""
     windows = random.choice((2, 3, 8))
     is_short = cadence.period.unit is TimeUnit.MINUTE
     return Duration(windows * cadence.period.count, "MINUTE") if is_short else Duration(windows, "DAY")
 
 
 def _start(random: Random, cadence: Cadence) -> datetime:
-    """Begin some windows before the eve, so that fine tables have not too many of them."""
+    """Start some windows before the eve, so that tables of short windows do not have too many."""
     before = [window.start for window in windows_of(cadence) if window.end <= EVE]
     return before[-random.randint(1, 5)]
 
@@ -201,7 +202,7 @@ def _transform(random: Random, name: str, tables: dict[str, Table], palette: tup
 
 
 def _choosing(random: Random, table: Table, tables: dict[str, Table]) -> Table:
-    """Make the windows of a table choose between queries, one of which reads what the table read."""
+    """Make the windows of a table choose between queries, one of which has the original reads."""
     others = [each for each in tables.values() if each.kind is not Kind.PUBLISH]
     queries: list[tuple[Read, ...]] = [table.reads]
     for _ in range(random.choice((1, 1, 2))):
@@ -214,13 +215,13 @@ def _choosing(random: Random, table: Table, tables: dict[str, Table]) -> Table:
 
 
 def _delayed(table: Table) -> Table:
-    """Let a table wait for as long behind its windows as UNTIL reads."""
+    """Delay a table's windows by the longest span of its UNTIL reads."""
     spans = [read.span.to_timedelta() for read in table.reads if read.kind is ReadKind.UNTIL and read.span is not None]
     return replace(table, cadence=replace(table.cadence, delay=max([table.cadence.delay, *spans])))
 
 
 def _circle(random: Random, first: Table, tables: dict[str, Table]) -> list[Table]:
-    """Make two tables that read each other, one of them as it was before; LATEST is not allowed there."""
+    """Build two tables that read each other, one of them by PREVIOUS; LATEST is not allowed there."""
     reads = tuple(read for read in first.reads if read.kind not in {ReadKind.LATEST, ReadKind.UNTIL})
     if not any(read.table != first.name for read in reads):
         reads = (Read(next(iter(tables)), ReadKind.HISTORY), *reads)
@@ -231,7 +232,7 @@ def _circle(random: Random, first: Table, tables: dict[str, Table]) -> list[Tabl
 
 
 def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] = tuple(ReadKind)) -> Read:
-    """Pick a reference that `check` lets pass: what is read begins and ends at boundaries of u."""
+    """Pick a reference that `check` accepts: its span starts and ends at boundaries of u."""
     kept = _hours(u.retain) if u.retain is not None else 1e9
     spans = [
         span for span in _SPANS if _is_whole(_bare(reader.cadence), _bare(u.cadence), span) and _hours(span) <= kept
@@ -253,7 +254,7 @@ def _read(random: Random, reader: Table, u: Table, kinds: tuple[ReadKind, ...] =
 
 @cache
 def _is_whole(reader: Cadence, u: Cadence, span: Duration) -> bool:
-    """Whether both ends of `[e - span, e)` are boundaries of u, for every window of the reader."""
+    """Return whether both ends of `[e - span, e)` are boundaries of u, for every window of the reader."""
     boundaries = {window.start for window in windows_of(u)}
     middle = [w.end for w in windows_of(reader) if ERA[0] + timedelta(days=4) < w.end < ERA[1] - timedelta(days=2)]
     return all(e in boundaries and span.subtract_from(e, reader.zone) in boundaries for e in middle)
@@ -264,7 +265,7 @@ def _bare(cadence: Cadence) -> Cadence:
 
 
 def _hours_of(cadence: Cadence) -> float:
-    """Bound the length of a window from above: a day may have 25 hours."""
+    """Return an upper bound of a window's length: a day may have 25 hours."""
     return cadence.period.minutes / 60 + (cadence.period.unit is not TimeUnit.MINUTE)
 
 

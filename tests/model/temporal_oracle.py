@@ -1,7 +1,7 @@
-"""What temporal functions should come to, told row by row in plain Python: slow, short, and nothing of Spark in it.
+"""Computes the expected results of temporal functions row by row in plain Python, slow and short, without Spark.
 
-Times are whole numbers; a raw row is `{"key", "t", "seq", "gone", **attributes}`, and may name attributes that its
-source `lacks`; a version `{"key", "eff", "exp", **attributes}`.
+Times are whole numbers. A raw row is `{"key", "t", "seq", "gone", **attributes}`, and may list attributes that its
+source does not have in `lacks`. A version is `{"key", "eff", "exp", **attributes}`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Rules:
 
 @dataclass
 class _Life:
-    """From a key's first row, or a delete, to its end: what was known after each time."""
+    """The life of a key from its first row, or a delete, to its end: the known values after each time."""
 
     said: dict[int, Row] = field(default_factory=dict)
     end: int = OPEN
 
 
 def versions_of(raw: Iterable[Row], rules: Rules) -> list[Row]:
-    """The versions of all keys."""
+    """Return the versions of all keys."""
     by_key: dict[Any, list[Row]] = defaultdict(list)
     for row in raw:
         if row["t"] is not None and not _lacks(row["key"]):
@@ -50,12 +50,12 @@ def versions_of(raw: Iterable[Row], rules: Rules) -> list[Row]:
 
 
 def timed_by_snapshots(raw: Iterable[Row], windows: Mapping[int, tuple[int, int]]) -> list[Row]:
-    """Rows of snapshots with their times, and one that deletes each key that the next snapshot lacks.
+    """Return rows of snapshots with their times, and a delete for each key that is missing in the next snapshot.
 
-    `windows`: start and end of each snapshot's window, by its label, those without rows too. A row's `label` names its
-    snapshot, and its `seq` is an order within it and the label. A key that was not there in the snapshot before, or was
-    deleted by its last row, has been there since that one; in the first snapshot, since its window's start. A delete
-    that another row of its snapshot follows counts for nothing.
+    `windows`: start and end of each snapshot's window by label, including snapshots without rows. A row's `label` is
+    that of its snapshot, and its `seq` an order within it and the label. A key that was missing in the previous
+    snapshot, or was deleted by its last row there, is present since the previous snapshot; in the first snapshot, since
+    its window's start. A delete that is followed by another row of its snapshot is ignored.
     """
     shown: dict[int, dict[Any, list[Row]]] = {label: defaultdict(list) for label in windows}
     for row in raw:
@@ -111,7 +111,7 @@ def _of(life: _Life, rules: Rules) -> list[Row]:
     versions: list[Row] = []
     for time, known in said:
         if versions and all(versions[-1][name] == known[name] for name in rules.tracked):
-            versions[-1] |= known  # what is not tracked shows its last value
+            versions[-1] |= known  # untracked attributes show their last value
         else:
             versions.append({"eff": time, **known})
     for version, following in pairwise([*versions, {"eff": life.end}]):
@@ -120,7 +120,7 @@ def _of(life: _Life, rules: Rules) -> list[Row]:
 
 
 def in_effect(versions: Iterable[Row], key: Any, time: int | None) -> Row | None:
-    """The version of a key at a time."""
+    """Return the version of a key at a time."""
     if time is None or _lacks(key):
         return None
     found = [version for version in versions if version["key"] == key and version["eff"] <= time < version["exp"]]
@@ -129,7 +129,7 @@ def in_effect(versions: Iterable[Row], key: Any, time: int | None) -> Row | None
 
 
 def split(child: Row, parents: Mapping[Any, Sequence[Row]], attributes: Sequence[str]) -> list[Row]:
-    """The spans of a child's version: cut at every boundary there is, then joined where the parent did not change."""
+    """Return the spans of a child's version: cut at every boundary, then joined where the parent did not change."""
     versions = parents.get(child["parent"], ())
     edges = {child["eff"], child["exp"]}
     edges |= {

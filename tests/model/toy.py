@@ -1,4 +1,4 @@
-"""A toy lake: slices of a few rows, and "queries" that are hashes of exactly what a batch is given to read."""
+"""A toy lake: slices of a few rows, and "queries" that are hashes of the exact inputs of a batch."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from waterclock.flow.enums import Mode
 from waterclock.planner.plan import BoundRead, ReadScope
 from waterclock.timelabel.window import Window
 
-# A row is (key, value); a value that is None deletes its key from a MERGE table.
+# A row is (key, value); a value of None deletes its key from a MERGE table.
 Row = tuple[str, int | None]
 Rows = tuple[Row, ...]
 KEYS = ("k0", "k1", "k2")
 
 
 def query(table: Table, window: Window, given: Iterable[object], grain: int) -> Rows:
-    """Make the rows of a batch out of its window and of all it was given; a small `grain` makes many batches equal.
+    """Make the rows of a batch from its window and its inputs; a small `grain` makes many batches equal.
 
-    A table that was renamed says in its comment what it was called at first: it makes the same rows.
+    A renamed table has its first name in its comment, so it makes the same rows.
     """
     seed = crc32(
         repr((table.about.comment or table.name, window.start.isoformat() if grain > 3 else "", tuple(given))).encode()
@@ -36,7 +36,7 @@ def query(table: Table, window: Window, given: Iterable[object], grain: int) -> 
 
 
 def fold(slices: Iterable[Rows]) -> Rows:
-    """Return the state of a MERGE table: per key the last row, a delete removes the key."""
+    """Return the state of a MERGE table: per key the last row; a delete removes the key."""
     state: dict[str, int] = {}
     for rows in slices:
         for key, value in rows:
@@ -48,7 +48,7 @@ def fold(slices: Iterable[Rows]) -> Rows:
 
 
 def digest(rows: Rows) -> str:
-    """Return what the ledger compares: equal for equal rows."""
+    """Return the digest that the ledger compares: equal for equal rows."""
     return f"{len(rows)}:{crc32(repr(rows).encode())}:0"
 
 
@@ -61,7 +61,7 @@ class ToyTable:
     stands: dict[datetime, datetime] = field(default_factory=dict)
 
     def given(self, read: BoundRead) -> object:
-        """Return what a batch sees: rows alone, so that an empty slice is no slice; versions need all snapshots."""
+        """Return the rows that a batch reads; an empty slice counts as none, but versions need all snapshots."""
         parts = self.parts(read)
         if self.table.mode is Mode.TEMPORAL:
             return tuple((label.isoformat(), rows) for label, rows in parts)
@@ -72,12 +72,12 @@ class ToyTable:
         return tuple((label.isoformat(), *row) for label, rows in parts for row in rows)
 
     def parts(self, read: BoundRead) -> tuple[tuple[datetime, Rows], ...]:
-        """Return the slices that a read rests on, oldest first, without empty ones that end no key."""
+        """Return the slices of a read, oldest first, without empty ones that end no key."""
         ends_keys = self.table.mode is Mode.TEMPORAL
         return tuple((label, self.slices[label]) for label in self.chosen(read) if self.slices[label] or ends_keys)
 
     def chosen(self, read: BoundRead) -> list[datetime]:
-        """Return the labels that a read rests on, oldest first."""
+        """Return the labels of a read, oldest first."""
         if read.low >= read.high:
             return []
         if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
@@ -94,17 +94,17 @@ class ToyTable:
 
 @dataclass(slots=True)
 class ToyLake:
-    """All tables, and the sources that collects ask: a number for each window, and what holds now for snapshots."""
+    """All tables, and the sources of collects: a number for each window, and the current content for snapshots."""
 
     tables: Mapping[str, ToyTable]
     grains: Mapping[str, int]
     source: dict[tuple[str, datetime], int] = field(default_factory=dict)
 
     def make(self, table: Table, window: Window, reads: Iterable[BoundRead], seen: object) -> Rows:
-        """Carry out one batch: `seen` is what its source says, None for those that have none."""
+        """Make one batch; `seen`: the content of its source, None for tables without one."""
         given = [self.tables[read.read.table].given(read) for read in reads]
         return query(table, window, [*given, seen], self.grains[table.name])
 
     def evidence(self, reads: Iterable[BoundRead]) -> tuple[object, ...]:
-        """Return the slices that a batch rests on: what must differ before it runs again."""
+        """Return the slices that a batch depends on; they must differ before it runs again."""
         return tuple((read.read.table, self.tables[read.read.table].parts(read)) for read in reads)

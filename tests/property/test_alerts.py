@@ -1,4 +1,4 @@
-"""Random troubles, quiet hours, repeats and lost targets: who is told of what, against plain counting."""
+"""Random troubles, quiet hours, repeats and lost targets: the messages of each target, compared with plain counting."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ causes = st.builds(
 
 @dataclass
 class Look:
-    """What becomes true before a look: how long after the one before, what stands, what came and went, who is lost."""
+    """The events before a look: the minutes since the last one, lasting and passing troubles, and lost targets."""
 
     minutes: float
     standing: dict[str, RootCause]
@@ -63,7 +63,7 @@ looks = st.builds(
 
 @dataclass
 class World:
-    """A ledger in memory, and targets that hear what reaches them."""
+    """A ledger in memory, and targets that record the messages that reach them."""
 
     alerting: Alerting
     now: datetime = START
@@ -106,10 +106,10 @@ class World:
         open_keys = [alert.trouble.key for alert in self.alerts.values() if alert.is_open]
         assert sorted(open_keys) == sorted(set(open_keys)), "a cause has one alert"
         was_open = {alert.trouble.key for alert in before.values() if alert.is_open}
-        assert set(open_keys) == set(look.standing) | (was_open & look.retried), "all that stands is open, nothing else"
+        assert set(open_keys) == set(look.standing) | (was_open & look.retried), "exactly the lasting troubles are open"
         for message in messages:
             for telling, alert in message.alerts:
-                assert not self._is_quiet(message.target, alert), "nobody is told in quiet hours"
+                assert not self._is_quiet(message.target, alert), "no message is sent in quiet hours"
                 if telling is MessageCause.REPEATED:
                     told = before[alert.number].notifications[message.target]
                     assert alert.acknowledged is None
@@ -121,7 +121,7 @@ class World:
         return all(rule.quiet is not None and rule.quiet.is_quiet_at(self.now) for rule in meant)
 
     def quieten(self) -> None:
-        """Let all be mended, and days go by in which everybody can be reached."""
+        """End all troubles, and advance by days in which all targets are reachable."""
         for _ in range(60):
             self.look(Look(61, {}, {}, set(), set(), set()))
 
@@ -152,7 +152,7 @@ def test_each_cause_is_reported_once_and_resolved_once_despite_lost_messages(
         times = [at for at, message in world.made if message.target == target]
         for at, later in zip(times, times[MOST:], strict=False):
             before = max(other for other in times if other < later) if later > at else at
-            assert later - at >= WITHIN or later - before >= APART, "after so many, one at a time"
+            assert later - at >= WITHIN or later - before >= APART, "after the limit, one message at a time"
 
 
 @settings(max_examples=50, deadline=None)

@@ -88,7 +88,7 @@ def are_equal(before: str, after: str) -> bool:
 
 
 def mutated(query: str, at: random.Random) -> str:
-    """Replace one name by another one, wherever it is an alias, a qualifier or a CTE."""
+    """Replace one name by another one, whether it is an alias, a qualifier or a CTE."""
     names = list(re.finditer(r"(?<![\w.])[xyzstwuqr](?!\w)", query))
     chosen = at.choice(names)
     return f"{query[: chosen.start()]}{at.choice((*POOL, 'w', 'u'))}{query[chosen.end() :]}"

@@ -1,4 +1,4 @@
-"""Close of books: each row of what is read is in its window, late, early, or its window is open; and in one of them."""
+"""Close of books: each input row is in its window, late, early, or in an open window; and in exactly one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_row_is_in_its_window_or_late_or_early_or_its_window_is_open() -> 
 
 
 def _shares(life: Life) -> Counter[str]:
-    """Say where each row is by the ticks that the ledger keeps, and hold the windows against that."""
+    """Return where each row belongs by the ticks in the ledger, and verify the windows against that."""
     ticks = life.closing_ticks()
     found: Counter[str] = Counter()
     wanted: dict[object, list[int]] = {label: [] for label in life.made}
@@ -63,7 +63,7 @@ def _shares(life: Life) -> Counter[str]:
 
 
 def test_ticks_are_the_first_boundaries_at_which_the_condition_holds() -> None:
-    """Where nothing is restated and nobody interferes, all that overlapping runners find follows from the slices."""
+    """Without restatements and manual decisions, the ticks that overlapping runners find follow from the slices."""
     closed = 0
     for seed in range(LIVES):
         life = Life.of(Random(1000 + seed))

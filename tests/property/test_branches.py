@@ -1,8 +1,8 @@
-"""Random changes of code and random histories: a branch and its promotion give what a clean computation gives.
+"""Random changes of code and random histories: a branch and its promotion have the results of a clean computation.
 
-The oracle computes each table in Python, from the rows of the sources and the factors in the code. While the branch
-lives, production collects other rows: the branch keeps those that it borrowed, and production those that it has.
-In some lives production goes on before the branch makes any row: with other rows, equal ones, none, or new tables.
+The oracle computes each table in Python, from the rows of the sources and the factors in the code. During the life of
+the branch, production collects other rows: the branch keeps the borrowed ones, and production its own. In some lives
+production continues before the branch makes any row: with other rows, equal ones, none, or new tables.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Sources:
             project.source(name, f"{columns}, at TEXT", found)
 
     def copied(self) -> Sources:
-        """Return the rows as they are now."""
+        """Return a copy with the current rows."""
         return Sources(dict(self.rows))
 
     def tables(self, factors: dict[str, int], days: int = DAYS) -> dict[str, list[tuple[Any, ...]]]:
@@ -149,7 +149,7 @@ def test_a_branch_and_its_promotion_equal_a_clean_computation(tmp_path: Path, sp
 
 
 def restate(production: Branched, sources: Sources, table: str, number: int) -> None:
-    """Collect a day of a source again, and make all that depends on it."""
+    """Collect a day of a source again, and make all dependent tables again."""
     sources.fill(production)
     with production.ledger() as ledger:
         ledger.decisions.request_restate(f"raw.{table}", [day(number)], "recollect", who="a test")

@@ -1,8 +1,8 @@
-"""Random rows, late rows and restatements of a table that keeps each key once, against what a clean rebuild comes to.
+"""Random rows, late rows and restatements of a table that keeps each key once, compared with a clean rebuild.
 
-The oracle makes all labels anew, oldest first: of rows with one key the last by the order stays, and none whose key an
-earlier label within the reach holds. After each step the table holds what it says, and every batch has *in = table +
-quarantined + dropped*.
+The oracle makes all labels from scratch, oldest first. Of rows with one key, it keeps the last by the order, and none
+if an earlier label within the reach has the key. After each step the table equals the oracle's, and every batch has *in
+= table + quarantined + dropped*.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRANSFORM core.counts PARTITIONED AS SELECT count(*) AS many FROM core.sent;
 
 
 class World:
-    """A project, and the oracle beside it."""
+    """A project and its oracle."""
 
     def __init__(self, tiny: Tiny, random: Random) -> None:
         self.tiny = tiny
@@ -47,7 +47,7 @@ class World:
         tiny.declare(DPL % (" DESC" if self.is_first else "", self.action))
 
     def step(self) -> None:
-        """A day passes, or rows of a day that was collected come late, or go."""
+        """Advance by days, or add late rows to a collected day, or remove its rows."""
         if self.now <= DAYS and self.random.random() < 0.5:
             self.now += self.random.randint(1, 2)
         else:
@@ -70,7 +70,7 @@ class World:
             self.told[number] = list(self.source[number])
 
     def clean(self) -> dict[int, list[Row]]:
-        """Make all labels from nothing."""
+        """Make all labels from scratch."""
         made: dict[int, list[Row]] = {}
         for number in range(1, self.now):
             past = {row[0] for before in range(number - REACH + 1, number) for row in made.get(before, [])}

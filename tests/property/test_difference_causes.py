@@ -1,7 +1,7 @@
-"""Random histories of two ledgers: the first differences of two revisions are those of a brute-force walk.
+"""Random histories of two ledgers: the first differences of two revisions equal those of a brute-force walk.
 
-The oracle keeps every commit in a list. What a batch read are the newest commits of each label before its claim; it
-compares them one by one, without the contents that the ledger records.
+The oracle keeps every commit in a list. The inputs of a batch are the newest commits of each label before its claim.
+The oracle compares them one by one, without the contents that the ledger records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Found = set[tuple[CauseKind, str, int]]
 
 @dataclass(frozen=True)
 class Commit:
-    """One revision: what a claim made, and the commits of its ledger before the claim."""
+    """One revision: the result of a claim, and the commits of its ledger before the claim."""
 
     table: str
     label: int
@@ -103,7 +103,7 @@ class Life:
 
 
 def brute_force(old: Commit, new: Commit) -> Found:
-    """Walk both histories by comparing each commit that was read."""
+    """Walk both histories by comparing each commit that was an input."""
     found: Found = set()
     known: set[tuple[int, int]] = set()
     waiting: list[tuple[Commit, Commit]] = [(old, new)]
@@ -156,7 +156,7 @@ def walk(before: Life, after: Life, old: Commit, new: Commit) -> Causes:
 
 
 def require_paths(found: Causes, root: tuple[str, datetime]) -> None:
-    """Hold each path against the declared reads: each batch of it reads the one before."""
+    """Verify each path against the declared reads: each batch of it reads the one before."""
     for cause in found.found:
         steps = [cause.table, *(name for name, _ in cause.path)]
         assert all(of in READS[reader] for of, reader in pairwise(steps))

@@ -1,4 +1,4 @@
-"""The language under texts that nobody would write: splices keep what is not theirs, and nothing crashes."""
+"""Parses random and broken texts: edits keep all other text, and no text crashes the language."""
 
 from __future__ import annotations
 

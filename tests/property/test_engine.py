@@ -1,7 +1,7 @@
 """Random small flows through the real planner, ledger, engine and Delta, with outages, late rows and restatements.
 
-What stands in the end is what a clean rebuild from the same sources comes to; what a tick answered once it answers
-again, asked as known then; and no batch ran again whose inputs were what they had been.
+The final content equals a clean rebuild from the same sources. A query as of a tick, as known at its time, returns the
+same answer later. No batch runs again unless its inputs changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COLLECTS = {
     "raw.versioned": f"COLLECT raw.versioned {KEYED} FROM shop.two EVERY DAY {{start}} BY DATA TIME at "
     "TEMPORAL AT at DELETE WHEN gone = 1;",
 }
-# {u}: the table that is read; all of them give the columns k and v
+# {u}: the table that is read; each has the columns k and v
 FROM_SLICES = (
     "PARTITIONED AS SELECT k, sum(v) AS v FROM {u} GROUP BY k",
     "PARTITIONED AS SELECT k % 2 AS k, max(v) AS v FROM PAST({u}, '2 days') GROUP BY k % 2",
@@ -58,7 +58,7 @@ FROM_ANY = (
 
 
 class Seen(NamedTuple):
-    """What all tables answered at a tick, known at an instant, while their START was a day of January."""
+    """The answers of all tables at a tick, known at an instant, while their START was a day of January."""
 
     tick: datetime
     known_at: datetime
@@ -68,7 +68,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class History:
-    """A random flow and all that happens to it; `seen` keeps what settled ticks answered, and when."""
+    """A random flow and its events; `seen` records the answers at settled ticks, and when they were given."""
 
     random: random.Random
     tiny: Tiny
@@ -97,7 +97,7 @@ class History:
 
     @property
     def flow(self) -> str:
-        """The flow as it is declared now."""
+        """The current flow."""
         return "\n".join(self.texts).replace("{start}", f"START '2020-01-{self.start:02d}'")
 
     def rows(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
@@ -113,7 +113,7 @@ class History:
         return pick(1, 3), pick(1, 99), at, int(pick(0, 5) == 0)
 
     def step(self) -> None:
-        """Let something happen."""
+        """Perform a random event."""
         happening = self.random.choice(
             (self.advance, self.advance, self.rest, self.run_some, self.change, self.recompute, self.begin_earlier)
         )
@@ -140,7 +140,7 @@ class History:
         assert not outcome.failed, f"{self.flow}\n{described(outcome)}"
 
     def change(self) -> None:
-        """Change what the sources hold of a day that is done, and ask them for it again."""
+        """Change the source rows of a day that is done, and request a recollect."""
         done = self.tiny.done("raw.sliced")
         if not done:
             return
@@ -157,7 +157,7 @@ class History:
         self.ask(self.random.choice(self.tables), self.random.randint(self.start, self.today - 1), "recompute")
 
     def begin_earlier(self) -> None:
-        """Move START back, which is known from the next run on."""
+        """Move START back, which takes effect with the next run."""
         if self.start > 1:
             self.start -= self.random.randint(1, self.start - 1)
             self.tiny.declare(self.flow)
@@ -168,7 +168,7 @@ class History:
                 ledger.decisions.request_restate(table, [day(number)], verb, who="somebody")
 
     def answers(self, tiny: Tiny, **as_of: Any) -> dict[str, list[Any]]:
-        """Ask every table for all its rows."""
+        """Query all rows of every table."""
         with tiny.opened() as work:
             moment = RequestedTick(**as_of) if as_of else None
             return {
@@ -196,14 +196,14 @@ def test_a_random_history_yields_the_rows_of_a_clean_rebuild(
         moment = {"tick": label_of(seen.tick), "known_at": seen.known_at}
         if seen.start == history.start:
             assert history.answers(history.tiny, **moment) == seen.answers, f"{moment}\n{history.flow}"
-        else:  # the windows since the new START were not known then
+        else:  # the windows since the new START were not known at that time
             with pytest.raises(WaterclockError, match="E522"):
                 history.answers(history.tiny, **moment)
     assert_each_ran_for_a_reason(history.tiny)
 
 
 def assert_each_ran_for_a_reason(tiny: Tiny) -> None:
-    """Hold that a batch ran again only where somebody asked, or what it reads was different."""
+    """Verify that a batch ran again only if it was requested or its inputs changed."""
     with tiny.ledger() as ledger:
         asked = {
             (row["table"], row["timelabel"])

@@ -1,4 +1,4 @@
-"""Random lives of batches that rules hold back: nothing refused is seen, and what stands in the end is as made anew."""
+"""Random lives of batches that rules hold: refused rows are never visible, and the result equals a clean rebuild."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_held_batches_are_invisible_and_released_once(seed: int, report: bool) -
     assert len({*stands, *life.gone}) == days * len(life.flow.tables)
     for name in life.flow.tables:
         facts = life.snapshot().of(name)
-        assert (facts.requested, facts.wanted) == ({}, frozenset()), "nothing that was asked for is forgotten"
+        assert (facts.requested, facts.wanted) == ({}, frozenset()), "no request remains"
     done = life.commits
     life.replay()
-    assert (life.look(), life.commits) == (False, done), "a second replay does nothing"
+    assert (life.look(), life.commits) == (False, done), "a second replay makes no batch"
     life.ledger.close()

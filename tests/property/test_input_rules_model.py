@@ -1,7 +1,7 @@
-"""Random rules of what is read, restatements, replays and releases on the real engine, against the rules as Python.
+"""Random input rules, restatements, replays and releases on the real engine, compared with the rules in Python.
 
-After each step every batch that is done was asked the rules of its own code of what its input holds now: *rows read =
-rows that the query saw + quarantined + dropped*, and what those rules refuse is shown by a release alone.
+After each step, every done batch matches the rules of its own code applied to its current input: *rows read = rows that
+the query saw + quarantined + dropped*. Batches that those rules refuse are visible only after a release.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row = tuple[int, int | None]  # id, amount
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one declaration: of amounts, of ids, and of how many rows there are."""
+    """The rules of one declaration: about amounts, ids and the number of rows."""
 
     low: int = 0
     of_low: str = "QUARANTINE"
@@ -54,7 +54,7 @@ AS SELECT id, amount FROM shop.orders WHERE id % 2 = 0;
 """
 
     def asked(self, rows: list[Row]) -> Made:
-        """Return what becomes of the rows of a batch."""
+        """Return the outcome of a batch with these rows."""
         found = Made()
         for row in rows:
             low, high = not (row[1] is not None and row[1] > self.low), row[0] >= 7
@@ -77,7 +77,7 @@ AS SELECT id, amount FROM shop.orders WHERE id % 2 = 0;
 
 @dataclass
 class Made:
-    """What becomes of the rows that one batch reads."""
+    """The outcome of the rows that one batch reads."""
 
     seen: list[Row] = field(default_factory=list)
     aside: list[int] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Made:
 
 @dataclass
 class World:
-    """A project, its rules by the code that they are, and what its source says."""
+    """A project, its rules by code, and the rows of its source."""
 
     tiny: Tiny
     random: Random

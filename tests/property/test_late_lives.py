@@ -25,7 +25,7 @@ def test_each_row_is_in_one_window_or_late_or_its_window_is_open(flow: Flow, see
     counts = life.check()
     done = life.commits
     life.rest()
-    assert life.commits == done, "a second run does nothing"
+    assert life.commits == done, "a second run makes no batch"
     assert counts["in"] > counts["late"] > 0, counts
     life.ledger.close()
 
@@ -34,7 +34,7 @@ def test_each_row_is_in_one_window_or_late_or_its_window_is_open(flow: Flow, see
 @pytest.mark.parametrize("seed", range(LIVES // 3))
 def test_the_steps_of_the_clock_change_nothing(flow: Flow, seed: int) -> None:
     ends = []
-    for odds in (0.0, 0.4, 1.0):  # how often somebody runs while slices come
+    for odds in (0.0, 0.4, 1.0):  # how often a runner runs while slices arrive
         life, come, steps = Life(flow, Random(seed), is_calm=True), Random(seed), Random(seed)
         for _ in range(22):
             life.random = come

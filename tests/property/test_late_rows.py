@@ -1,4 +1,4 @@
-"""State as slices: what is carried from slice to slice comes to what all rows come to, however late they are."""
+"""State as slices: a state carried from slice to slice equals that of all rows at once, however late they are."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_late(at: datetime, before: WatermarkMark) -> bool:
 def marks_of(
     slices: Slices, said: Watermark, *, first: WatermarkMark | None = None, begin: int = 0
 ) -> list[WatermarkMark]:
-    """Carry the rule on from slice to slice."""
+    """Apply the rule from slice to slice."""
     marks: list[WatermarkMark] = []
     mark = first or WatermarkMark()
     for window, rows in enumerate(slices, begin):
@@ -95,7 +95,7 @@ def test_the_watermark_is_a_function_of_the_slices(by_part: bool) -> None:
         ]
         assert kept == accepted(slices, wanted), seed
         late += len(by_id(slices)) - len(by_id(kept))
-    assert late > HISTORIES  # else nothing was shown
+    assert late > HISTORIES  # else the test has shown too little
 
 
 @pytest.mark.parametrize("by_part", [False, True])
@@ -122,7 +122,7 @@ def test_a_restated_slice_is_followed_from_its_window_on_until_the_mark_is_the_s
 def step(
     pending: Sequence[Session], rows: Sequence[Row], gap: int, mark: int | None
 ) -> tuple[list[Session], list[Session]]:
-    """Bring the rows of a slice into the sessions that are pending: those that stay so, and those that are complete."""
+    """Add the rows of a slice to the pending sessions; return the sessions that stay pending, and the complete ones."""
     by_key: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for key, first, last, number in pending:
         by_key[key].append((first, last, number))
@@ -162,7 +162,7 @@ def test_pending_and_completed_sessions_are_those_of_all_rows_that_were_not_late
 
 
 def on_time(slices: Slices, lateness: int) -> Slices:
-    """Return rows that came in their own window or at most `lateness` after it began."""
+    """Return rows that arrived in their own window or at most `lateness` after its start."""
     return [
         [row for row in rows if window * STEP - lateness <= row.at < (window + 1) * STEP]
         for window, rows in enumerate(slices)
@@ -170,7 +170,7 @@ def on_time(slices: Slices, lateness: int) -> Slices:
 
 
 def past(slices: Slices, window: int, reach: int) -> list[Row]:
-    """Read back as PAST does: the slices in `[e - reach, e)`."""
+    """Return the rows of the slices in `[e - reach, e)`, as PAST does."""
     return [row for rows in slices[max(window + 1 - reach // STEP, 0) : window + 1] for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""What the ledger keeps merged is the same as a set of days."""
+"""The merged intervals in the ledger equal a set of days."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The ledger's suspects are exactly the batches whose recorded inputs differ from what is there now.
+"""The ledger's suspects are exactly the batches whose recorded inputs differ from the current ones.
 
-A model keeps every slice and what every batch read, as sets of (label, digest), and compares all of it by brute force
+A model keeps every slice and the inputs of every batch, as sets of (label, digest), and compares them by brute force
 after each step: claims that stay open while others record, restatements, snapshots that stand, gaps left and filled.
 """
 
@@ -97,7 +97,7 @@ class Suspects(RuleBasedStateMachine):
         }
 
     def resting(self) -> set[Key]:
-        """Find by brute force what rests on suspect, requested or running batches."""
+        """Return by brute force the batches that depend on suspect, requested or running ones."""
         found = self.stale() | self.asked | {(held.table, held.label) for held in self.open}
         found &= set(self.slices)
         while True:
@@ -214,6 +214,6 @@ TestSuspects.settings = settings(max_examples=10, stateful_step_count=40, phases
 
 @pytest.mark.soak
 class TestManySuspects(Suspects.TestCase):  # type: ignore[valid-type,misc]  # made by hypothesis
-    """The same, of twenty times as many histories."""
+    """The same with twenty times as many histories."""
 
     settings = settings(max_examples=200, stateful_step_count=40, phases=[Phase.generate])

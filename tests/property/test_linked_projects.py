@@ -1,6 +1,6 @@
-"""Two projects that are linked come to what they would come to as one flow, whatever arrives, fails and is restated.
+"""Two linked projects have the results of a single flow, with any arrivals, failures and restatements.
 
-`WATERCLOCK_MODEL_FLOWS` says how many pairs, `WATERCLOCK_MODEL_SEED` from which on, as of `test_model`.
+`WATERCLOCK_MODEL_FLOWS` is the number of pairs, `WATERCLOCK_MODEL_SEED` the first seed, as in `test_model`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def live_and_compare(seed: int) -> LinkedDriver | None:
     made = random_flow(random)
     try:
         found = linked(random, made)
-    except IndexError:  # no table of it can be linked
+    except IndexError:  # none of its tables can be linked
         return None
     up = Driver.of(made, random)
     up.is_wild = True
@@ -52,7 +52,7 @@ def live_and_compare(seed: int) -> LinkedDriver | None:
         compare(up, here, as_one_oracle(up, here, found[1]))
         before = here.ledger.sequence()
         here.snapshot()
-        assert here.ledger.sequence() == before, "what is marked is not marked again"
+        assert here.ledger.sequence() == before, "a marked batch is not marked again"
     except Exception as error:
         error.add_note(f"seed {seed}: {[str(t.name) for t in found[1].tables.values()]}")
         raise

@@ -1,8 +1,8 @@
-"""LOOKBACK ... CHANGED loses no change of its source, and finds none twice, whoever looks and dies when.
+"""LOOKBACK ... CHANGED loses no change of its source, and finds none twice, with any order of looks and kills.
 
 The source is a SQLite database that rows are written to, some of them late: their transaction began before the look.
-Runners look, claim, read and commit beside each other in any order, and are killed between any two steps; ledger, look
-and claims are the engine's own. The oracle knows what was there at each instant, and remembers all of it.
+Runners look, claim, read and commit concurrently in any order, and are killed between any two steps; ledger, look and
+claims are those of the engine. The oracle remembers the content at each instant.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from waterclock.timelabel.duration import Duration
 DAYS, BACK, SLACK, RUNNERS = 7, 3, 100, 3
 BEGUN = datetime(2020, 6, 1, tzinfo=UTC)
 ACTS = ("insert", "update", "slow", "land", *["begin"] * 2, *["step"] * 8, "kill")
-Rows = dict[int, int]  # which version of which row
+Rows = dict[int, int]  # id, version
 
 
 @dataclass
 class Attempt:
-    """What one runner is at: the steps of a batch, one after the other."""
+    """The work of one runner: the steps of a batch in order."""
 
     steps: Iterator[None]
     claim: Claim | None = None
@@ -46,7 +46,7 @@ class Attempt:
 
 @dataclass
 class World:
-    """A source, a ledger, what tables hold, and what an oracle knows of it."""
+    """A source, a ledger, the content of tables, and the oracle's record of it."""
 
     folder: Path
     desk: Desk = field(default_factory=desk)
@@ -89,7 +89,7 @@ class World:
         return {key: version for key, (at, version, _) in self.rows.items() if at == of}
 
     def batch(self, attempt: Attempt, label: int) -> Iterator[None]:
-        """Take the steps of a batch; each `yield` is where others come between, or the runner dies."""
+        """Perform the steps of a batch; at each `yield` other runners may act, or the runner may be killed."""
         while True:
             self.desk.clock.pass_by(milliseconds=1)
             look, at = self.look(label)
@@ -104,7 +104,7 @@ class World:
             except ClaimRefused as refused:
                 if refused.code == "E828":
                     continue
-                return  # another has it
+                return  # another runner has claimed it
             break
         past, seen = (
             [number(piece) for piece in look.again],
@@ -125,13 +125,13 @@ class World:
             if why == NEVER:
                 assert of not in self.looked
             else:
-                assert self.written.get(of, 0) > self.looked[of], "it was found before, and collected"
+                assert self.written.get(of, 0) > self.looked[of], "the change was found and collected before"
         missed = {of for of in done - {number(piece) for piece in look.again} if not self.holds(of)}
         assert not missed
         return look, self.writes
 
     def holds(self, of: int) -> bool:
-        """Tell whether what is held of a day is as new as its source."""
+        """Return whether the collected rows of a day are as new as its source."""
         return all(self.held[of].get(key, -1) >= version for key, version in self.there(of).items())
 
     def commit(self, attempt: Attempt, label: int, look: ChangeScan, read: dict[int, Rows], at: int) -> None:
@@ -163,13 +163,13 @@ class World:
             del self.runners[runner]
 
     def kill(self, runner: int) -> None:
-        """End a runner; somebody settles what it has claimed."""
+        """Kill a runner, and settle its claim as lost."""
         attempt = self.runners.pop(runner, None)
         if attempt is not None and attempt.claim is not None:
             self.desk.ledger.claims.close_lost(attempt.claim, why="killed")
 
     def act(self, what: str, which: int, of: int) -> None:
-        self.now += 2 * SLACK if which % 10 == 9 else which % 2  # some changes show the same second
+        self.now += 2 * SLACK if which % 10 == 9 else which % 2  # some changes have the same second
         while self.slow and self.now - self.slow[0][3] >= SLACK:
             self.put(*self.slow.pop(0))
         if what == "insert":
@@ -191,7 +191,7 @@ class World:
             self.kill(which % RUNNERS)
 
     def finish(self) -> None:
-        """Collect what is not done, and look once more at the days before the last."""
+        """Collect the days that are not done, and look once more at the days before the last."""
         for of in (*(of for of in range(DAYS) if of not in self.held), DAYS):
             self.begin(0, of)
             while 0 in self.runners:
@@ -207,7 +207,7 @@ def number_of(label: datetime) -> int:
 
 
 def _no_spark() -> Any:
-    raise AssertionError("a database is asked without Spark")
+    raise AssertionError("a database is queried without Spark")
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -1,7 +1,7 @@
-"""The whole of it: random flows under random scheduling must come to what a clean rebuild comes to.
+"""The whole planner: random flows under random scheduling have the result of a clean rebuild.
 
-`WATERCLOCK_MODEL_FLOWS` says how many flows (the default takes some tens of seconds), `WATERCLOCK_MODEL_SEED` from
-which on. A failure names its seed: run that one alone by both.
+`WATERCLOCK_MODEL_FLOWS` is the number of flows (the default takes some tens of seconds), `WATERCLOCK_MODEL_SEED` the
+first seed. A failure names its seed: set both variables to run that one alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from waterclock.planner.prerequisites import find_prerequisites, newest_tick
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))
 CHUNK = 5
-CLOSING_CHUNK = 10  # of five, two chunks of forty close a single window
+CLOSING_CHUNK = 10  # with five, two chunks of forty close only one window
 
 
 @pytest.mark.sampled(1)
@@ -145,19 +145,19 @@ def compare(driver: Driver) -> None:
 
 
 def compare_older_states(driver: Driver, oracle: Oracle) -> None:
-    """Check that every done state is right or told to be behind, and that all are right once they are made again."""
+    """Verify that every done state is right or reported as behind, and that all are right once they are made again."""
     behind = driver.behind()
     due = {(batch.table, batch.label) for batch in driver.planner.plan(driver.snapshot(), driver.now).batches}
     for name, facts in driver.snapshot().tables.items():
-        assert {(name, label) for label in facts.following} <= due, f"{name}: asked to follow, and at rest"
+        assert {(name, label) for label in facts.following} <= due, f"{name}: requested to follow, but not due"
     for name, labels in behind.items():
         assert driver.planner.graph.nodes[name].is_made_if_needed, f"{name} cannot be behind"
         assert set(labels) <= driver.lake.tables[name].slices.keys(), (
-            f"{name}: what was never made is told to be behind"
+            f"{name}: batches that were never made are reported as behind"
         )
     wrong = wrong_states(driver, oracle)
     silent = [key for key in wrong if key[1] not in behind.get(key[0], ())]
-    assert not silent, f"neither right nor told to be behind: {silent}"
+    assert not silent, f"neither right nor reported as behind: {silent}"
     make_and_compare(driver, oracle)
     behind = driver.behind()
     some = {name: labels for name, labels in behind.items() if driver.random.random() < 0.5}
@@ -171,7 +171,7 @@ def compare_older_states(driver: Driver, oracle: Oracle) -> None:
 
 
 def make_and_compare(driver: Driver, oracle: Oracle) -> None:
-    """Check that what a question needs is there and right, once that was made, as far as it can be made at all."""
+    """Verify that the needs of a query exist and are right once they were made, as far as they can be made."""
     names = [name for name, node in driver.planner.graph.nodes.items() if node.table.kind is not Kind.PUBLISH]
     tables = driver.random.sample(names, min(len(names), driver.random.choice((1, 1, 2, 3))))
     behind = driver.behind()
@@ -195,7 +195,7 @@ def make_and_compare(driver: Driver, oracle: Oracle) -> None:
 
 
 def wrong_states(driver: Driver, oracle: Oracle) -> list[Key]:
-    """Return the done batches of all tables but publishes that are not what a clean rebuild comes to."""
+    """Return the done batches, except those of publishes, that differ from a clean rebuild."""
     return [
         (name, label)
         for name, toy in driver.lake.tables.items()

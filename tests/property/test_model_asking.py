@@ -1,7 +1,4 @@
-"""Random flows are asked as of ticks, several tables at once, in the midst of restatements that are half done.
-
-Counts and seeds as in `test_model`.
-"""
+"""Queries random flows as of ticks, several tables at once, during unfinished restatements."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ def live_and_ask(seed: int, *, keeps_versions: bool = False) -> Asker:
 
 @dataclass(slots=True)
 class Asker:
-    """One life of one flow, interrupted by questions; counts what became of them."""
+    """One life of one flow, interrupted by queries; counts their outcomes."""
 
     driver: Driver
     random: Random
@@ -73,7 +70,7 @@ class Asker:
     latest: int = 0
 
     def live(self) -> None:
-        """Go through outages, restatements that get stuck half way, and drops; ask after each."""
+        """Run through outages, unfinished restatements and drops, with queries after each."""
         driver = self.driver
         driver.rest()
         for _ in range(self.random.choice((2, 3, 4))):
@@ -92,7 +89,7 @@ class Asker:
         self.ask()
 
     def drop(self) -> None:
-        """Drop what RETAIN lets go, as maintenance does."""
+        """Drop windows that RETAIN no longer keeps, as maintenance does."""
         driver = self.driver
         needed = driver.planner.oldest_needed(driver.snapshot(), driver.now)
         for name, table in driver.flow.tables.items():
@@ -106,7 +103,7 @@ class Asker:
                 self.dropped[name] = before
 
     def ask(self) -> None:
-        """Ask some questions of this moment, each held against all worlds there were."""
+        """Run some queries as of this moment, and compare each with all past worlds."""
         driver = self.driver
         tables = [name for name, table in driver.flow.tables.items() if table.kind is not Kind.PUBLISH]
         past = Past(
@@ -126,7 +123,7 @@ class Asker:
                 self.compare(past, asked, self._tick(past, asked), known_at, is_partial=is_partial)
 
     def ask_latest(self, past: Past, tables: Collection[str], known_at: datetime | None, *, is_partial: bool) -> None:
-        """Ask as of the newest tick; what is answered is what is answered as of that tick."""
+        """Query as of the newest tick; the answer equals that as of the same tick."""
         asked = RequestedTick("latest", known_at, is_partial=is_partial)
         with suppress(WaterclockError):
             tick = self.questions().moment(tables, asked).tick
@@ -134,13 +131,13 @@ class Asker:
             self.latest += 1
 
     def questions(self) -> MomentFinder:
-        """Return what is under test."""
+        """Return the object under test."""
         return MomentFinder(self.driver.planner, self.driver.ledger, self.driver.clock.at)
 
     def compare(
         self, past: Past, tables: Collection[str], tick: datetime, known_at: datetime | None, *, is_partial: bool
     ) -> None:
-        """Ask one question, of the code and by going through all worlds."""
+        """Run one query in the code under test and by a search through all worlds."""
         flow = self.driver.flow
         is_before = any(floor(flow.tables[name], tick) <= past.starts[name] for name in tables)
         wanted = None if is_before else past.answer(tables, tick, known_at, is_partial=is_partial)
@@ -148,12 +145,12 @@ class Asker:
         said = f"{sorted(tables)} as of {label_of(tick)}, known at {known_at}, partial {is_partial}"
         found = self._moment(tables, asked)
         if isinstance(found, WaterclockError):
-            assert wanted is None, f"{said}: refused ({found}), though all agreed at {wanted[0]}"
+            assert wanted is None, f"{said}: refused ({found}), although all tables were consistent at {wanted[0]}"
             assert found.code in {"E518", "E521", "E522", "E523"}, found
             assert found.fix, found
             self.refused += 1
             return
-        assert wanted is not None, f"{said}: answered as known at {found.known_at}, though no world agrees"
+        assert wanted is not None, f"{said}: answered as known at {found.known_at}, although no world is consistent"
         assert self.shown(tables, found) == wanted[1], f"{said}: other rows at {found.known_at} than at {wanted[0]}"
         self._check_instant(found, wanted[0], known_at, said)
         self.answered += 1
@@ -166,7 +163,7 @@ class Asker:
             return error
 
     def shown(self, tables: Collection[str], moment: ResolvedTick) -> Shown:
-        """Return what is shown of the tables at a moment, by the ledger's commit records."""
+        """Return the visible rows of the tables at a moment, by the ledger's commit records."""
         rows = {(str(at), commit.table, commit.label): commit.rows for at, commit in enumerate(self.driver.log)}
         found: Shown = {}
         for name in tables:
@@ -179,20 +176,20 @@ class Asker:
         return found
 
     def _check_instant(self, found: ResolvedTick, at: datetime | None, known_at: datetime | None, said: str) -> None:
-        """See that no newer world would have done: what is known ends between that commit and the next."""
+        """Verify that no newer world would be consistent: the known time lies between that commit and the next."""
         later = [commit.at for commit in self.driver.log if at is None or commit.at > at]
         if found.known_at is None:
-            assert not later, f"{said}: as known now, though only {at} agrees"
+            assert not later, f"{said}: as known now, although only {at} is consistent"
             return
         assert at is None or found.known_at >= at, f"{said}: {found.known_at} is older than {at}"
         assert not later or found.known_at < later[0], f"{said}: {found.known_at} is newer than {at}"
         assert known_at is None or found.known_at <= known_at
 
     def _tick(self, past: Past, tables: Collection[str]) -> datetime:
-        return min(self._boundary(past, tables), ERA[1] - timedelta(days=2))  # beyond it windows are not cut
+        return min(self._boundary(past, tables), ERA[1] - timedelta(days=2))  # windows are not cut beyond it
 
     def _boundary(self, past: Past, tables: Collection[str]) -> datetime:
-        """Pick a boundary of one of the tables, near what is done, or somewhat later."""
+        """Pick a boundary of one of the tables, near a done label or somewhat later."""
         table = past.flow.tables[self.random.choice(sorted(tables))]
         labels = [commit.label for commit in past.log if commit.table == table.name]
         windows = windows_of(table.cadence)

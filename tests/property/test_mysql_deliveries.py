@@ -1,4 +1,4 @@
-"""Random histories of deliveries to MariaDB come to what a table of Python's comes to."""
+"""Random histories of deliveries to MariaDB have the same result as a Python dict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ State = dict[str, tuple[int, str | None]]
 
 
 class Struck(Exception):
-    """The end of a delivery that is tried again."""
+    """An injected failure of a delivery, which is then retried."""
 
 
 def some_rows(chance: random.Random) -> dict[str, int]:
@@ -30,7 +30,7 @@ def some_rows(chance: random.Random) -> dict[str, int]:
 
 
 def by_oracle(state: State, label: str, brought: dict[str, int], gone: list[str], *, kind: str) -> State:
-    """Deliver into a table of Python's."""
+    """Apply a delivery to a Python dict."""
     if kind == "replace":
         return {key: (amount, None) for key, amount in brought.items()}
     if kind == "whole":

@@ -1,7 +1,7 @@
-"""Random days, late rows and restatements of a table that is measured offline, against a count of all its rows.
+"""Random days, late rows and restatements of a table that is measured offline, compared with a count of all its rows.
 
-After each look that was due every label has the values of the rows that readers see, and every week those of all rows
-of its days, also where days are made again so late that what they had left to be put together is gone.
+After each due look every label has the values of its visible rows, and every week those of all rows of its days. This
+includes days that are made again so late that their intermediate results were dropped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def value_of(name: str, text: str | None) -> object:
 
 
 class World:
-    """A project, and what its source holds."""
+    """A project and the rows of its source."""
 
     def __init__(self, tiny: Tiny, random: Random) -> None:
         self.tiny, self.random = tiny, random
@@ -65,7 +65,7 @@ class World:
         tiny.declare(DPL)
 
     def step(self, last: int) -> None:
-        """Days up to `last` come, and some that came before come anew."""
+        """Add the days up to `last`, and change some earlier ones."""
         again = self.random.sample(range(1, last - 6), self.random.randint(1, 3)) if last > 7 else []
         for number in again:
             self.source[number] = self._rows()

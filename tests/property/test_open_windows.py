@@ -1,4 +1,4 @@
-"""Random rows come early and late: at every tick a view shows each window once, closed or as far as it had come."""
+"""Random early and late rows: at every tick a view shows each window once, closed or with its rows so far."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def check(life: Life, names: list[str], moment: ResolvedTick) -> None:
 
 
 def hold_now(life: Life) -> None:
-    """Hold what is shown now against what is there, while tables rest, fail and follow: each window, once."""
+    """Verify the current view against the commits, while tables rest, fail and follow: each window once."""
     for table, (length, _) in TABLES.items():
         shown = find_shown_windows(life.flow, life.ledger, life.now, table)
         if shown.boundary is None:

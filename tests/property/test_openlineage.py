@@ -1,4 +1,4 @@
-"""Random histories of claims and a sink that comes and goes: what was told, against what the ledger says."""
+"""Random histories of claims and an unreliable sink: the received events, compared with the ledger."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class World:
             ledger.claims.close_lost(held, "its runner is gone")
 
     def wanted(self) -> Counter[tuple[str, str]]:
-        """What the claims themselves say, whatever the events do: a start for each label, and its end."""
+        """Return the expected events by the claims themselves: a start for each label, and its end."""
         found: Counter[tuple[str, str]] = Counter()
         with self.desk.ledger._database.read() as connection:
             rows = connection.execute(
@@ -122,7 +122,7 @@ def test_each_attempt_is_sent_once_and_in_order_despite_outages_of_the_sink(hist
     told = [(each["run"]["runId"], each["eventType"]) for each in world.heard if each["job"]["name"] != "demo"]
     assert set(told) == set(wanted)
     assert set(wanted.values()) <= {1}
-    # the events of one change of the ledger arrive together or are sent again: of one that ended beside labels left
+    # events of one ledger change are resent together, so the end of a label may arrive twice
     assert all(state in {"ABORT", "COMPLETE"} for (_, state), count in Counter(told).items() if count > 1)
     began = {run: at for at, (run, state) in enumerate(told) if state == "START"}
     assert all(began[run] <= at for at, (run, _) in enumerate(told))

@@ -1,8 +1,8 @@
 """Rules OVER TABLE of tables that fold and of publishes, in random lives of late, restated and deleted rows.
 
-A rule is asked before its batch is shown, so what it told is held against what is there once it is: the rows of the
-table, those at the destination, and for MERGE what all rows that were ever told come to when they are folded at once.
-The rules are true of about every other state, so that one asked of another state shows soon.
+A rule is checked before its batch is visible, so its verdict is compared with the later content: the rows of the table,
+those at the destination, and for MERGE the result of folding all source rows at once. The rules are true of about every
+other state, so that a check of the wrong state is soon found.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def _differ(values: Sequence[int]) -> bool:
 
 
 def broken(rows: Sequence[Shown]) -> set[str]:
-    """Return the rules that do not hold of some rows."""
+    """Return the rules that some rows break."""
     return {name for name, (_, holds) in RULES.items() if not holds(rows)}
 
 
 class World:
-    """A project, and what its source has told."""
+    """A project and the rows of its source."""
 
     def __init__(self, tiny: Tiny, random: Random) -> None:
         self.tiny, self.random = tiny, random
@@ -74,7 +74,7 @@ class World:
         tiny.declare(DPL.replace("FIRST", "2020-01-02"))
 
     def step(self) -> None:
-        """A day passes, rows of a day come otherwise, or the days begin earlier: one label of each table is made."""
+        """Advance a day, change a day's rows, or move START back: one label of each table is made."""
         odds = self.random.random()
         if self.now <= DAYS and odds < 0.35:
             self.now += 1
@@ -100,7 +100,7 @@ class World:
         self.check({table: claims[-1] for table, claims in self.claims().items() if claims != before.get(table)})
 
     def claims(self) -> dict[str, list[tuple[int, str]]]:
-        """Return by table the claims whose batches are shown, with their labels, in the order in which they came."""
+        """Return by table the claims of visible batches, with their labels, in commit order."""
         found: dict[str, list[tuple[int, str]]] = {}
         with self.tiny.ledger() as ledger:
             for row in ledger.past.rows("batches"):
@@ -109,7 +109,7 @@ class World:
         return {table: sorted(claims) for table, claims in found.items()}
 
     def check(self, made: Mapping[str, tuple[int, str]]) -> None:
-        """Hold what the newest batch of each table told against what is there."""
+        """Compare the verdicts of each table's newest batch with the content of the tables."""
         kept = [(row[0], row[1]) for row in self.tiny.rows("SELECT id, v FROM core.kept")]
         assert sorted(kept, key=repr) == sorted(self.folded(), key=repr), self.steps
         for table, (_, label) in made.items():
@@ -128,7 +128,7 @@ class World:
             self.judged += 1
 
     def folded(self) -> list[Shown]:
-        """Fold all rows that were told at once: of a key the last by `n`, then by label."""
+        """Fold all source rows at once: of each key the last by `n`, then by label."""
         last: dict[int, tuple[tuple[int, int], Row]] = {}
         for number in range(self.first, self.now):
             for row in self.source[number]:
@@ -159,7 +159,7 @@ AS SELECT id, v, n, gone FROM raw.sent;
 
 
 class Held:
-    """A MERGE table whose batches are held, released, made again and skipped, beside the slices that are shown."""
+    """A MERGE table whose batches are held, released, made again and skipped, with the slices that are visible."""
 
     def __init__(self, tiny: Tiny, random: Random) -> None:
         self.tiny, self.random, self.now = tiny, random, 2
@@ -177,7 +177,7 @@ class Held:
         return [(key, row[1]) for key, (_, row) in last.items() if not row[3]]
 
     def run(self) -> None:
-        """Run, and say of each label that was attempted whether it was to be held."""
+        """Run, and verify for each attempted label whether it had to be held."""
         rows = [(*row, f"2020-01-{it:02d} 12:00:00") for it, of_day in self.source.items() for row in of_day]
         self.tiny.source("sent", "id INTEGER, v INTEGER, n INTEGER, gone INTEGER, at TEXT", rows)
         self.tiny.heard.finished_.clear()
@@ -203,7 +203,7 @@ class Held:
         assert sorted(found, key=repr) == sorted(self.folded(self.shown), key=repr), self.steps
 
     def step(self) -> None:
-        """Show what is held, give it up, or let a day come, or come anew."""
+        """Release or skip a held batch, or add or change a day."""
         with self.tiny.ledger() as ledger:
             held = sorted(ledger.reads.held_labels("core.kept"))
         if held and self.random.random() < 0.5:

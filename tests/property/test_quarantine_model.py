@@ -1,8 +1,8 @@
-"""Random rules, holds, releases, replays and restatements on the real engine, against what a clean rebuild comes to.
+"""Random rules, holds, releases, replays and restatements on the real engine, compared with a clean rebuild.
 
-The oracle keeps of each day what its source says, what is kept of it, and what is shown; it knows the rules as Python.
-After each step every batch has *in = table + quarantined + dropped*, and table and quarantine hold what the oracle
-says: nobody sees a row or a label that its rules refused.
+For each day the oracle keeps the source rows, the rows kept from them, and the visible rows; it has the rules in
+Python. After each step every batch has *in = table + quarantined + dropped*, and table and quarantine equal those of
+the oracle: refused rows and labels are never visible.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NULL_ID, NO_INT, LOW, DOUBLED = "id", "amount INT", "positive", "KEY (id)"
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one declaration: what becomes of a row that breaks each, and up to how many."""
+    """The rules of one declaration: the action on a row that breaks each, and the allowed number of rows."""
 
     low: int = 0
     of_low: str = "QUARANTINE"
@@ -58,7 +58,7 @@ TRANSFORM shop.sums PARTITIONED AS SELECT count(*) AS orders, sum(amount) AS tot
 """
 
     def made_of(self, rows: list[Row]) -> Made:
-        """Return what a batch of these rows comes to."""
+        """Return the outcome of a batch of these rows."""
         found = Made()
         alone = []
         for row in rows:
@@ -90,7 +90,7 @@ TRANSFORM shop.sums PARTITIONED AS SELECT count(*) AS orders, sum(amount) AS tot
 
 @dataclass
 class Made:
-    """What became of the rows of a batch; `verdict`: HOLD, FAIL or nothing."""
+    """The outcome of the rows of a batch; `verdict`: HOLD, FAIL or empty."""
 
     shown: list[Row] = field(default_factory=list)
     aside: list[Row] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Made:
 
 @dataclass
 class Day:
-    """What the oracle knows of one day: its source, the revision that is shown, and what is held."""
+    """The oracle's state of one day: its source, the visible revision, and the held one."""
 
     source: list[Row]
     shown: Made | None = None
@@ -117,7 +117,7 @@ class Day:
 
 @dataclass
 class World:
-    """A project, and the oracle beside it."""
+    """A project and its oracle."""
 
     tiny: Tiny
     random: Random
@@ -126,7 +126,7 @@ class World:
     steps: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        self.rules = replace(self.rules, is_keyed=self.random.choice([True, False]))  # another key is another table
+        self.rules = replace(self.rules, is_keyed=self.random.choice([True, False]))  # another key means another table
         self.days = {number: Day(self._rows()) for number in range(1, DAYS + 1)}
         self._write()
         self.tiny.declare(self.rules.dpl)
@@ -208,7 +208,7 @@ class World:
         known.held, known.trouble, known.asked = None, "", ""
 
     def check(self) -> None:
-        """Hold what is there against the oracle."""
+        """Compare the content of the tables with the oracle."""
         shown = self.tiny.rows("SELECT timelabel, id, amount FROM shop.orders")
         done = {labels(it)[0]: known.shown for it, known in self.days.items() if known.shown}
         wanted = [(label, row[0], row[1] and int(row[1])) for label, made in done.items() for row in made.shown]

@@ -1,4 +1,4 @@
-"""Rebuilds of all tables beside runs, kills and readers, at random: no reader ever sees a part of two sets."""
+"""Random rebuilds of all tables with concurrent runs, kills and readers: no reader ever sees a mix of two sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIGNATURE = {"kind": "transform", "type": "regular", "mode": "append", "cadence"
 
 @dataclass
 class Toy:
-    """Tables whose heads are a list of the sets that committed to them, and one ledger that is real."""
+    """Tables with a list of the sets that committed to them, and a real ledger."""
 
     ledger: Ledger
     clock: list[datetime]
@@ -33,7 +33,7 @@ class Toy:
     day: int = 0
 
     def begin(self) -> str | None:
-        """Begin as `rebuild_all` does: refused by one that lives, in the place of one that is dead."""
+        """Begin as `rebuild_all` does: refused during an active rebuild, allowed in place of a dead one."""
         token = str(len(self.of_token) + 1)
         try:
             self.ledger.maintenance.begin_rebuilding(token, runner="r", who="w", lease_seconds=LEASE)
@@ -44,7 +44,7 @@ class Toy:
         return token
 
     def move(self, token: str, stops_after: int) -> bool:
-        """Commit the tables of a set, as far as a killed process comes, and record them all; whoever it is."""
+        """Commit the tables of a set up to the step of a kill, and record them if all are committed."""
         for name in NAMES[:stops_after]:
             if self.of_token[token] not in self.heads[name]:
                 self.heads[name].append(self.of_token[token])
@@ -66,7 +66,7 @@ class Toy:
         return True
 
     def land(self) -> bool:
-        """Claim and record the next batch of the first table, as any runner does; False where it is held back."""
+        """Claim and record the next batch of the first table, as any runner does; return False if it is refused."""
         label = START + timedelta(days=self.day)
         request = ClaimRequest("raw.a", (label,), "c", "f", "other", "w", self.clock[0], LEASE, -1)
         try:
@@ -81,7 +81,7 @@ class Toy:
         return True
 
     def looks(self, chance: random.Random, act: object) -> set[int]:
-        """Bind all tables as `query` does, something else happening in between, and return of which sets they are."""
+        """Bind all tables as `query` does, with other events in between, and return the sets that they belong to."""
         while True:
             before = self.ledger.maintenance.current_rebuilding()
             known = {record.name: record.head_version for record in self.ledger.reads.tables()}
@@ -139,11 +139,11 @@ def test_no_reader_ever_sees_a_mixed_set(seed: int) -> None:
                         moved += toy.move(token, chance.randrange(len(NAMES) + 1))
                         token = None
                 except WaterclockError as error:
-                    assert error.code == "E644"  # noqa: PT017 - its lease was out, and somebody has claimed since
+                    assert error.code == "E644"  # noqa: PT017 - its lease expired, and another runner has claimed since
                     token = None
 
         for _ in range(60):
             act()
             assert len(toy.looks(chance, act)) == 1
-        for label in range(toy.day):  # nothing is lost: what was recorded is there after any number of sets
+        for label in range(toy.day):  # no label is lost: recorded batches exist after any number of sets
             assert ledger.reads.covered_windows("raw.a").covers_instant(START + timedelta(days=label))

@@ -1,4 +1,4 @@
-"""Random lives of a project beside the same life in which tables are renamed: all but the names is the same."""
+"""Random lives of a project, each with and without renames of tables: all but the names is equal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows_of(work: RunContext, name: str, as_of: RequestedTick | None = None) -> 
 
 
 class Life:
-    """A project and what its tables are called now."""
+    """A project and the current names of its tables."""
 
     def __init__(self, tiny: Tiny) -> None:
         self.tiny, self.names = tiny, dict(FIRST)
@@ -84,12 +84,12 @@ class Life:
             try:
                 found["out", table] = sorted(map(str, self.tiny.delivered(f"SELECT * FROM {table}")))
             except sqlite3.OperationalError:
-                found["out", table] = []  # nothing was sent yet
+                found["out", table] = []  # not delivered yet
         return found
 
 
 class Both:
-    """A life without renames and one with, to which the same is done."""
+    """A life with renames and one without, with the same events."""
 
     def __init__(self, root: Path, spark: SparkSession, random: Random) -> None:
         self.random, self.today, self.number = random, 2, 0
@@ -97,7 +97,7 @@ class Both:
         self.log: list[Any] = []
 
     def sends(self, most: list[str]) -> None:
-        """Have rows come, early ones too, and parents change."""
+        """Add rows, early ones too, and change parents."""
         for _ in range(self.random.randint(1, 3)):
             self.number += 1
             of = self.random.randint(max(1, self.today - 3), self.today)
@@ -112,7 +112,7 @@ class Both:
             life.tiny.shop(sql)
 
     def renames(self) -> None:
-        """Give one to four tables another name, in one flow."""
+        """Rename one to four tables in one flow."""
         names, was = self.renamed.names, {}
         for part in self.random.sample(list(FIRST), self.random.randint(1, 4)):
             now = f"{self.random.choice('abc')}.{part}{self.random.choice(['', '2', '_x'])}"
@@ -122,7 +122,7 @@ class Both:
         self.log.append(("rename", was, dict(names)))
 
     def decides(self) -> None:
-        """Restate, release, pause or resume, as a person does who has the flow at hand."""
+        """Restate, release, pause or resume, as a user of the current flow does."""
         part, label = self.random.choice(list(FIRST)), [day(self.random.randint(1, max(1, self.today - 2)))]
         what = self.random.choice(["restate", "restate", "release", "pause", "resume"])
         told = []
@@ -147,7 +147,7 @@ class Both:
         assert told[0] == told[1], self.log
 
     def compares(self, at: str | None) -> None:
-        """Run both, and ask both for all that can be seen."""
+        """Run both, and compare all visible content."""
         done, told = [], []
         for life in (self.plain, self.renamed):
             outcome = life.tiny.run(day(self.today))

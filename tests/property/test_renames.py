@@ -1,7 +1,7 @@
-"""Random lives in which tables are renamed come to what a clean rebuild comes to, and no rename makes anything run.
+"""Random lives with renames have the results of a clean rebuild, and no rename makes a batch run.
 
-Names change in the ledger; the driver of the model, which knows nothing of that, gets all that it has noted in the new
-names. What a batch makes goes by the name that its table had at first.
+Names change in the ledger. The model's driver does not support that, so all its records are converted to the new names.
+The rows of a batch depend on the first name of its table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLAIN = "waterclock.timelabel"
 
 
 class Renaming(Driver):
-    """A life in which some tables get other names whenever it has come to rest."""
+    """A life in which some tables are renamed whenever all work is done."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ def forget_former(driver: Driver) -> None:
 
 
 def take_over(driver: Driver, flow: Flow, names: dict[str, str]) -> None:
-    """Have the driver go on in the new names."""
+    """Convert the driver to the new names."""
     for each in fields(Driver):
         if each.name not in _OUR_OWN:
             setattr(driver, each.name, renamed(getattr(driver, each.name), names))
@@ -83,18 +83,18 @@ def take_over(driver: Driver, flow: Flow, names: dict[str, str]) -> None:
     for each in fields(Bookkeeper):
         if each.name not in _OUR_OWN:
             setattr(books, each.name, renamed(getattr(driver.books, each.name), names))
-    books.held = []  # what somebody had seen, and never wrote down
+    books.held = []  # results of checks that were never written
     driver.books = books
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
-    """Return anything with other names in it."""
-    if isinstance(value, About):  # what a table was called at first stays so
+    """Return a value with all names in it replaced."""
+    if isinstance(value, About):  # the first name of a table stays
         return value
     if isinstance(value, str):
         return names.get(value, value) if type(value) is str else value
     if isinstance(value, dict):
-        empty = copy(value)  # a Counter, or one with defaults, stays so
+        empty = copy(value)  # keeps the type, as of a Counter or defaultdict
         empty.clear()
         empty.update({renamed(key, names): renamed(each, names) for key, each in value.items()})
         return empty

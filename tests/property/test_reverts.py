@@ -1,4 +1,4 @@
-"""Random restatements and reverts: every table is what a clean computation of the current collects gives.
+"""Random restatements and reverts: every table equals a clean computation from the current collects.
 
 The oracle computes each table in Python. It knows the rows of each revision of a collect, and which of them is current.
 """
@@ -92,7 +92,7 @@ class Life:
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def fill(self, table: str, number: int) -> None:
-        """Give a day of a source other rows, one for each key at most."""
+        """Replace the rows of a day of a source, with at most one for each key."""
         name = table.removeprefix("raw.")
         self.tiny.shop(f"DELETE FROM {name} WHERE at LIKE '2020-01-{number:02d}%'")
         for k in self.dice.sample(range(KEYS), self.dice.randint(0, KEYS)):
@@ -129,7 +129,7 @@ class Life:
         self.run()
 
     def revert(self) -> None:
-        """Revert a label of a collect to any of its earlier revisions, and check what was predicted to follow."""
+        """Revert a label of a collect to any of its earlier revisions, and verify the predicted followers."""
         table, number = self.dice.choice(COLLECTS), self.dice.randint(1, DAYS)
         targets = [each for each in self.revisions(table, number) if not each.is_current]
         if not targets:
@@ -152,7 +152,7 @@ class Life:
             assert set(labels) <= set(back.get(name, ())), name
 
     def revert_made(self) -> None:
-        """Revert a label of a transform. It is refused unless its inputs are what the revision read."""
+        """Revert a label of a transform. It is refused unless its inputs equal those of the revision."""
         number = self.dice.randint(1, DAYS)
         made = self.revisions("marts.doubled", number)
         target = self.dice.choice(made)

@@ -1,4 +1,4 @@
-"""Two sets of random rows are compared by Spark, and by brute force in Python: the same rows differ in the same way."""
+"""Compares two sets of random rows by Spark, and by brute force in Python, with the same differences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows(draw: st.DrawFn) -> Row:
 
 @st.composite
 def two_sides(draw: st.DrawFn) -> tuple[list[Row], list[Row]]:
-    """Draw rows, and the same rows of which some were changed, removed, added or doubled."""
+    """Draw rows, and the same rows with some changed, removed, added or doubled."""
     before = draw(st.lists(rows(), max_size=8))
     after = list(before)
     for _ in range(draw(st.integers(0, 4))):
@@ -93,7 +93,7 @@ def unpaired(before: list[Row], after: list[Row], key: tuple[str, ...]) -> Itera
 def by_brute_force(
     before: list[Row], after: list[Row], key: tuple[str, ...], tolerance: float
 ) -> dict[str, Counter[str]]:
-    """Pair the rows that alone remain of their key; count by label and by kind or column."""
+    """Pair rows if each side has only one left of their key; count by label and by kind or column."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for label, olds, news in unpaired(before, after, key):
         if key and len(olds) == len(news) == 1:
@@ -129,7 +129,7 @@ def changed_rows(before: list[Row], after: list[Row], key: tuple[str, ...], tole
 
 
 def sortable(value: Any) -> tuple[int, Any]:
-    """Return what sorts as the value does in Spark: NULL first, NaN last."""
+    """Return a sort key with the order of Spark: NULL first, NaN last."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return (0, 0) if value is None else (2, 0) if is_nan else (1, value)
 

@@ -1,4 +1,4 @@
-"""Ladders and the row filter against brute force: each row that came is in the table, set aside or dropped, once."""
+"""Rule actions and the row filter, compared with brute force: each row is once in the table, quarantined or dropped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LIMITS = st.one_of(
 
 @st.composite
 def ladders(draw: st.DrawFn) -> RuleActions:
-    """A ladder as the language takes it: each step but the last has a limit, and does more than the one before."""
+    """Draw rule actions that the language accepts: each but the last has a limit and is milder than the next one."""
     of_rows = draw(st.sampled_from([None, Action.QUARANTINE, Action.DROP]))
     actions = [of_rows] if of_rows else draw(st.sampled_from([[], [Action.WARN]]))
     actions = [*actions, *draw(st.sampled_from([[], [Action.HOLD], [Action.FAIL], [Action.HOLD, Action.FAIL]]))]

@@ -1,8 +1,8 @@
-"""Views over open and done windows: every interleaving of readers, ticks and batches shows each row once, and keeps it.
+"""Views over open and done windows: with any interleaving of readers, ticks and batches, each row stays visible once.
 
-The actors stop at each step, in random order, and crash. What they decide is decided by the engine's own functions;
-the sources, the ledger and the tables are lists. The rules that the documentation calls necessary are left out one by
-one, and each of these variants is found to be wrong.
+The actors stop at each step, in random order, and crash. Their decisions are made by the engine's own functions; the
+sources, the ledger and the tables are lists. Each rule that the documentation calls necessary is left out once, and
+each of these variants is found to be wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WRONG = {
     "pinned once": 0,
     "labels that are not recorded": 0,
 }
-"""Each rule that is left out, with the first seed of the lives in which that is seen."""
+"""Each rule that is left out, with the first seed of the lives in which this is noticed."""
 FLOW = """
 CREATE CONNECTION land TYPE files OPTIONS (path 'landing');
 COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.clicks EVERY 5 MINUTES START '2020-01-01' BY ARRIVAL TIME
@@ -64,7 +64,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
 
 @dataclass
 class Life:
-    """One history: what arrived, what is done, and all states of open windows that were committed."""
+    """One history: arrived items, done windows, and all committed states of open windows."""
 
     flow: Flow
     random: Random
@@ -91,7 +91,7 @@ class Life:
         return {id_ for ids in self.done[C].values() for id_ in ids}
 
     def listed(self, labels: list[datetime], facts: TableFacts, now: datetime) -> Rows:
-        """List the source, and assign what no batch took to the labels, as a collect by arrival does."""
+        """List the source, and assign the items that no batch took to the labels, as a collect by arrival does."""
         windows = [self.flow.tables[C].cadence.window_of(label) for label in labels]
         free = [item for item in self.items if int(item.name) not in self.taken() and item.stamp < now]
         older = [] if not windows else [facts.covered.first_gap(START, windows[0].start)]
@@ -185,7 +185,7 @@ class Life:
         return True
 
     def read(self) -> Actor:
-        """Read one view, or both in one query: nothing may be shown twice, or be missing that it showed before."""
+        """Read one view, or both in one query: no row may be visible twice, or vanish once it was visible."""
         tables = self.random.choice(((C,), (T,), (C, T), (T, C)))
         early = self._snapshot() if self.rule == "ledger before open windows" else None
         histories = yield from self.pin(tables)
@@ -239,7 +239,7 @@ class Life:
 
 def live(flow: Flow, seed: int, rule: str = SAFE) -> Life:
     life = Life(flow, Random(seed), rule)
-    kinds = {"collect": 1, "transform": 1, "tick": 2, "read": 1}  # two runners tick, one reader reads on
+    kinds = {"collect": 1, "transform": 1, "tick": 2, "read": 1}  # two runners tick, one reader continues to read
     running: dict[tuple[str, int], Actor] = {}
     stopped: dict[tuple[str, int], int] = {}
     for step in range(STEPS):
@@ -251,13 +251,13 @@ def live(flow: Flow, seed: int, rule: str = SAFE) -> Life:
         kind = life.random.choice(("collect", "transform", "tick", "tick", "tick", "tick", "read", "read"))
         key = kind, life.random.randrange(kinds[kind])
         if stopped.get(key, 0) > step:
-            continue  # by SIGSTOP
+            continue  # stopped, as by SIGSTOP
         if life.random.random() < 0.01:
             stopped[key] = step + 200
         if key not in running:
             running[key] = getattr(life, kind)()
         if kind != "read" and life.random.random() < 0.01:
-            del running[key]  # it is killed
+            del running[key]  # killed
         elif next(_ended(running[key]), True):
             del running[key]
     return life

@@ -1,4 +1,4 @@
-"""The clock held against brute force: every minute, every firing, every instant is looked at one by one."""
+"""Compares cadences, labels, spans and cron schedules with brute force over every minute, firing and instant."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ ZONES = [
     "Europe/Amsterdam",
     "Europe/Berlin",
     "Europe/London",
-    "Pacific/Apia",  # 2011-12-30 never was
+    "Pacific/Apia",  # 2011-12-30 does not exist
     "Pacific/Chatham",
-    "Pacific/Kiritimati",  # 1994-12-31 never was
-    "Pacific/Kwajalein",  # 1993-08-21 never was
+    "Pacific/Kiritimati",  # 1994-12-31 does not exist
+    "Pacific/Kwajalein",  # 1993-08-21 does not exist
 ]
 CALENDAR = [Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE]
 MINUTES = [Period(TimeUnit.MINUTE, count) for count in MINUTE_COUNTS]
@@ -72,7 +72,7 @@ whole_minutes = instants.map(lambda t: t.replace(second=0, microsecond=0))
 
 
 def outcome(ask: Callable[[], T]) -> T | str:
-    """What is answered, or the code it is refused with."""
+    """Return the answer, or the code of the error."""
     try:
         return ask()
     except WaterclockError as refusal:
@@ -81,7 +81,7 @@ def outcome(ask: Callable[[], T]) -> T | str:
 
 @st.composite
 def zones_with_instants(draw: st.DrawFn) -> tuple[str, datetime]:
-    """A zone and an instant, mostly within two days of a change of its offset."""
+    """Draw a zone and an instant, mostly within two days of a change of its offset."""
     zone = draw(st.sampled_from(ZONES))
     changes = [at for at, _ in offset_changes(zone) if FIRST < at < LAST]
     if not changes or draw(st.integers(0, 3)) == 0:
@@ -90,7 +90,7 @@ def zones_with_instants(draw: st.DrawFn) -> tuple[str, datetime]:
 
 
 def number(unit: TimeUnit, day: date) -> tuple[int, int]:
-    """Say which calendar window a date is of, not as the clock does it."""
+    """Return the calendar window of a date, computed independently of the code under test."""
     week = day.isocalendar()
     return {
         TimeUnit.DAY: (0, day.toordinal()),
@@ -102,7 +102,7 @@ def number(unit: TimeUnit, day: date) -> tuple[int, int]:
 
 
 def boundaries_by_minutes(unit: TimeUnit, zone: str, start: datetime, end: datetime) -> list[datetime]:
-    """Look at each minute: a window begins where the local date is for the first time of a later window."""
+    """Check each minute: a window begins at the first minute whose local date belongs to a later window."""
     rules = nominal_zone(zone)
     t = (start - 2 * DAY).replace(second=0, microsecond=0)
     newest = number(unit, t.astimezone(rules))
@@ -301,7 +301,7 @@ def test_a_local_time_is_read_back_at_its_first_pass(where: tuple[str, datetime]
 
 @cache
 def boundaries(period: str, zone: str) -> frozenset[datetime]:
-    """All boundaries of 1971 to 2030; those that no label can name are left out."""
+    """Return all boundaries of 1971 to 2030, except those that no label can name."""
     cadence = Cadence(parse_period(period), zone=zone)
     begin = datetime(1972, 1, 8, tzinfo=UTC) if zone == "Africa/Monrovia" else datetime(1971, 1, 1, tzinfo=UTC)
     end = datetime(2030, 1, 1, tzinfo=UTC)
@@ -383,7 +383,7 @@ def test_a_cadence_that_consists_of_whole_windows_never_splits_a_window(
 
 
 def field(low: int, high: int) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
-    """A cron field's text with the values it lists."""
+    """Draw a cron field's text with the values that it lists."""
     full = frozenset(range(low, high + 1))
     value = st.integers(low, high)
     steps = st.sampled_from([2, 3, 4, 5, 6, 7, 10, 12, 15, 20, 30])
@@ -405,7 +405,7 @@ QUARTERS = st.just(("1,4,7,10", frozenset({1, 4, 7, 10})))
 
 
 def firings(fields: list[tuple[str, frozenset[int]]], start: datetime, days: int) -> Iterator[datetime]:
-    """Ask of each day, as crond does, whether the cron fires, and list its firings."""
+    """Return the firings of a cron, judged day by day as crond does."""
     (_, minutes), (_, hours), (dates_text, dates), (_, months), (weekdays_text, weekdays) = fields
     for day in (start + k * DAY for k in range(days)):
         by_date = dates_text == "*" or day.day in dates
@@ -417,7 +417,7 @@ def firings(fields: list[tuple[str, frozenset[int]]], start: datetime, days: int
 
 
 def uniform(found: list[datetime], start: datetime, end: datetime) -> set[tuple[Period, timedelta]]:
-    """All (period, delay) under which each window has one firing, always as long after its start."""
+    """Return all (period, delay) under which each window has one firing, always at the same distance from its start."""
     legal = set()
     for period in CALENDAR + MINUTES:
         cadence = Cadence(period)

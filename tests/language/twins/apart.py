@@ -1,4 +1,4 @@
-"""Columns that identify persons, apart from the rows of events."""
+"""Columns that identify persons, stored separately from the rows of events."""
 
 from __future__ import annotations
 

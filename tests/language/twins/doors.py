@@ -1,4 +1,4 @@
-"""What is asked of the rows that a transform reads, before its query sees them."""
+"""Rules for the input rows of a transform, checked before its query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API that is asked for each row of a table: one by one, some at a time, and for a state."""
+"""An API that is queried for each row of a table: one by one, in groups, and for a state."""
 
 from __future__ import annotations
 

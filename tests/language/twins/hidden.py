@@ -1,4 +1,4 @@
-"""Columns that come to who names them."""
+"""Columns that only queries which name them return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to rows and batches that break rules."""
+"""Actions on rows and batches that break rules."""
 
 from __future__ import annotations
 

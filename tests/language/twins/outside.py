@@ -1,4 +1,4 @@
-"""What engines and databases outside read: manifests, parts of a destination."""
+"""Reads by external engines and databases: manifests, parts of a destination."""
 
 from __future__ import annotations
 

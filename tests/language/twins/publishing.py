@@ -1,4 +1,4 @@
-"""What is made of columns on the way out, and files that are copied as they came."""
+"""Columns that are transformed for delivery, and files that are copied unchanged."""
 
 from __future__ import annotations
 
