@@ -28,7 +28,8 @@ def read_clause(word: str, cursor: Cursor, kind: StatementKind | None = None) ->
     """
     clause = BY_WORD[word]
     read = clause.read if kind is None else clause.reads.get(kind, clause.read)
-    assert read is not None, word
+    if read is None:
+        raise ValueError(f"{word} has no parser of its own")
     return read(cursor)
 
 
