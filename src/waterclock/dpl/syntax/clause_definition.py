@@ -42,7 +42,8 @@ class ClauseDefinition:
 
     - `starts`: the words with which the clause begins, if they differ from `word`.
     - `is_positional`: the clause has a fixed place in the statement, as FROM and OPTIONS have.
-    - `read`: the function that parses its value; None for the queries after RETURN and AS. `reads`: other functions, for statements with another syntax of it.
+    - `read`: the function that parses its value; None for RETURN, AS and others that the parser reads itself.
+    - `reads`: functions for the statements with another syntax of it.
     - `checks_text`: the function that checks a TEXT that is passed as a string in Python.
     - `elsewhere`: maps statements that do not accept it to the fix that their error suggests.
     - `flag_in`: the statements in which the clause has no value, and its Python argument is True.
