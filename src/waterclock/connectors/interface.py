@@ -94,7 +94,8 @@ class Item:
     Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. An item with a
     future stamp is not collected yet. `is_archived`: it was moved to the archive. If a crash prevents that after the
     commit, the item is archived later. `positions` is the range of a log. `changed` is a file's modification time when
-    it was listed. `read_earlier_sizes` finds the sizes that an archived item had before persons were erased from it.
+    it was listed, and `etag` identified its content in an object store. `read_earlier_sizes` finds the sizes that an
+    archived item had before persons were erased from it.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Item:
     is_archived: bool = False
     positions: Positions | None = None
     changed: datetime | None = field(default=None, compare=False)
+    etag: str | None = field(default=None, compare=False)
     read_earlier_sizes: Callable[[], frozenset[int]] = field(default=frozenset, compare=False, repr=False)
 
     @property

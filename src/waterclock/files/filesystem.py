@@ -40,11 +40,15 @@ _CHUNK = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file below a folder: its path relative to the folder, its size in bytes, and its last modification (UTC)."""
+    """A file below a folder: its path relative to the folder, its size in bytes, and its last modification (UTC).
+
+    `etag` identifies the content of an object in an object store, if the store returns it.
+    """
 
     path: str
     size: int
     changed: datetime
+    etag: str | None = None
 
 
 def entry_path(folder: str | Path, *parts: str) -> Path:
@@ -115,7 +119,7 @@ def stat_file(path: str | Path) -> FileInfo:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
         return FileInfo(os.path.basename(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))  # noqa: PTH119
     meta = objects.object_metadata(store, _key(store, path))
-    return FileInfo(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"])
+    return FileInfo(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"], objects.etag_of(meta))
 
 
 def file_exists(path: str | Path) -> bool:
@@ -459,7 +463,7 @@ def files_below(folder: Path, begin: str = "") -> Iterator[FileInfo]:
     store = store_of(folder)
     if store is not None:
         for inner, meta in objects.objects_below(store, _key(store, folder), begin):
-            yield FileInfo(inner, meta["size"], meta["last_modified"])
+            yield FileInfo(inner, meta["size"], meta["last_modified"], objects.etag_of(meta))
         return
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):

@@ -90,6 +90,12 @@ def object_metadata(store: Store, key: str) -> ObjectMeta:
         return obstore.head(store.objects, key)
 
 
+def etag_of(meta: ObjectMeta) -> str | None:
+    """Return an object's ETag without quotes, which some stores leave out of listings."""
+    etag = meta.get("e_tag")
+    return None if etag is None else etag.removeprefix("W/").strip('"')
+
+
 def object_exists(store: Store, key: str) -> bool:
     """Return whether an object exists."""
     try:

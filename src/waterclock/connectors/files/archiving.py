@@ -64,8 +64,9 @@ def _archive_item(landing: Landing, item: Item) -> Report | None:
     target = entry_path(landing.archive, relative)
     try:
         is_new = _put_into_archive(landing, item, relative, target)
-        is_put = is_new or is_same_content(item.path, target)
         has_changed = is_new and _has_changed(landing, item, target)
+        is_safe = is_new and not (has_changed and is_remote(landing.folder))  # else it may have changed after its copy
+        is_put = is_safe or is_same_content(item.path, target)
     except FileNotFoundError:
         if file_exists(item.path):
             raise
@@ -104,14 +105,19 @@ def _put_into_archive(landing: Landing, item: Item, relative: str, target: Path)
 
 
 def _has_changed(landing: Landing, item: Item, target: Path) -> bool:
-    """Return whether a file that was just archived has another size or last modification than when it was listed.
+    """Return whether a file that was just archived differs from the one that was listed.
 
-    Files in an object store are replaced as a whole, and are not checked.
+    A local file is compared by size and last modification, an object by size and ETag, for one request.
     """
-    if is_remote(landing.folder) or is_remote(target) or item.changed is None:
+    if item.changed is None:
         return False
-    found = stat_file(target)
-    return (found.size, found.changed) != (item.size, item.changed)
+    if not is_remote(landing.folder):
+        found = stat_file(item.path if is_remote(target) else target)
+        return (found.size, found.changed) != (item.size, item.changed)
+    if item.etag is None:
+        return False
+    found = stat_file(item.path)
+    return (found.size, found.etag) != (item.size, item.etag)
 
 
 def _archive_opened_file(file: IO[bytes], path: str, target: Path) -> bool:

@@ -246,8 +246,9 @@ def _build_item(one: Candidate, *, is_archived: bool, sizes: SizesReader = _NO_S
     found = one.stat()
     earlier = partial(earlier_sizes, sizes, one.relative, found.size)
     return Item(
-        one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed, read_earlier_sizes=earlier
-    )
+        one.name, one.stamp, found.size, one.path, is_archived,
+        changed=found.changed, etag=found.etag, read_earlier_sizes=earlier,
+    )  # fmt: skip
 
 
 def _check_candidate(one: Candidate, names: FileNaming, landing: Landing, now: datetime) -> Report | None:

@@ -62,6 +62,8 @@ from waterclock.connectors.postgres.table_facts import (
     PostgresTableFacts,
     UnfitDecoder,
     facts_of,
+    mark_of_schema,
+    namesakes_of,
     require_followable,
     require_logged,
     require_same,
@@ -210,13 +212,18 @@ class TableFollower:
             extract = self._extract(there, matched, "")
             keys = self._source_keys(matched, request.keys)
             columns = facts.columns_since(since, low, taken)
-            followed = FollowedTable(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
+            mark = mark_of_schema(connection, facts)
+            is_named = slot.plugin == "wal2json"
+            namesakes = namesakes_of(connection, facts, since, self.unit, mark) if is_named else None
+            followed = FollowedTable(slot, facts.oid, facts.schema, facts.name, extract, keys, columns, namesakes)
             span = LogRange(low, place.end, newest, read_clock(connection))
             frame, seen = self._frame_of_range(spark, connection, followed, span, request.until)
             noted = self._build_source_state(connection, slot, facts, matched, since, place.end)
-            if slot.plugin == "wal2json":
+            if is_named:
                 doubt = require_logged(facts, since, self.unit, place.end, seen.high, seen.truncated_by)
                 noted |= {} if doubt is None else {"file": since["file"], "doubt": doubt}
+                # a mark from before the log was read; the old one until all changes before the new one were read
+                noted["schema"] = since["schema"] if namesakes is not None and seen.high < place.end else mark
         noted |= self._build_position(seen.high, seen.newest or newest, place)
         noted |= {"from": low, "rows": seen.rows, "held_bytes": state.held if state else 0}
         names = {each.source: each.name for each in matched.taken}
@@ -317,6 +324,8 @@ class TableFollower:
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
             noted["publication"] = mark_of_publication(connection, slot, facts.oid)
+        else:
+            noted["schema"] = mark_of_schema(connection, facts)
         return noted | facts.to_record(since, end)
 
     @staticmethod

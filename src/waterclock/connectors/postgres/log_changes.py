@@ -45,7 +45,8 @@ class LogChange:
     `after` is the new row, without large values that an update left unchanged. `before` has the known columns of the
     old row: those of its replica identity, or all under REPLICA IDENTITY FULL; None if none are known. `number` counts
     the table's changes within their transaction, from 0. `columns` are the column names in the log, in the table's
-    order, each with its column's number if the log has it.
+    order, each with its column's number if the log has it. `other_schema` is the schema of a change of another table
+    that has the same name; None for the table's own changes.
     """
 
     op: Op
@@ -54,6 +55,7 @@ class LogChange:
     after: Mapping[str, str | None] | None = None
     before: Mapping[str, str | None] | None = None
     columns: tuple[tuple[str, int | None], ...] = field(default=(), compare=False)
+    other_schema: str | None = None
 
 
 Event = Begin | LogChange

@@ -19,7 +19,7 @@ from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, 
 from waterclock.connectors.postgres.logged_columns import LoggedColumns
 from waterclock.connectors.postgres.rows import parse_texts, schema_of
 from waterclock.connectors.postgres.slots import Slot
-from waterclock.connectors.postgres.table_facts import AGAIN
+from waterclock.connectors.postgres.table_facts import AGAIN, moved_schema_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import AT, LSN, MISSING, OP, SEQ, XID
 
@@ -52,7 +52,8 @@ class FollowedTable:
     """A table whose changes are collected: its slot, its oid and its name in the log.
 
     `extract` has the requested columns. `keys` are the columns that identify rows, as the source spells them. `columns`
-    are those whose names may be in the log.
+    are those whose names may be in the log. `namesakes` are None, unless the table's schema may have had another name
+    for a while. Then changes of tables with the same name are refused, except in these schemas.
     """
 
     slot: Slot
@@ -62,6 +63,7 @@ class FollowedTable:
     extract: PostgresExtract
     keys: tuple[str, ...]
     columns: LoggedColumns | None = None
+    namesakes: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -105,10 +107,9 @@ def events_of(connection: Connection, followed: FollowedTable, high: int) -> Gen
     """
     slot = followed.slot
     if slot.plugin == "wal2json":
-        options = wal2json.options(followed.schema, followed.table)
-        return wal2json.events(
-            _peek_changes(connection, followed, high, options, "text"), followed.schema, followed.table
-        )
+        options = wal2json.options(followed.schema if followed.namesakes is None else None, followed.table)
+        lines = _peek_changes(connection, followed, high, options, "text")
+        return wal2json.events(lines, followed.schema, followed.table, followed.namesakes or frozenset())
     options = {**pgoutput.options(slot.publication), "messages": "false"}
     return pgoutput.events(_peek_changes(connection, followed, high, options, "bytea"), followed.oid)
 
@@ -176,7 +177,7 @@ def rows_in(
     is ignored, as it would end all ranges until that time. An update that changes the key becomes a delete and, at the
     next `seq`, an insert, in which unchanged large values may be missing.
 
-    Raises E863 for a change without the key of its row, or with values under another column's name.
+    Raises E863 for a change without the key of its row, with values under another column's name, or of another schema.
     """
     seen.high, seen.newest = span.high, span.newest
     kept = None
@@ -194,6 +195,9 @@ def rows_in(
         if isinstance(event, Begin):
             seq, kept = 0, seen.newest
             continue
+        if event.other_schema is not None:
+            found = f"a change of {event.other_schema}.{followed.table} in the log"
+            raise moved_schema_error(followed.extract.where, followed.schema, found)
         if event.columns and event.columns not in checked:
             _require_own_names(event, followed)
             checked.add(event.columns)

@@ -33,6 +33,13 @@ FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
 LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND CASE %(identity)s
   WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
 WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+_SCHEMA = """
+SELECT n.xmin::text, (txid_snapshot_xmin(txid_current_snapshot()) %% (1::bigint << 32))::text
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = %s"""
+_NAMESAKES = """
+SELECT n.nspname, age(n.xmin) <= age(%s::text::xid)
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relname = %s AND c.oid <> %s AND c.relkind = 'r' AND c.relpersistence = 'p'"""
 _KINDS = {
     "v": "a view",
     "m": "a materialized view",
@@ -254,6 +261,32 @@ def require_logged(
     raise _changed_table_error(unit, "may have been UNLOGGED for a while", why)
 
 
+def mark_of_schema(connection: Connection, facts: PostgresTableFacts) -> list[str]:
+    """Return the transaction that last altered the table's schema, and the oldest one that may still alter one.
+
+    A rename alters the schema, and so do a GRANT and another owner, which are not distinguished from it.
+    """
+    return [str(text) for text in connection.execute(_SCHEMA, (facts.oid,)).fetchone() or ("", "0")]
+
+
+def namesakes_of(
+    connection: Connection, facts: PostgresTableFacts, before: Mapping[str, Any], unit: Unit, mark: Sequence[str]
+) -> frozenset[str] | None:
+    """Return the other schemas with a table of this name if this schema may have had another name for a while.
+
+    wal2json identifies tables by their names: changes under another schema are missing, and those of another table that
+    had this name are added. `mark` was read after the end of the log. Return None if the schema was not altered.
+
+    Raises E863 if one of the others was altered too, so that the two may have changed their names.
+    """
+    if before.get("schema", mark)[0] == mark[0]:
+        return None
+    found = connection.execute(_NAMESAKES, (before["schema"][1], facts.name, facts.oid)).fetchall()
+    if altered := sorted(schema for schema, is_altered in found if is_altered):
+        raise moved_schema_error(str(unit), facts.schema, f"{altered[0]}.{facts.name} in a schema altered since")
+    return frozenset(schema for schema, _ in found)
+
+
 def _altered_with_rows(facts: PostgresTableFacts, before: Mapping[str, Any], wanted: Collection[str]) -> list[str]:
     """Return the columns that may have been altered while all rows were rewritten, so that their values may differ.
 
@@ -279,6 +312,18 @@ def _unfit_table_error(
 def _changed_table_error(unit: Unit, what: str, why: str) -> WaterclockError:
     return WaterclockError(
         "E863", f"{unit.path} {what}", where=str(unit), why=f"{why}: changes are missing in the log", fix=AGAIN
+    )
+
+
+def moved_schema_error(where: str, schema: str, found: str) -> WaterclockError:
+    """Build the error for a table whose schema may have had another name. `found` is another table of that name."""
+    return WaterclockError(
+        "E863",
+        f"the schema {schema} may have had another name for a while",
+        where=where,
+        why=f"it was altered (renamed and renamed back, or by a GRANT, which cannot be distinguished), and there is"
+        f" {found}: wal2json identifies tables by their names, so changes may be missing or be those of another table",
+        fix=f"{AGAIN}; OPTIONS (decoder 'pgoutput'), which identifies tables by their numbers, does so too",
     )
 
 

@@ -23,8 +23,11 @@ _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
 _IGNORED = frozenset({"C", "M"})  # commits and messages
 
 
-def options(schema: str, table: str) -> dict[str, str]:
-    """Return the plugin options of wal2json for reading one table, with positions and times."""
+def options(schema: str | None, table: str) -> dict[str, str]:
+    """Return the plugin options of wal2json for reading one table, with positions and times.
+
+    Without a schema, these are the tables of that name in all schemas.
+    """
     return {
         "format-version": "2",
         "include-lsn": "1",
@@ -32,7 +35,7 @@ def options(schema: str, table: str) -> dict[str, str]:
         "include-xids": "1",
         "include-column-positions": "1",
         "actions": "insert,update,delete,truncate",
-        "add-tables": f"{_escape_name(schema)}.{_escape_name(table)}",
+        "add-tables": f"{'*' if schema is None else _escape_name(schema)}.{_escape_name(table)}",
     }
 
 
@@ -40,10 +43,11 @@ def _escape_name(name: str) -> str:
     return "".join(f"\\{sign}" if sign in "\\,. *'" else sign for sign in name)
 
 
-def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
+def events(lines: Iterable[str], schema: str, table: str, namesakes: frozenset[str] = frozenset()) -> Generator[Event]:
     """Yield the starts of all transactions, and the changes of one table, in log order.
 
-    `lines` are complete transactions.
+    `lines` are complete transactions. Changes of tables with the same name in other schemas have an `other_schema`,
+    and are left out in the schemas `namesakes`.
 
     Raises ValueError for a line that wal2json does not write.
     """
@@ -56,10 +60,11 @@ def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
             raise ValueError(f"a line that is not of wal2json: {type(error).__name__}: {error}") from error
         if isinstance(event, Begin):
             begin, number = event, 0
-        elif event is not None:
+        elif event is None or event.other_schema in namesakes:
+            continue
+        else:
             number += 1
-        if event is not None:
-            yield event
+        yield event
 
 
 def _parse_event(line: str, begin: Begin | None, number: int, table: tuple[str, str]) -> Event | None:
@@ -72,16 +77,17 @@ def _parse_event(line: str, begin: Begin | None, number: int, table: tuple[str, 
         return None
     if (op := _OPS.get(action)) is None:
         raise ValueError(f"an unknown action {action!r}")
-    if (entry["schema"], entry["table"]) != table:
+    if entry["table"] != table[1]:
         return None
+    other_schema = None if entry["schema"] == table[0] else str(entry["schema"])
     if begin is None:
         raise ValueError("a change outside of a transaction")
     columns, identity = entry.get("columns"), entry.get("identity")
     if columns is None and op in {Op.INSERT, Op.UPDATE}:
         raise ValueError(f"an {op} without columns")
-    return LogChange(
-        op, begin, number, _parse_values(columns), _parse_values(identity), _list_column_numbers(columns, identity)
-    )
+    values, old_values = _parse_values(columns), _parse_values(identity)
+    numbers = _list_column_numbers(columns, identity)
+    return LogChange(op, begin, number, values, old_values, numbers, other_schema)
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from waterclock.dpl.python.aliases import find_aliases, with_aliased_names
+from waterclock.dpl.python.module_changes import ModuleChanges, ModuleNames, full_names
 from waterclock.dpl.resolve.former_code import mark_table_name
 
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
@@ -34,6 +35,8 @@ class PythonFingerprints:
         self.root = root
         self._modules: dict[Path, _Module] = {}
         self._find_bindings: dict[Path, dict[str, list[_CodePiece]]] = {}
+        self._names: dict[Path, ModuleNames] = {}
+        self._changes = ModuleChanges(self._names_of, self._module_of)
 
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
@@ -64,6 +67,7 @@ class PythonFingerprints:
         """Return a function without the decorators in `declared`, and a list of it and all statements that it uses."""
         if path not in self._find_bindings:
             self._find_bindings[path] = _find_bindings(tree, self._list_values(tree, path))
+            self._add_changed_modules(tree, path)
         bindings = self._find_bindings[path]
         decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
         own = _CodePiece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
@@ -71,12 +75,60 @@ class PythonFingerprints:
         pieces: dict[int, _CodePiece] = {id(function): own, **{id(piece.node): piece for piece in stars}}
         waiting = [own]
         while waiting:
-            for name in waiting.pop().names:
+            using = waiting.pop()
+            for name in (*using.names, *self._collect_module_shapes(path, [using])):
                 for piece in bindings.get(name, ()):
                     if id(piece.node) not in pieces:
                         pieces[id(piece.node)] = piece
                         waiting.append(piece)
         return own, list(pieces.values())
+
+    def _add_changed_modules(self, tree: ast.Module, path: Path) -> None:
+        """Add the statements that change another module by a call, under that module's path in the project."""
+        self._names[path] = self._build_names(tree, path)
+        for statement in tree.body:
+            if isinstance(statement, _Imports) or _is_main_block(statement):
+                continue
+            nodes = [*_list_nodes_run_at_once(statement)]
+            for file in sorted(self._changes.files_changed_by(nodes, path)):
+                changed = self._find_bindings[path].setdefault(file.relative_to(self.root).as_posix(), [])
+                changed.append(_CodePiece(statement))
+
+    def _names_of(self, file: Path) -> ModuleNames:
+        if file not in self._names:
+            try:
+                tree = ast.parse(file.read_bytes())
+            except SyntaxError:
+                tree = ast.Module([], [])  # importing it fails, which is reported
+            self._names[file] = self._build_names(tree, file)
+        return self._names[file]
+
+    def _build_names(self, tree: ast.Module, path: Path) -> ModuleNames:
+        imports = [node for node in tree.body if isinstance(node, _Imports)]
+        imported: dict[str, list[list[str]]] = {}
+        for node in (node for node in ast.walk(tree) if isinstance(node, _Imports)):
+            for name, whole in full_names(node, self._package_of(node, path)):
+                imported.setdefault(name, []).append(whole)
+        defined: dict[str, list[ast.stmt]] = {}
+        for statement in tree.body:
+            nodes = [*_list_nodes_run_at_once(statement)]
+            parts = {name for node in nodes if _is_changed_part(node) for name in _root_name(node)}
+            for name in () if isinstance(statement, _Imports) else _list_bound_names(statement):
+                if name not in parts or name not in imported:  # `rates.DAY = 1` does not define `rates`
+                    defined.setdefault(name, []).append(statement)
+        modules = {name for node in imports for name in _list_bound_names(node)} - {*self._list_values(tree, path)}
+        declaring = {name for node in imports if _is_of_waterclock(node) for name in _list_bound_names(node)}
+        return ModuleNames(
+            imported, defined, lambda statement: _list_names_changed_in_functions(statement, declaring, modules)
+        )
+
+    def _package_of(self, node: _Imports, path: Path) -> list[str]:
+        level = node.level if isinstance(node, ast.ImportFrom) else 0
+        return [*path.relative_to(self.root).parts[:-level]] if level else []
+
+    def _module_of(self, names: Sequence[str]) -> tuple[Path, Sequence[str]] | None:
+        found = [(file, count) for count in range(1, len(names) + 1) for file in self._files_at(names[:count])]
+        return (found[-1][0], names[found[-1][1] :]) if found else None
 
     def _collect_module_shapes(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
         """Map each project file that code imports, directly or through other modules, to its shape."""
@@ -107,10 +159,7 @@ class PythonFingerprints:
             for alias in node.names:
                 yield from self._files_of(alias.name.split("."))
             return
-        package: list[str] = []
-        if node.level:
-            package = [*path.relative_to(self.root).parts[: -node.level]]
-        package += node.module.split(".") if node.module else []
+        package = [*self._package_of(node, path), *(node.module.split(".") if node.module else ())]
         yield from self._files_of(package)
         for alias in node.names:
             yield from self._files_of([*package, alias.name])
@@ -127,10 +176,13 @@ class PythonFingerprints:
 
     def _files_of(self, names: list[str]) -> Iterator[Path]:
         for count in range(1, len(names) + 1):
-            stem = self.root.joinpath(*names[:count])
-            for file in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
-                if file.is_file():
-                    yield file
+            yield from self._files_at(names[:count])
+
+    def _files_at(self, names: Sequence[str]) -> Iterator[Path]:
+        stem = self.root.joinpath(*names)
+        for file in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+            if file.is_file():
+                yield file
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +242,8 @@ def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_C
     aliases = find_aliases(node for statement in tree.body for node in _list_nodes_run_at_once(statement))
     pieces: list[tuple[_CodePiece, list[str]]] = []
     for statement in tree.body:
-        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
-            continue  # it does not run in a project
+        if _is_main_block(statement):
+            continue
         called = [name for name in _list_called_names(statement, declaring) if name not in modules]
         nodes = _list_nodes_run_at_once(statement)
         changed = [*called, *(name for node in nodes if _is_changed_part(node) for name in _root_name(node))]
@@ -206,6 +258,11 @@ def _find_bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_C
         (piece, [*names, *with_aliased_names(_list_names_changed_by_calls(piece.node, direct, by_call), aliases)])
         for piece, names in pieces
     )
+
+
+def _is_main_block(statement: ast.stmt) -> bool:
+    """Return whether a statement does not run in a project, but only if its file is run as a program."""
+    return isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'"
 
 
 def _list_nodes_run_at_once(node: ast.AST) -> Iterator[ast.AST]:

@@ -21,6 +21,7 @@ from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
 from waterclock.connectors.delivering import DeliveryOutcome
+from waterclock.connectors.files import archiving
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.file_name_matching import find, parse_unit_path
@@ -239,6 +240,40 @@ def test_a_big_file_is_copied_on_the_condition_that_none_is_there(
     assert read_bytes(target.with_name("other")) == path.read_bytes()
 
 
+def test_a_file_that_changed_since_it_was_listed_is_reported(system: LandingBucket) -> None:
+    path = system.put(DAY, ROWS)
+    items = listing(system).items
+    system.put(DAY, [{"id": "1", "note": "m"}])
+    changed = path.read_bytes()
+    (report,) = collector(system).archive(system.unit, items)
+    assert report.problem == "changed between its read and its archiving"
+    (item,) = listing(system).items
+    assert (item.is_archived, item.size) == (True, items[0].size)
+    assert read_bytes(item.path) == changed
+
+
+def test_a_file_that_changes_after_it_was_copied_to_the_archive_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = LandingBucket(tmp_path)
+    path = system.put(DAY, ROWS)
+    items = listing(system).items
+    read = path.read_bytes()
+    real = archiving._has_changed
+
+    def changed_first(*told: Any) -> bool:
+        system.put(DAY, [{"id": "2", "note": "later"}])
+        return real(*told)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archiving, "_has_changed", changed_first)
+        (report,) = collector(system).archive(system.unit, items)
+    assert (report.path, report.problem) == (str(path), "same name, other content")
+    assert file_exists(path)
+    (item,) = listing(system).items
+    assert (item.is_archived, read_bytes(item.path)) == (True, read)
+
+
 def test_a_listing_makes_no_request_per_file(tmp_path: Path) -> None:
     system = LandingBucket(tmp_path)
     for day in range(40):
@@ -251,7 +286,7 @@ def test_a_listing_makes_no_request_per_file(tmp_path: Path) -> None:
     assert len(items) == 40
     kinds = Counter(requests_of(lambda: collector(system).archive(system.unit, items)))
     copied = ("CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload")
-    assert kinds == dict.fromkeys((*copied, "DeleteObjects"), 40)
+    assert kinds == dict.fromkeys((*copied, "HeadObject", "DeleteObjects"), 40)
     assert requests_of(lambda: listing(system)) == ["ListObjectsV2"] * 2
     assert requests_of(lambda: collector(system).find(system.unit, [items[3].name])) == ["ListObjectsV2"] * 2
 

@@ -191,6 +191,76 @@ def test_changes_missing_from_the_log_are_reported(plugin: str, case: str) -> No
         assert refused.value.fix
 
 
+RENAMED_BACK = {
+    "a change under another name": (
+        "a change of gone.t in the log",
+        "ALTER SCHEMA {schema} RENAME TO gone",
+        "UPDATE gone.t SET a = 'under another name'",
+        "ALTER SCHEMA gone RENAME TO {schema}",
+    ),
+    "a change of another table under its name": (
+        "there is other.t in a schema altered since",
+        "CREATE SCHEMA other; CREATE TABLE other.t (LIKE {schema}.t INCLUDING ALL)",
+        "ALTER SCHEMA {schema} RENAME TO gone; ALTER SCHEMA other RENAME TO {schema}",
+        "INSERT INTO {schema}.t VALUES (9, 9, 'of another table')",
+        "ALTER SCHEMA {schema} RENAME TO other; ALTER SCHEMA gone RENAME TO {schema}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RENAMED_BACK)
+@pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
+def test_a_schema_is_renamed_and_renamed_back(plugin: str, case: str) -> None:
+    why, *texts = RENAMED_BACK[case]
+    it = Follower(plugin)
+    try:
+        for text in ["UPDATE {schema}.t SET a = 'before'", *texts, "UPDATE {schema}.t SET b = 'after' WHERE id = 1"]:
+            it.at.run(text.format(schema=it.schema))
+        if plugin == "pgoutput":
+            it.read()
+            assert it.held == it.source()
+            return
+        for _ in range(2):
+            with pytest.raises(WaterclockError, match="may have had another name for a while") as refused:
+                it.read()
+            assert refused.value.code == "E863"
+            assert why in str(refused.value.why)
+            assert "decoder 'pgoutput'" in str(refused.value.fix)
+    finally:
+        it.at.run("DROP SCHEMA IF EXISTS other CASCADE")
+
+
+def test_a_renamed_schema_is_noticed_by_a_later_batch_where_one_ends_before_it() -> None:
+    it = Follower("wal2json")
+    it.sql("UPDATE t SET a = 'first'")
+    end = it.at.run("SELECT clock_timestamp()")[0][0]
+    it.sql("UPDATE t SET a = 'second'")
+    for text in RENAMED_BACK["a change under another name"][1:]:
+        it.at.run(text.format(schema=it.schema))
+    it.read(end)
+    assert {row["a"] for row in it.held.values()} == {"first"}
+    with pytest.raises(WaterclockError, match="may have had another name for a while"):
+        it.read()
+
+
+def test_a_grant_on_a_schema_stops_nothing_where_no_other_table_has_the_name() -> None:
+    it = Follower("wal2json")
+    it.sql(f"GRANT USAGE ON SCHEMA {it.schema} TO PUBLIC", "UPDATE t SET a = 'x'", "CREATE TEMP TABLE t (x int)")
+    it.sql("UPDATE t SET a = 'y' WHERE id = 1")
+    it.read()
+    assert it.held == it.source()
+
+
+def test_a_grant_on_a_schema_stops_nothing_where_the_schema_of_the_other_table_was_not_altered() -> None:
+    it, other = Follower("wal2json"), Follower("wal2json")
+    it.read()
+    it.sql(f"GRANT USAGE ON SCHEMA {it.schema} TO PUBLIC", "UPDATE t SET a = 'x'")
+    other.sql("UPDATE t SET a = 'of another'")
+    it.sql("UPDATE t SET a = 'y' WHERE id = 1")
+    it.read()
+    assert it.held == it.source()
+
+
 def test_a_column_dropped_and_added_again_counts_as_a_different_column() -> None:
     it = Follower("pgoutput")
     it.sql("ALTER TABLE t DROP a")

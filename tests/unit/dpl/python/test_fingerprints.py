@@ -157,6 +157,88 @@ def test_statements_that_change_a_value_count(change: str, tmp_path: Path) -> No
     assert fingerprint(tmp_path, other) == one
 
 
+LOADED = """
+import functools
+import flows.deep
+import flows.deep as d
+from flows import deep, rates
+from flows.deep import load, near
+from flows.rates import through
+
+{}
+
+@wc.transform("marts.a", every="day")
+def a(rows=wc.table("raw.a")):
+    return rows.where(near(rows.n))
+"""
+LOADING = """
+import functools
+RATES = {}
+KINDS = []
+class Kind:
+    def keep(self, n):
+        KINDS.append(n)
+def load(usd):
+    RATES["usd"] = usd
+def nested(usd):
+    def inside():
+        load(usd)
+    return [inside][0]()
+def near(n):
+    return n < RATES["usd"] + len(KINDS)
+def add(usd):
+    RATES.update(usd=usd)
+    return lambda it: it
+partial = functools.partial(load)
+def declare(name, value=None): return name
+kind = Kind()
+"""
+THROUGH = "from flows import deep\ndef through(usd):\n    return deep.load(usd)\ndef sets(usd):\n    deep.RATE = usd\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "deep.load({})",
+        "load({})",
+        "LOADED = load({})",
+        "flows.deep.load({})",
+        "d.nested({})",
+        "deep.partial({})",
+        "functools.reduce(deep.load, [{}])",
+        "through({})",
+        "rates.through({})",
+        "rates.sets({})",
+        "rates.deep.load({})",
+        "deep.RATES.update(usd={})",
+        "deep.RATES['usd'] = {}",
+        "deep.kind.keep({})",
+        "deep.Kind().keep({})",
+        "def fill():\n    through({})\nfill()",
+        "for usd in [{}]:\n    load(usd)",
+        "@deep.add({})\ndef usd(): pass",
+    ],
+)
+@pytest.mark.parametrize("use", ["near(rows.n)", "inside.near(rows.n)"], ids=["a name", "an import within"])
+def test_calls_that_change_a_module_count(change: str, use: str, tmp_path: Path) -> None:
+    text = LOADED
+    if use.startswith("inside"):
+        text = changed(
+            "near(rows.n)", use, changed("    return", "    from flows import deep as inside\n    return", text)
+        )
+    made = {"rates": THROUGH, "deep": LOADING}
+    one, two = (fingerprint(tmp_path, text.format(change.format(value)), **made) for value in (1, 2))
+    assert one != two
+    more = change.format(1) + "\nN = deep.declare(1)\ndeep.declare(2, deep.RATES)\nM = deep.RATES.get('usd')"
+    assert fingerprint(tmp_path, text.format(more), **made) == one
+
+
+def test_calls_that_change_a_module_that_is_not_used_do_not_count(tmp_path: Path) -> None:
+    usual = fingerprint(tmp_path, changed("import json", "from flows import other", TEXT), other=LOADING)
+    text = changed("import json", "from flows import other\nother.load(1)", TEXT)
+    assert fingerprint(tmp_path, text, other=LOADING) == usual
+
+
 @pytest.mark.parametrize("call", ["wc.view('a.b', as_=RATES)", "deep.declare('raw.a')", "print(OTHERS)"])
 def test_calls_of_modules_and_declarations_do_not_count(call: str, tmp_path: Path) -> None:
     usual = CHANGES.format("RATES = 'SELECT 1 AS n'\nOTHERS = 1")
