@@ -11,6 +11,7 @@ from tests.docs.console import ROOT
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.granted_select import granted_select
+from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.table_visibility import grants_of
 from waterclock.permissions.users_and_roles import SignIn
 
@@ -66,3 +67,50 @@ def test_the_page_declares_the_same_in_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["E382", "E946", "E947"])
 def test_the_page_links_each_error_of_grants(code: str) -> None:
     assert f"[{code}]" in PAGE
+
+
+SITES = """
+CREATE CONNECTION shop TYPE sqlite;
+CREATE CONNECTION forms TYPE forms;
+COLLECT mdm.sites (site KEY, land, rent INT) FROM forms.sites EVERY DAY START '2026-01-01';
+COLLECT mdm.prices (sku KEY, name, price INT, remark) FROM forms.prices EVERY DAY START '2026-01-01';
+"""
+ROLES = """
+[roles]
+steward = ["look", "edit"]
+pricing = ["look", "edit"]
+chief = ["look", "approve"]
+[users.anna]
+roles = ["steward"]
+attributes = { land = "DE" }
+[users.cleo]
+roles = ["chief"]
+attributes = { land = "DE" }
+[users.ben]
+roles = ["pricing"]
+"""
+
+
+def test_people_edit_and_approve_the_rows_that_the_page_says(tmp_path: Path) -> None:
+    blocks = [
+        each for each in re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if "GRANT EDIT" in each
+    ]
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text(HEAD + ROLES, encoding="utf-8")
+    (tmp_path / "flows" / "a.dpl").write_text(SITES + "".join(blocks), encoding="utf-8")
+    own = load_project(tmp_path, capabilities=capabilities())
+
+    def rights(name: str) -> FormRights:
+        person = own.access.person(name, SignIn.TOKEN)
+        assert person is not None
+        return form_rights_of(own.flow, person, "mdm.sites")
+
+    assert len(blocks) == 2
+    assert rights("anna").of_row({"site": "A", "land": "DE"}).may_edit
+    assert not rights("anna").of_row({"site": "A", "land": "FR"}).may_edit
+    assert not rights("anna").of_row({"site": "A"}).may_edit
+    assert not rights("ben").may_edit
+    cheap, dear, unknown = ({"site": "A", "land": "DE", "rent": rent} for rent in ("1000", "1001", None))
+    assert rights("cleo").may_approve_row(cheap, cheap)
+    assert not rights("cleo").may_approve_row(cheap, dear)
+    assert not rights("cleo").may_approve_row(unknown, cheap)

@@ -49,6 +49,7 @@ ACCESS: Mapping[str, Code] = {
         "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
         "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "
         "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user. GRANT "
-        "EDIT and GRANT APPROVE are for tables that collect a form, without masks.",
+        "EDIT and GRANT APPROVE are for tables that collect a form, without masks. Their conditions compare columns "
+        "with literals and attributes, and use IN, IS NULL, AND, OR and NOT.",
     ),
 }

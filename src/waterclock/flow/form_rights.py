@@ -1,18 +1,40 @@
 """Decides what a person may do with a form: by the rights of their roles, and by GRANT EDIT and GRANT APPROVE.
 
 A form without a GRANT EDIT is edited by everyone with the right `edit`. With one, only by the roles and users to which
-it is granted, and by administrators; they need the right `edit` as well. The same holds for APPROVE.
+it is granted, and by administrators; they need the right `edit` as well. The same holds for APPROVE. A grant with a
+condition is for the rows that match it, before a change and after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.flow.forms import Entity, entity_of
 from waterclock.flow.grants import Grant, GrantRight
+from waterclock.flow.row_conditions import BoundCondition, bind_condition, evaluate
 from waterclock.permissions.users_and_roles import Person, Right
+
+StoredTexts = Mapping[str, str | None]
+"""The stored text of each column of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormGrant:
+    """A grant of a person on a form. `condition` is bound to the form and the person; None grants all rows."""
+
+    grant: Grant
+    condition: BoundCondition | None = None
+
+    def has(self, column: str) -> bool:
+        """Return whether the grant has a column."""
+        return self.grant.has(column)
+
+    def holds(self, row: StoredTexts) -> bool:
+        """Return whether the grant has a row: its condition is true, and not unknown."""
+        return self.condition is None or evaluate(self.condition, row) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +42,15 @@ class FormRights:
     """The rights of a person in a form.
 
     - `no_edit`, `no_approval`: the reason why the person may not edit or approve; "" if they may.
-    - `grants`: the grants to edit that the person has; None if the person may edit all columns.
+    - `grants`, `approvals`: the grants to edit and to approve that the person has; None if they may do so in all rows
+      and columns.
     """
 
     name: str
     no_edit: str = ""
     no_approval: str = ""
-    grants: tuple[Grant, ...] | None = None
+    grants: tuple[FormGrant, ...] | None = None
+    approvals: tuple[FormGrant, ...] | None = None
 
     @property
     def may_edit(self) -> bool:
@@ -39,8 +63,15 @@ class FormRights:
         return not self.no_approval
 
     def may_change(self, column: str) -> bool:
-        """Return whether the person may set a column. A new or deleted row sets its KEY."""
+        """Return whether the person may set a column in some row. A new or deleted row sets its KEY."""
         return self.may_edit and (self.grants is None or any(grant.has(column) for grant in self.grants))
+
+    def of_row(self, row: StoredTexts) -> FormRights:
+        """Return the rights of the person in a row as it is."""
+        if self.grants is None or not self.may_edit:
+            return self
+        grants = tuple(grant for grant in self.grants if grant.holds(row))
+        return replace(self, grants=grants, no_edit="" if grants else "no GRANT EDIT has this row")
 
     def require_edit(self, table: str, columns: Iterable[str] = ()) -> None:
         """Raise E940 unless the person may edit the form, and these columns of it."""
@@ -55,33 +86,85 @@ class FormRights:
                 GrantRight.EDIT,
             )
 
+    def require_row(self, table: str, key: str, before: StoredTexts | None, after: StoredTexts | None) -> None:
+        """Raise E940 unless the person may make this change of a row. None is no row.
+
+        For each column that changes, one grant has the row as it is, and one has it as it would be.
+        """
+        if self.grants is None:
+            return
+        old, new = before or {}, after or {}
+        changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
+        for row, words in ((before, "as it is"), (after, "as it would be")):
+            held = [grant for grant in self.grants if row is not None and grant.holds(row)]
+            wrong = [name for name in changed if row is not None and not any(grant.has(name) for grant in held)]
+            if wrong:
+                why = f"no GRANT EDIT has the row {words}" + (f" with {', '.join(wrong)}" if held else "")
+                raise _refused_error(f"{self.name} may not edit {key} of {table}", why, table, GrantRight.EDIT)
+
     def require_approval(self, table: str) -> None:
         """Raise E940 unless the person may approve and reject changes of the form."""
         if self.no_approval:
             what = f"{self.name} may not decide on changes of {table}"
             raise _refused_error(what, self.no_approval, table, GrantRight.APPROVE)
 
+    def may_approve_row(self, *versions: StoredTexts | None) -> bool:
+        """Return whether the person may decide on a change of a row: one grant has each version. None is no row."""
+        held = (
+            self.approvals is None or any(it.holds(row) for it in self.approvals) for row in versions if row is not None
+        )
+        return self.may_approve and all(held)
+
+    def require_approval_of_row(self, table: str, key: str, *versions: StoredTexts | None) -> None:
+        """Raise E940 unless the person may decide on a change of a row from and to these versions. None is no row."""
+        if not self.may_approve_row(*versions):
+            what = f"{self.name} may not decide on a change of {key} of {table}"
+            why = "no GRANT APPROVE has the row before and after the change"
+            raise _refused_error(what, why, table, GrantRight.APPROVE)
+
 
 def form_rights_of(flow: Flow, person: Person, table: str) -> FormRights:
     """Return the rights of a person in the form that a table collects."""
     declared = flow.form_grants_by_table.get(table, ())
     found = {right: [it for it in declared if it.right is right] for right in (GrantRight.EDIT, GrantRight.APPROVE)}
-    own = [grant for grant in found[GrantRight.EDIT] if grant.is_to(person)]
-    is_limited = bool(found[GrantRight.EDIT]) and not person.may(Right.ADMINISTER)
+    own = {
+        right: bind_grants((grant for grant in grants if grant.is_to(person)), entity_of(flow.tables[table]), person)
+        for right, grants in found.items()
+    }
+    is_limited = {right: bool(grants) and not person.may(Right.ADMINISTER) for right, grants in found.items()}
     return FormRights(
         person.name,
-        _find_reason(person, Right.EDIT, found[GrantRight.EDIT]),
-        _find_reason(person, Right.APPROVE, found[GrantRight.APPROVE]),
-        tuple(own) if is_limited else None,
+        _find_reason(person, Right.EDIT, found[GrantRight.EDIT], own[GrantRight.EDIT]),
+        _find_reason(person, Right.APPROVE, found[GrantRight.APPROVE], own[GrantRight.APPROVE]),
+        own[GrantRight.EDIT] if is_limited[GrantRight.EDIT] else None,
+        own[GrantRight.APPROVE] if is_limited[GrantRight.APPROVE] else None,
     )
 
 
-def _find_reason(person: Person, right: Right, grants: Sequence[Grant]) -> str:
+def bind_grants(grants: Iterable[Grant], entity: Entity, person: Person) -> tuple[FormGrant, ...]:
+    """Bind grants to a form and to the attributes of a person.
+
+    A grant whose condition needs an attribute that the person does not have is left out.
+    """
+    found = []
+    for grant in grants:
+        if grant.where is None:
+            found.append(FormGrant(grant))
+        elif grant.condition is not None:
+            bound = bind_condition(grant.condition, entity.fields_by_name, person.attributes)
+            if bound is not None:
+                found.append(FormGrant(grant, bound))
+    return tuple(found)
+
+
+def _find_reason(person: Person, right: Right, grants: Sequence[Grant], usable: Sequence[FormGrant]) -> str:
     """Return why a person may not use a right in a form; "" if they may."""
     if not person.may(right):
         return f"the right {right} is missing"
-    if not grants or person.may(Right.ADMINISTER) or any(grant.is_to(person) for grant in grants):
+    if not grants or person.may(Right.ADMINISTER) or usable:
         return ""
+    if any(grant.is_to(person) for grant in grants):
+        return f"the GRANT {right.upper()} of the form needs an attribute that {person.name} does not have"
     return f"no GRANT {right.upper()} of the form is to {person.name} or to one of their roles"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from waterclock.flow.declarations import Column, Flow, Table
@@ -72,6 +72,11 @@ class Entity:
         """The names of the fields outside of the KEY that need a value before the row is collected."""
         return tuple(field.name for field in self.values if field.is_required)
 
+    @property
+    def fields_by_name(self) -> Mapping[str, FormField]:
+        """The fields by their names in lower case."""
+        return {field.name.lower(): field for field in self.fields}
+
     def field(self, name: str) -> FormField | None:
         """Return the field of a name in any case; None if there is none."""
         return next((field for field in self.fields if field.name.lower() == name.lower()), None)
@@ -93,9 +98,14 @@ def entity_of(table: Table) -> Entity:
     if table.source is None:
         raise AssertionError(f"{table.name} has no source, which the caller checks")
     unit = table.source.unit
-    fields = tuple(_field_of(column) for column in table.columns.named)
     needs_approval = unit.options.get(APPROVAL) is True
+    fields = fields_of(table.columns.named)
     return Entity(unit.path, unit.connection, table.name, fields, table.cadence.zone, needs_approval)
+
+
+def fields_of(columns: Iterable[Column]) -> tuple[FormField, ...]:
+    """Return the fields of a form whose COLLECT declares these columns."""
+    return tuple(map(_field_of, columns))
 
 
 def normal_type(type_text: str | None) -> str | None:

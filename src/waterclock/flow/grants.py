@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Place
+    from waterclock.flow.row_conditions import RowCondition
     from waterclock.permissions.users_and_roles import Person
 
 
@@ -33,7 +34,8 @@ class Grant:
     """A resolved GRANT to roles and declared users; `where` is the condition on rows, None for all rows.
 
     Roles and users are separate sets, because a person who signs in at a provider may have the name of a role. If
-    `is_open`, all columns are granted except those in `excepted`, which are in lower case.
+    `is_open`, all columns are granted except those in `excepted`, which are in lower case. `condition` is `where` as a
+    form evaluates it; None if there is no condition, or if it has parts that only Spark evaluates.
     """
 
     tables: tuple[str, ...]
@@ -45,6 +47,7 @@ class Grant:
     users: frozenset[str] = frozenset()
     place: Place | None = field(default=None, compare=False)
     right: GrantRight = GrantRight.SELECT
+    condition: RowCondition | None = None
 
     def is_to(self, person: Person) -> bool:
         """Return whether the grant is to a person, by name or by one of the person's roles."""

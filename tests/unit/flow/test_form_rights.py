@@ -105,12 +105,15 @@ def test_the_same_is_granted_in_python(tmp_path: Path) -> None:
         'wc.grant("edit", on="mdm.prices", to="(pricing)", columns="price")\n'
         'wc.grant("edit", on="mdm.*", to="steward", columns="* EXCEPT (price)")\n'
         'wc.grant("approve", on="*", to="(cleo)")\n'
+        'wc.grant("edit", on="mdm.lands", to="(cleo)", where="land = \'DE\'")\n'
     )
     found = project(tmp_path, grants, python=True)
     assert columns(found, "anna") == ["sku", "name", "remark"]
     assert columns(found, "ben") == ["sku", "name", "price", "remark"]
     assert rights(found, "cleo", "mdm.lands").may_approve
-    assert not rights(found, "cleo", "mdm.lands").may_edit
+    cleo = rights(found, "cleo", "mdm.lands")
+    assert cleo.of_row({"land": "DE"}).may_edit
+    assert not cleo.of_row({"land": "FR"}).may_edit
 
 
 def test_a_missing_right_is_an_error_with_the_reason(tmp_path: Path) -> None:

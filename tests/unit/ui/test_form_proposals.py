@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,15 @@ def form(folder: Path) -> OpenedForm:
 
 
 class Desk:
-    """The pages, asked for by any person."""
+    """The pages, asked for by any person. `attributes` are those of the people, by name."""
 
-    def __init__(self, folder: Path) -> None:
-        self.pages = Pages(folder, "2020-01-05")
+    def __init__(self, folder: Path, attributes: Mapping[str, Mapping[str, object]] | None = None) -> None:
+        self.pages, self.attributes = Pages(folder, "2020-01-05"), attributes or {}
 
     def ask(self, name: str, rights: list[Right], method: str, path: str, **form: Any) -> tuple[int, str]:
         async def find(credential: Credential) -> Person | None:
             del credential
-            return Person(name, frozenset(rights), SignIn.TOKEN)
+            return Person(name, frozenset(rights), SignIn.TOKEN, self.attributes.get(name, {}))
 
         self.pages.anna.find = find  # type: ignore[method-assign]
         answer = self.pages.client.request(method, path, data=form or None, follow_redirects=False)

@@ -169,9 +169,9 @@ def apply(
     Where the form needs approval, the edits are stored as one proposal, and no row changes. `by` is the person, whose
     rights are checked against the rows that are there when the edits are written.
 
-    Raises E940 for a person without the right, E891 for a value that cannot be stored, `EditConflictError` (E892) if a
-    row has another version than its editor saw, E893 if the entity has another KEY than its stored rows. Cost: one
-    query for 500 keys, and two bulk statements.
+    Raises E940 for a person without the right to change these columns in these rows, before or after the change, E891
+    for a value that cannot be stored, `EditConflictError` (E892) if a row has another version than its editor saw, E893
+    if the entity has another KEY than its stored rows. Cost: one query for 500 keys, and two bulk statements.
     """
     who = by.name
     require_words(entity, who, why)
@@ -184,6 +184,8 @@ def apply(
         if not changed:
             return Applied(None, 0)
         by.require_edit(entity.table, _changed_columns(entity, changed, current))
+        for key, after in changed.items():
+            by.require_row(entity.table, key, current[key].content if key in current else None, after)
         if entity.needs_approval and origin is not Origin.PUBLISH:
             at = database.now(session)
             rows = [

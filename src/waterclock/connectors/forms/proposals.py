@@ -7,7 +7,7 @@ one who made it, which the database refuses as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -38,7 +38,7 @@ from waterclock.connectors.forms.database import (
     from_text,
     to_text,
 )
-from waterclock.connectors.forms.proposal_store import ProposalState, read_proposed
+from waterclock.connectors.forms.proposal_store import ProposalState, ProposedTexts, read_proposed
 from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -120,9 +120,9 @@ def find_proposal(
 def approve(database: FormsDatabase, entity: Entity, number: int, by: FormRights, why: str = "") -> Applied:
     """Write the rows of a proposal as one batch of its author, approved by another person.
 
-    The same approval again returns its result and changes nothing. Raises E940 without the right to approve, E899 for
-    the author, E898 if the proposal was decided otherwise, `EditConflictError` (E892) if one of its rows has another
-    version than the author saw, E891 if a value does not fit the form any more. Cost: that of `apply`.
+    The same approval again returns its result and changes nothing. Raises E940 without the right to approve in one of
+    the rows, E899 for the author, E898 if the proposal was decided otherwise, `EditConflictError` (E892) if one of its
+    rows has another version than the author saw, E891 if a value does not fit the form any more. Cost: that of `apply`.
     """
     with database.open_for_writing(entity.table) as session:
         proposal = _require_decidable(session, entity, number, by, why or "approved", ProposalState.APPROVED)
@@ -133,6 +133,7 @@ def approve(database: FormsDatabase, entity: Entity, number: int, by: FormRights
         edits = {key: Edit(split_key(entity, key), read_json(after), version, is_whole=True)
                  for key, version, _, after in proposed}  # fmt: skip
         current = {row.key: row for row in read_rows(session, entity, edits)}
+        _require_rows(entity, by, proposed, current)
         try:
             changed = dict(find_changes(entity, edits, current, proposal.origin))
         except EditConflictError as error:
@@ -162,6 +163,10 @@ def _close_unapproved(
     with database.open_for_writing(entity.table) as session:
         proposal = _require_decidable(session, entity, number, by, why, state)
         if proposal.state is ProposalState.OPEN:
+            if state is ProposalState.REJECTED and by.approvals is not None:
+                proposed = read_proposed(session, number, MOST_EDITS)
+                current = {row.key: row for row in read_rows(session, entity, [key for key, *_ in proposed])}
+                _require_rows(entity, by, proposed, current)
             _close(session, number, state, by, why, database.now(session), None)
     fault("forms.done")
 
@@ -174,6 +179,17 @@ def _close(
         (state.value, by.name, to_text(at), why, batch, number),
     )
     fault("forms.decided")
+
+
+def _require_rows(
+    entity: Entity, by: FormRights, proposed: Sequence[ProposedTexts], current: Mapping[str, StoredRow]
+) -> None:
+    """Raise E940 unless the person may decide on each row of a proposal as it was, as it is and as proposed."""
+    if by.approvals is None:
+        return
+    for key, _, before, after in proposed:
+        now = current[key].content if key in current else None
+        by.require_approval_of_row(entity.table, key, read_json(before), now, read_json(after))
 
 
 def _require_decidable(

@@ -14,7 +14,7 @@ from waterclock.dpl.query.granted_select import USER, attributes_in
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWED
 from waterclock.dpl.query.visible_columns import Names
 from waterclock.dpl.resolve.called_functions import check_calls_in_expressions
-from waterclock.dpl.resolve.form_grants import check_form_grant, is_form, not_a_form_error
+from waterclock.dpl.resolve.form_grants import check_form_grant, is_form, not_a_form_error, resolve_row_condition
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_condition, check_expression
 from waterclock.dpl.resolve.schemas import Schemas, check_expression_columns, unknown_column_of
@@ -67,7 +67,7 @@ class GrantResolver:
         where = statement.value("WHERE", Expression)
         known = [(name, self.schemas.columns_of(name)) for name in tables]
         columns = declared.columns if declared is not None else ()
-        right = GrantRight(statement.name)
+        right, before = GrantRight(statement.name), len(self.errors)
         if right is not GrantRight.SELECT:
             self.errors.extend(check_form_grant(statement, right, columns))
         if declared is not None:
@@ -84,6 +84,10 @@ class GrantResolver:
         for expression in expressions:
             self._check_attributes(expression, to)
         variables, names = self.config.variables, frozenset(name.text for name in to)
+        condition = None
+        if where is not None and len(self.errors) == before:
+            drafts = [self.drafts[name] for name in tables]
+            condition = resolve_row_condition(where, right, drafts, variables, self.errors)
         return Grant(
             tables,
             names.intersection(self.config.roles),
@@ -97,6 +101,7 @@ class GrantResolver:
             names.intersection(self.config.users),
             statement.span.place,
             right,
+            condition,
         )
 
     def _resolve_tables(self, statement: Statement) -> tuple[str, ...]:

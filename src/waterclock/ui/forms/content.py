@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -14,6 +14,7 @@ from waterclock.connectors.forms.changes import (
     Edit,
     EditConflictError,
     Origin,
+    StoredRow,
     apply,
     key_text,
     split_key,
@@ -165,6 +166,7 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         raise WaterclockError("E894", f"{entity.table} has no row {key}", fix="look at the list of rows")
     theirs = page.conflict.theirs if page.conflict is not None else there
     stored = {} if there is None else there.content
+    form = _in_row(form, there)
     suggestions = suggest_values(form.database, entity, there) if there is not None and form.rights.may_edit else []
     chosen = next((each.values for each in suggestions if each.like == like), None)
     texts = page.texts
@@ -193,6 +195,8 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
 def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
     """Save or delete a posted row, or propose it. Return its key, and the page to show again if it was not saved."""
     entity, page = form.entity, RowPage(posted.texts, why=posted.why)
+    form = _in_row(form, find_row(form.database, entity, split_key(entity, posted.key)) if posted.key else None)
+    form.rights.require_edit(entity.table)
     stored: dict[str, str | None] = {}
     for each in entity.fields:
         if (each.is_key and posted.key) or not form.rights.may_change(each.name):
@@ -218,6 +222,11 @@ def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str
         page.conflict = error.conflicts[0]
         return posted.key or _key_of(page.conflict), page
     return key_text(key), done
+
+
+def _in_row(form: OpenedForm, row: StoredRow | None) -> OpenedForm:
+    """Return the form with the rights that its person has in a row as it is."""
+    return form if row is None else replace(form, rights=form.rights.of_row(row.content))
 
 
 def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:

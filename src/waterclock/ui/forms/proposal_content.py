@@ -8,6 +8,7 @@ from http import HTTPStatus
 from waterclock.connectors.forms.history import differences_of
 from waterclock.connectors.forms.proposal_store import ProposalState
 from waterclock.connectors.forms.proposals import ProposedRow, approve, find_proposal, reject, withdraw
+from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import page_time
 from waterclock.operations.forms import OpenedForm
@@ -24,6 +25,7 @@ def describe_proposal(form: OpenedForm, number: str, *, zone: str, problem: str 
     proposal, rows = find_proposal(form.database, form.entity, _parse_number(number), _SHOWN)
     is_open = proposal.state is ProposalState.OPEN
     is_own = proposal.who == form.rights.name
+    may_approve = all(form.rights.may_approve_row(*_versions_of(row)) for row in rows)
     return describe_head(form) | {
         "number": proposal.number,
         "state": proposal.state.value,
@@ -40,10 +42,10 @@ def describe_proposal(form: OpenedForm, number: str, *, zone: str, problem: str 
         "more": max(0, proposal.count - _SHOWN),
         "count_stale": sum(row.is_stale for row in rows) if is_open else 0,
         "may_withdraw": is_open and is_own and form.rights.may_edit,
-        "may_decide": is_open and not is_own and form.rights.may_approve,
+        "may_decide": is_open and not is_own and may_approve,
         "reason": "You proposed it, and another person approves it."
         if is_own
-        else f"You may not approve it: {form.rights.no_approval}.",
+        else f"You may not approve it: {form.rights.no_approval or 'no GRANT APPROVE has all of its rows'}.",
         "decide": form_address(table, "decide"),
         "withdraw": form_address(table, "withdraw"),
     }
@@ -87,6 +89,10 @@ def _describe_row(form: OpenedForm, row: ProposedRow) -> Content:
         ]
         or [{"name": "", "before": "", "current": "", "after": "", "differs": False}],
     }
+
+
+def _versions_of(row: ProposedRow) -> tuple[Row | None, ...]:
+    return row.before, None if row.current is None else row.current.content, row.after
 
 
 def _parse_number(text: str) -> int:
