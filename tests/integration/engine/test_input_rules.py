@@ -1,4 +1,4 @@
-"""Rules of what a batch reads: who breaks them is set aside, dropped or told of before the query sees it."""
+"""Rules on inputs: rows that break a rule are quarantined, dropped or reported before the query reads them."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def some_orders(seed: int, days: Iterable[int], *, start: int = 0) -> list[Row]:
 
 
 def put(tiny: Tiny, rows: Iterable[Row]) -> None:
-    """Make rows the shop's orders."""
+    """Write rows into the shop's orders table."""
     as_text = [(id_, amount, land, f"2020-01-0{at} 10:00:00") for id_, amount, land, at in rows]
     tiny.source("orders", "id INTEGER, amount INTEGER, land TEXT, at TEXT", as_text)
 
 
 def measures(tiny: Tiny, table: str) -> dict[str, dict[str, Any]]:
-    """Return what was measured of each label's newest revision."""
+    """Return the measures of each label's newest revision."""
     with tiny.ledger() as ledger:
         audits = {label: ledger.past.audit(table, instant_of(label)) for label in tiny.done(table)}
         return {
@@ -73,7 +73,7 @@ def measures(tiny: Tiny, table: str) -> dict[str, dict[str, Any]]:
 
 
 def quarantine(tiny: Tiny, table: str, tick: str | None = None) -> list[tuple[Any, ...]]:
-    """Return label, input, what it broke and the id, or else the land, of each row that is set aside."""
+    """Return label, input, broken rules and the id (or else the land) of each quarantined row."""
     sql = f"SELECT timelabel, input, row, broken, code FROM {table}_quarantine"
     with tiny.opened() as work:
         rows = query(work, sql, limit=10_000, as_of=RequestedTick(tick) if tick else None).rows
@@ -105,7 +105,7 @@ TAKES = {"positive": "quarantined", "sane": "dropped", "lucky": "quarantined"}
 
 
 def expected(rows: Iterable[Row]) -> tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Say by hand what becomes of one day's orders: the counts, what is set aside, and what the query makes."""
+    """Compute the expected counts, quarantined rows and query result of one day's orders, in plain Python."""
     counts: Counter[str] = Counter()
     broken: Counter[str] = Counter()
     first: Counter[str] = Counter()
@@ -132,7 +132,7 @@ def expected(rows: Iterable[Row]) -> tuple[dict[str, Any], list[tuple[Any, ...]]
 
 
 def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
-    """Compare all that is there with what comes of the rows by hand."""
+    """Compare the tables, the quarantine and the measures with results computed in plain Python."""
     by_day: dict[int, list[Row]] = {}
     for row in rows:
         by_day.setdefault(row[3], []).append(row)
@@ -158,7 +158,7 @@ def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
 
 
 def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
-    """Compare the page of the table's quality with what comes of the rows by hand."""
+    """Compare the table's quality page with results computed in plain Python."""
     with open_read_only(tiny.root, None, None) as at:
         told = table_quality(at, at.flow.tables["sales.daily"])
     found = {rule["rule"]: (rule["rows"], rule["taken"], rule["takes"]) for rule in told["rules"]}
@@ -194,7 +194,7 @@ def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
         assert not outcome.failed, described(outcome)
     is_as_by_hand(tiny, rows)
     quality_is_as_by_hand(tiny, rows)
-    # restated, its rules are asked again
+    # after a restatement, the rules are checked again
     changed = [*(row for row in rows if row[3] != 2), *some_orders(3, (2,), start=500)]
     put(tiny, changed)
     with tiny.ledger() as ledger:
@@ -225,13 +225,13 @@ def test_a_mended_rule_is_replayed_where_rows_that_were_read_are_set_aside(tmp_p
     assert quarantine(tiny, "sales.daily") == aside
     assert replayed(tiny, "sales.daily") == []
     tiny.declare(ORDERS + flow.format(rule="amount != 0"))
-    assert not tiny.run(day(4)).failed  # changed rules alone make nothing again
+    assert not tiny.run(day(4)).failed  # changed rules alone cause no recomputation
     assert quarantine(tiny, "sales.daily") == aside
     assert replayed(tiny, "sales.daily") == [first, second]
     assert not tiny.run(day(4)).failed
     assert quarantine(tiny, "sales.daily") == aside[1:]
     assert tiny.rows("SELECT total FROM sales.daily ORDER BY timelabel") == [(4,), (15,), (9,)]
-    assert quarantine(tiny, "sales.daily", "2020-01-02") == []  # as of a tick: what is known of then today
+    assert quarantine(tiny, "sales.daily", "2020-01-02") == []  # as of a tick: with the knowledge at that time
     assert tiny.rows("SELECT DISTINCT input FROM sales.daily_quarantine") == [("shop.orders",)]
 
 
@@ -371,7 +371,7 @@ def test_a_door_reads_once_more_what_the_query_reads(tmp_path: Path, spark: Spar
     }
     found = {name: jobs_of_a_batch(tmp_path / name, spark, said) for name, said in asked.items()}
     assert found["aside"] - found["bare"] == 1
-    assert found["told"] - found["bare"] == 2  # what is before its shuffle, and what is behind it
+    assert found["told"] - found["bare"] == 2  # one job before its shuffle, one after it
 
 
 @pytest.mark.parametrize("otherwise", ["WARN", "QUARANTINE"])
@@ -494,6 +494,6 @@ def test_a_row_that_is_set_aside_has_all_its_columns_whatever_their_names(tmp_pa
     assert not outcome.failed, described(outcome)
     [(row, broken)] = tiny.rows("SELECT row, broken FROM sales.orders_quarantine")
     assert (json.loads(row)["wc_read_by"], broken) == (20, ["first"])
-    # NOT NULL of ok is not broken, though the rule with this name is
+    # NOT NULL of ok is not broken, although the rule with this name is
     assert tiny.rows("SELECT broken FROM sales.fine_quarantine") == [(["ok"],)]
     assert tiny.rows("SELECT id FROM sales.fine") == [(1,)]
