@@ -1,4 +1,4 @@
-"""The flights example on a Spark cluster, by its project file alone: the digests are those of this process's Spark."""
+"""The flights example on a Spark cluster, configured only by its project file, gives the digests of the local Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_worker_that_is_lost_in_the_middle_changes_nothing(
     there: Cluster, tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
-    """All kinds of tables, Python functions, TEMPORAL, FLAT and MERGE among them, come to what they come to locally."""
+    """Tables of all kinds, with Python functions, TEMPORAL, FLAT and MERGE, have the same digests as locally."""
     away = prepared(tmp_path, FOLDERS + there.settings(), days=days)
     _, home = at_home(days)
     process = run(away, days)
@@ -89,7 +89,7 @@ def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
 
 
 def digests_so_far(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return what is done, also where nothing was begun yet."""
+    """Return the digests of done batches; empty before the first run."""
     if not (folder / ".waterclock-prod" / "ledger.db").exists():
         return {}
     return {batch: found for batch, found in digests(folder).items() if found[0] == "done"}

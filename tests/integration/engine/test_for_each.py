@@ -31,16 +31,16 @@ ROWS = "SELECT timelabel, user_id, name FROM raw.users ORDER BY ALL"
 
 
 class Stopped(BaseException):
-    """The end of a process, as far as a process of tests can have one."""
+    """Simulates the end of a process within a test."""
 
 
 class Shop(Tiny):
-    """Orders of a database, and an API that knows who ordered."""
+    """Orders in a database, and an API with the users who ordered."""
 
     space: Space
 
     def order(self, *orders: tuple[int, int | None]) -> None:
-        """Have so many orders, each with its day and its user."""
+        """Replace the orders, each given by its day and its user."""
         rows = [(at, user, f"2020-01-0{number} 12:00:00") for at, (number, user) in enumerate(orders)]
         self.source("orders", "id INTEGER, user_id INTEGER, at TIMESTAMP", rows)
 
@@ -49,7 +49,7 @@ class Shop(Tiny):
             ledger.decisions.request_restate(table, [day(number) for number in days], verb, who="a test")
 
     def asked(self, since: int = 0) -> list[str]:
-        """Return the ids that were asked for, in order."""
+        """Return the requested ids, in order."""
         return [one for said in self.space.asked[since:] if said["path"] == "detail" for one in said["ids"]]
 
 
@@ -111,7 +111,7 @@ def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop
     shop.order(*((1, user) for user in range(1, 6)))
     shop.space.set(faults=[None, None, 500, 500], pause=0.0)
     outcome = shop.run(day(2))
-    assert not outcome.failed, described(outcome)  # the second attempt goes on
+    assert not outcome.failed, described(outcome)  # the second attempt continues
     assert shop.asked().count(shop.asked()[0]) == shop.asked().count(shop.asked()[1]) == 1
     assert len(shop.rows(ROWS)) == 5
 
@@ -170,7 +170,7 @@ def test_what_is_gone_is_asked_again_though_an_older_answer_is_kept(shop: Shop) 
 
 
 def test_a_rebuild_of_all_asks_nobody(shop: Shop) -> None:
-    """Of what has become of answers the API may have forgotten all."""
+    """The API may have deleted the records of earlier responses."""
     flow = (
         FLOW.replace("{options}", ONE)
         + """

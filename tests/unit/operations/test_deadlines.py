@@ -1,4 +1,4 @@
-"""Which windows miss their deadlines, are near them, or take long, and what is blamed."""
+"""Windows that miss their deadlines, are near them, or take long, and the causes that are reported."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_is_not_due_yet_by_its_delay_is_reckoned_with() -> None:
     known = {"raw.a": facts(), "mart.c": facts()}
     [due] = found(of, known, day(21) + HOUR)
     assert (due.situation, due.root.table, due.root.detail) == (DeadlineState.NEAR, "raw.a", "is not due yet")
-    assert due.left == 2 * HOUR + timedelta(minutes=90)  # as RUNTIME says, where none was made yet
+    assert due.left == 2 * HOUR + timedelta(minutes=90)  # the RUNTIME, if none was made yet
 
 
 def test_windows_of_a_table_that_waits_for_one_cause_are_told_together() -> None:
@@ -153,7 +153,7 @@ def test_batches_take_long_by_what_runs_else_by_the_newest() -> None:
 
 @given(st.integers(0, 600), st.integers(0, 600), st.integers(0, 7200), st.booleans())
 def test_once_told_of_a_window_is_told_until_it_is_done(early: int, later: int, usual: int, is_stopped: bool) -> None:
-    """What stands near or missed at an instant is so at each one after it, while nothing happens."""
+    """While nothing changes, a window that is near or past its deadline stays so at each later instant."""
     troubles = {day(20): FAILED} if is_stopped else {}
     known = {name: facts(20, seconds_per_batch=float(usual)) for name in CHAIN.tables}
     known["raw.a"] = facts(20, seconds_per_batch=float(usual), troubles=troubles)

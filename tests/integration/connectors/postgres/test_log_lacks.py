@@ -1,7 +1,7 @@
-"""What happens beside the log, between two batches, is told or is in the log after all; no Spark.
+"""Changes between two batches that bypass the log are reported, or are in the log after all. No Spark.
 
-Each case was made by hand at a real server. The rows that a batch would hand to Spark are put in place key by key: what
-they come to is what the table holds, or the batch is refused.
+Each case was first produced by hand on a real server. The rows that a batch would pass to Spark are applied key by key:
+the result is the content of the table, or the batch is refused.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_what_the_log_lacks_is_told(plugin: str, case: str) -> None:
     it = Follower(plugin)
     it.read()
     it.sql(*(text.format(schema=it.schema) for text in texts))
-    for _ in range(2):  # and so at each try
+    for _ in range(2):  # at each attempt
         with pytest.raises(WaterclockError, match=said) as refused:
             it.read()
         assert refused.value.code == code

@@ -1,4 +1,4 @@
-"""LOOKBACK of MERGE and TEMPORAL tables: late rows go to their own windows, and readers of these follow."""
+"""LOOKBACK of MERGE and TEMPORAL tables: late rows go to their own windows, and tables that read them are updated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def put(tiny: Tiny, *rows: tuple[int, str, str]) -> None:
 
 
 def seen(tiny: Tiny, number: int) -> list[tuple[object, ...]]:
-    """Return the ids and cities that the label of a day read of the state at its end."""
+    """Return the ids and cities that the label of a day read, as of its end."""
     return tiny.rows(f"SELECT id, city FROM seen.c WHERE timelabel = '{labels(number)[0]}' ORDER BY ALL")
 
 
@@ -225,13 +225,13 @@ def flow_for(mode: str) -> str:
 
 
 class Said:
-    """What an oracle knows: by window, what the table was ever shown of it, by key and time."""
+    """An oracle that stores, by window, all rows that the table was ever shown, by key and time."""
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[tuple[int, str], str]] = {}
 
     def look(self, source: Iterable[tuple[int, str, str]], newest: int) -> None:
-        """Take the rows of the newest window, and of the three before it."""
+        """Add the rows of the newest window and of the three windows before it."""
         for number in range(max(1, newest - 3), newest + 1):
             self.rows.setdefault(number, {})
         for key, city, when in source:
@@ -268,7 +268,7 @@ def test_each_label_reads_what_was_seen_up_to_its_tick(
         for _ in range(random.randint(0, 3)):
             number = max(1, newest - random.choice([0, 0, 1, 2, 3, 4]))
             key, when = random.randint(1, 3), at(number, random.randint(1, 23))
-            if random.random() < 0.5:  # the source updates in place: what it had of the key is gone
+            if random.random() < 0.5:  # the source updates in place: the key's earlier row is lost
                 source = {(known, then): city for (known, then), city in source.items() if known != key}
             source[key, when] = random.choice(["Wien", "Graz", "Linz"])
         tiny.source("c", CITIES, [(key, city, when) for (key, when), city in source.items()])

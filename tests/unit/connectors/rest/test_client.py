@@ -1,4 +1,4 @@
-"""One API, asked over real connections: what is tried again, who is let in, what is never told."""
+"""A client of one API over real connections: retries, authentication, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_each_way_of_authorization_lets_in_and_is_never_told(
     space.set(credential=credential)
     assert ask(space, tmp_path, None, **options).is_good
     space.set(credential="bearer:another")
-    with pytest.raises(WaterclockError) as caught:  # the server tells back all headers that it got
+    with pytest.raises(WaterclockError) as caught:  # the server echoes all headers that it received
         ask(space, tmp_path, None, **options)
     assert caught.value.code == "E844"
     told = caught.value.render() + caplog.text
@@ -139,7 +139,7 @@ def test_a_token_is_had_once_and_again_when_it_runs_out_or_is_refused(space: Spa
     for _ in range(3):
         api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked].count("token") == 1
-    space.set(tokens={})  # the server forgot it
+    space.set(tokens={})  # the server forgot the token
     api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked].count("token") == 2
     assert space.asked[0]["params"]["scope"] == "read"

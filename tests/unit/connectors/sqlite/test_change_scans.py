@@ -1,4 +1,4 @@
-"""A SQLite database tells which windows hold rows that changed, of times in any form."""
+"""Change scans of SQLite find the windows with changed rows, for times in any format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WINDOWS = tuple(Window(day(number), day(number + 1)) for number in (1, 2, 3))
 
 
 class Source:
-    """A table of orders, which is looked at again and again."""
+    """A table of orders that is scanned repeatedly."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.path = folder / "shop.sqlite"
@@ -48,7 +48,7 @@ class Source:
         return self.collector.scan_changes(_no_spark, self.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:
-        """Look, note it, and return the days that changed since the look before."""
+        """Scan, store the notes, and return the days that changed since the previous scan."""
         looked = self.look(zone)
         self.marks = {w.start: Mark(looked.of_all, looked.of_window.get(w.start)) for w in WINDOWS}
         return sorted(start.day for start in looked.changed)
@@ -96,7 +96,7 @@ def test_a_time_in_the_future_hides_no_change(tmp_path: Path) -> None:
 
 def test_a_row_changed_twice_within_the_second_of_the_look_is_found(tmp_path: Path) -> None:
     source = Source(tmp_path)
-    for number in range(20):  # until a second holds both looks, on a busy machine too
+    for number in range(20):  # until one second contains both scans, on a busy machine too
         now = datetime.now(UTC)
         source.put((number, "2020-01-01 05:00:00", f"{now:%Y-%m-%d %H:%M:%S}"))
         source.changed()
