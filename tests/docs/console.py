@@ -200,7 +200,10 @@ def session(folder: Path, *, is_warm: bool = False, port: str = "8877") -> Itera
 
 
 def rewritten(page: str, shell: Shell) -> str:
-    """The page with what its commands print; where a block elides lines, as many are kept before and after."""
+    """Return the page with the current output of its commands.
+
+    Blocks with `...` keep as many lines around it as before.
+    """
 
     def block(match: re.Match[str]) -> str:
         return "```console\n" + "\n".join(_run(command, shell) for command in _commands(match[1])) + "\n```"

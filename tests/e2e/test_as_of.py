@@ -1,4 +1,4 @@
-"""Tables are asked as of one tick, as known now or then, and answer as they did."""
+"""Queries as of a tick, with the knowledge of today or of that time, return the rows of that time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def asked_alone(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -
 
 @pytest.fixture
 def tiny(asked_alone: Tiny, tmp_path: Path) -> Tiny:
-    """Three days that a test goes on with."""
+    """Return a copy of a project with three days."""
     return asked_alone.copied(tmp_path / "three_days")
 
 
@@ -167,7 +167,7 @@ def test_nothing_was_known_before_the_first_batch(asked_alone: Tiny) -> None:
 
 
 def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
-    """Make what a question of the tables as of the 2nd of January needs, as `query --make` does."""
+    """Make the batches that a query as of 2 January needs, as `query --make` does."""
     with tiny.opened() as work:
         planner = Planner(work.flow)
         snapshot = work.ledger.reads.snapshot(work.flow)

@@ -63,7 +63,7 @@ def _has_begun(folder: Path) -> bool:
 def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
-    """All that goes over Spark Connect comes to what it comes to locally; a restart takes sessions, and no batch."""
+    """Tables over Spark Connect have the same digests as locally; a restart ends sessions, but fails no batch."""
     _, home = at_home(days)
     (tmp_path / "server").mkdir()
     with connect_server(tmp_path / "server") as server:

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def waterclock(project: Path, command: str, *arguments: str) -> str:
-    """Run one command in a process of its own and give what it prints; it must succeed."""
+    """Run one command in a process of its own and return its output; it must succeed."""
     done = subprocess.run(
         [sys.executable, "-m", "waterclock", command, *arguments, "--project", str(project)],
         capture_output=True,
@@ -75,9 +75,9 @@ def now(days: int) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is_long: bool) -> Path:
-    """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant.
+    """Return the example after some days, run as in the demo on a terminal; `now` steps through every due instant.
 
-    In the tests of every day it begins four hours before the last day is over, with all else to be caught up with.
+    In the tests of every day it starts four hours before the end of the last day, and has to catch up with all days.
     """
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
@@ -91,7 +91,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is
 
 @pytest.fixture(scope="module")
 def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - it is taken
-    """What the tables say to the oracle's questions, and which batches there are."""
+    """Return the tables' answers to the oracle's questions, and the counts of batches."""
     asked = {question.table: question.asked for question in oracle.QUESTIONS}
     asked["batches"] = "SELECT table, status, count(*) AS n FROM waterclock.batches GROUP BY table, status"
     return {name: ask(project, query) for name, query in asked.items()}

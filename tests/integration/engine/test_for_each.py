@@ -1,4 +1,4 @@
-"""A project that asks an API for each row of a table, over a real server: what is asked, and what not again."""
+"""A project that requests an API for each row of a table, over a real server: each request is sent once."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_release_that_was_requested_already_is_not_to_be_requested_again(busy_
 
 
 def test_a_release_extends_the_lease_of_its_claim(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit or a delivery of many rows takes longer than a lease, and another runner would kill it."""
+    """Regression: a commit or delivery of many rows outlasted the lease, so another runner could kill its claim."""
     hold(busy_shop)
     threads: list[list[str]] = []
 

@@ -1,4 +1,4 @@
-"""What a run tells of other projects: what is wrong with one, but not what passes by itself."""
+"""Messages of a run about linked projects: errors, but no transient states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store refuses is told in our words; no server is asked."""
+"""Refusals of object stores are reported as our errors. No server is used."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_path_is_told_from_its_folder_on(path: str, folder: str, rest: str | N
 
 @pytest.mark.parametrize("gone", [["a"], ["b"], ["a", "c"], ["a", "b", "c"]])
 def test_what_another_removes_meanwhile_keeps_no_other_object(gone: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store may refuse a removal of many because of one that is gone (versitygw does), and leave the others."""
+    """A store may refuse to remove many objects because one is missing (versitygw does), and keep the others."""
     store = Store("memory://lake", {})
     store.objects = MemoryStore()
     for key in sorted({"a", "b", "c"} - set(gone)):

@@ -1,4 +1,4 @@
-"""What engines without Delta read by a symlink manifest: what the table shows and nothing else, after any history."""
+"""Engines without Delta that read a symlink manifest see exactly the rows of the table, after any history."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_a_replaced_slice_is_read_by_nobody_who_goes_by_the_manifest(tmp_path: P
     commit(folder, 1, {hour(0): rows_of(1, 2), hour(1): rows_of(3)}, files=2)
     symlink_manifests.write_newest_manifests(folder)
     commit(folder, 2, {hour(0): rows_of(9)})
-    # between the commit and its manifest: the label as it was before, whose files still lie there
+    # between the commit and its manifest: the previous label, whose files still exist
     assert read_by_all(listed(folder)) == [[1, 2, 3]] * 3
     assert symlink_manifests.write_newest_manifests(folder) == 1
     assert read_by_all(listed(folder)) == [[3, 9]] * 3
-    everything = f"{folder}/_stage/**/*.parquet"  # what a reader of the stage would count
+    everything = f"{folder}/_stage/**/*.parquet"  # the files that a reader of the stage would count
     assert len(asked("SELECT * FROM read_parquet(?)", everything)) == 4
     assert symlink_manifests.write_newest_manifests(folder) == 0
 
@@ -101,7 +101,7 @@ def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tm
             continue
         if fate < 0.3:  # or in the middle of it
             Path(folder, symlink_manifests.FOLDER, "_version").unlink(missing_ok=True)
-        if fate < 0.4:  # a slow writer put back what it had seen before the others
+        if fate < 0.4:  # a slow writer restored the older manifests that it had read
             for path in Path(folder, symlink_manifests.FOLDER).rglob("manifest"):
                 path.write_text("file:///nowhere.parquet\n")
             symlink_manifests.restore_links(folder)

@@ -1,7 +1,7 @@
-"""RETAIN drops what branches borrow: first from the tables of production, and after KEEP VERSIONS from the disk.
+"""RETAIN drops borrowed windows: first from production's tables, and after KEEP VERSIONS from the disk.
 
-Branches do not keep production from it, neither within their lease nor when they are forgotten. A branch has all rows
-of its moment, or reports that they are gone.
+Branches do not prevent this, neither within their lease nor when they are forgotten. A branch has all rows of its
+moment, or reports that they are missing.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_retain_is_not_blocked_by_branches_and_none_shows_other_rows(production:
     production.declare(FLOW.format(factor=1))
     before = files_of(production)
 
-    # production goes on: within KEEP VERSIONS, the rows leave its tables, and their files stay
+    # production continues: within KEEP VERSIONS, rows leave its tables while their files stay
     for project in (production, alone):
         run(project, LATER)
         maintain(project, now)

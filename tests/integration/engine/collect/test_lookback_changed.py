@@ -1,4 +1,4 @@
-"""LOOKBACK ... CHANGED collects those past windows again that the source says have changed, and each change once."""
+"""LOOKBACK ... CHANGED collects past windows again that the source reports as changed, once per change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
 
 
 def last_look(tiny: Tiny, table: str) -> dict[str, str]:
-    """Return which windows `plan` and `status` say that the newest look found changed, and why."""
+    """Return the windows that the newest scan found changed, with the reason, as `plan` and `status` show them."""
     with open_read_only(tiny.root, "dev", "2020-01-06") as at:
         told: dict[str, str] = lookbacks_json(read_last_lookbacks(at, [table]))[table]["changed"]
         return told
@@ -102,7 +102,7 @@ def test_files_that_came_for_past_windows_have_these_collected_again(tmp_path: P
         tiny.land("visits", evening(number), f"id,at\n{number},2020-01-{number:02d} 12:00:00\n")
     tiny.declare(FILES)
     tiny.run(day(4))
-    # the file of the 4th brings a row of the 2nd; that of the 5th none of older days
+    # the file of the 4th contains a row of the 2nd; that of the 5th none of earlier days
     tiny.land("visits", evening(4), "id,at\n4,2020-01-04 12:00:00\n42,2020-01-02 13:00:00\n")
     assert claimed(tiny, "land.visits", 5) == [list(labels(2, 4))]
     tiny.land("visits", evening(5), "id,at\n5,2020-01-05 12:00:00\n")

@@ -1,4 +1,4 @@
-"""TEMPORAL tables at rest: slices in any order of arrival come to what the oracle makes of all their rows."""
+"""TEMPORAL tables in storage: slices in any order of arrival give the versions that the oracle computes."""
 
 from __future__ import annotations
 
@@ -556,7 +556,7 @@ def test_a_null_after_a_snapshot_without_the_column_is_seen(
 
 @pytest.mark.soak
 def test_rows_without_a_place_are_left_out_of_many_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Beyond a hundred columns Spark compiles no query, and looks at conditions in another order; so do other tests."""
+    """Above a hundred columns Spark compiles no query and evaluates conditions in another order."""
     many = [f"c{number}" for number in range(120)]
     schema, rest = ", ".join([SCHEMA, *(f"{name} INT" for name in many)]), [None] * len(many)
     accounts = Accounts(spark, tmp_path, declared(PLAIN), schema=schema)

@@ -1,4 +1,4 @@
-"""What the conformance suite of deliveries does not ask of MariaDB and MySQL."""
+"""Deliveries to MariaDB and MySQL: cases that the conformance suite does not cover."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_keys_of_a_table_of_ours_are_told_apart_by_every_sign(database: MysqlDat
 
 
 def test_another_index_of_the_destination_decides_nothing(database: MysqlDatabase, folder: Path) -> None:
-    """ON DUPLICATE KEY UPDATE would change the row that bears the amount."""
+    """ON DUPLICATE KEY UPDATE would change the row with the same amount."""
     database.run("CREATE TABLE totals (id varchar(9) PRIMARY KEY, amount int UNIQUE)")
     merged = {"mode": Mode.MERGE, "keys": ("id",)}
     deliver(database, delivery(folder, ("a", 1), **merged))
@@ -294,7 +294,7 @@ def test_a_table_without_a_row_may_be_left_where_a_delivery_fails(database: Mysq
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
 def test_a_server_that_takes_little_at_once_takes_all_rows(database: MysqlDatabase, folder: Path, mode: Mode) -> None:
-    """A text of four bytes a sign is four times what its signs are."""
+    """A text with four bytes per character has four times as many bytes as characters."""
     smiles = [f"{at} {chr(0x1F600) * 300}" for at in range(2000)]
     rows = pa.table({"id": [str(at) for at in range(len(smiles))], "amount": smiles})
     columns, keys = (("id", "STRING"), ("amount", "STRING")), ("id",) if mode is Mode.MERGE else ()
@@ -315,7 +315,7 @@ def test_a_server_that_takes_little_at_once_takes_all_rows(database: MysqlDataba
 
 
 def test_a_server_that_is_set_to_be_careful_gives_and_takes_all_rows(database: MysqlDatabase, folder: Path) -> None:
-    """It may be set to answer with so many rows at most, and to delete none without a key."""
+    """The server can be configured to return a limited number of rows, and to refuse a DELETE without a key."""
     deliver(database, delivery(folder, ("a", 1), ("b", 2), ("c", 3)))
     database.run("SET GLOBAL sql_select_limit = 1, GLOBAL sql_safe_updates = 1")
     try:
@@ -386,7 +386,7 @@ def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
 
 @pytest.fixture(params=[{}, {"behind": "view"}], ids=["table", "view"])
 def sleeper(database: MysqlDatabase, folder: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A runner that is stopped when its rows are brought and not committed."""
+    """Yield a runner that is stopped after it delivered its rows and before it commits."""
     database.unit = unit_of("ops", "totals", **request.param)
     made = delivery(folder, ("late", 1))
     process = get_context("fork").Process(target=_sleep_in_the_middle, args=(database, made))

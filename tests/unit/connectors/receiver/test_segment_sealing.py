@@ -299,7 +299,7 @@ class Turns:
 
 
 class Story:
-    """What writers were told is on disk, and what runners took: each file once, by its name, as a ledger sees to."""
+    """Checks that acknowledged events are on disk, and that runners collect each file once by name."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Pages are asked for, kept and gone on with: each style and size, with every fault, against the list of records."""
+"""Pages are requested, stored and continued: each paging style and size, with every fault, against the records."""
 
 from __future__ import annotations
 

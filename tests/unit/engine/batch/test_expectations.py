@@ -1,4 +1,4 @@
-"""What a sealed label is asked, and what its counts say."""
+"""The checks of a sealed label, and the meaning of its counts."""
 
 from __future__ import annotations
 

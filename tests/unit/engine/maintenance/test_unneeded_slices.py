@@ -72,7 +72,7 @@ def test_the_newest_slice_of_a_label_stays(kind: Kind) -> None:
     [
         (Kind.TRANSFORM, False, True),
         (Kind.PUBLISH, False, True),
-        (Kind.COLLECT, False, False),  # its source may no longer have what it says
+        (Kind.COLLECT, False, False),  # its source may no longer contain these rows
         (Kind.COLLECT, True, True),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, g
     both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
     assert may_delete_slice(published, leaf(OLD), both) is goes
     of_state = replace(published, mode=Mode.REPLACE, type=TableType.REGULAR)
-    assert may_delete_slice(of_state, leaf(OLD), both)  # a whole state is what the destination holds
+    assert may_delete_slice(of_state, leaf(OLD), both)  # the destination contains a complete state
 
 
 @pytest.mark.parametrize(("keys", "goes"), [(("id",), False), (("id", "timelabel"), True)])
@@ -192,7 +192,7 @@ def test_a_merge_by_label_keeps_what_was_staged_for_keys_that_come_back(keys: tu
 
 
 def test_what_a_claim_was_about_to_show_is_spared_whether_it_is_open_or_was_given_back() -> None:
-    """Who looked while the claim was open saw nothing held."""
+    """A process that scanned while the claim was open saw no held rows."""
     was_held = leaf(OLD, day(2))
     assert may_delete_slice(of(), was_held, known(claims={OLD: "held"}))
     request = ClaimRequest("a.rows", (day(2),), "c", "f", "here", "ann", NOW, 60, 0)

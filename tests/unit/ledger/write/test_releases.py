@@ -1,4 +1,4 @@
-"""What is held is shown once, as it was when somebody asked for that, and what was asked before counts again if not."""
+"""Releases of held batches: a release counts once, for the rows that the user saw; else earlier requests count."""
 
 from __future__ import annotations
 

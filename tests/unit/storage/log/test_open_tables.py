@@ -1,4 +1,4 @@
-"""A table that is followed commit by commit is as one that is opened anew."""
+"""A table that is followed commit by commit equals one that is opened again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told(table: OpenTable) -> dict[str, object]:
 
 
 def history(folder: str, dice: random.Random) -> Iterator[str]:
-    """Commit this and that, by us and by delta-rs, and say after each what it was."""
+    """Commit random changes, by us and by delta-rs, and yield a description after each one."""
     for claim in range(1, 41):
         label = hour(dice.randrange(6))
         what = dice.choice(["slice", "slice", "slice", "group", "kill", "joined", "widened", "nothing", "properties"])
@@ -130,7 +130,7 @@ def test_a_commit_looks_at_no_more_files_the_more_there_are(tmp_path: Path) -> N
     def cost(files: int) -> int:
         folder = new_table(tmp_path / str(files), is_partitioned=True)
         commit(folder, 1, {hour(number): rows_of(number) for number in range(files)})
-        kill_claim(folder, 2)  # what is there is known from here on
+        kill_claim(folder, 2)  # from here on, the existing commits are known
         manifest = sealed(folder, hour(0), 3, rows_of(9))
         return calls_of(lambda: commit_slices(folder, identity(3, hour(0)), [manifest], mode="append"))[1]
 
