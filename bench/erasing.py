@@ -63,7 +63,7 @@ AS SELECT customer, id, page, at FROM raw.events;
 """
 TABLES = ("raw.events", "mart.spent", "mart.newest")
 WAYS = ("DELETE", "MERGE")
-# what ends at each fault point
+# the step that ends at each fault point
 STEPS = {
     "erase.begun": "record",
     "erase.stored": "record",

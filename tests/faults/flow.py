@@ -1,4 +1,4 @@
-"""A flow with every kind of batch, and what stands everywhere after some days of it."""
+"""A flow with every kind of batch, and its complete content after some days."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def prepare(tiny: Tiny) -> None:
 
 
 def standing(tiny: Tiny, tables: Sequence[str] = TABLES, delivered: Sequence[str] = DELIVERED) -> dict[str, Any]:
-    """Return all that a reader sees: tables, destinations, what is done, and whether a claim is left open."""
+    """Return the content that readers see: tables, destinations, done batches, and open claims."""
     seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in tables}
     if "web.clicks" in tables:
         aside = tiny.rows("SELECT timelabel, row, broken FROM web.clicks_quarantine")

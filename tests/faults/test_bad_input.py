@@ -1,4 +1,4 @@
-"""Bad input of every kind: a clear error that names table and timelabel, nothing lost, and the next run carries on."""
+"""Bad input of every kind: a clear error names table and timelabel, nothing is lost, and the next run continues."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_half_written_and_misnamed_files_are_left_alone_and_told_of(tiny: Tiny) 
     tiny.land("clicks", day(3, 1), "id,customer\n5,e\n")
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
-    # its own window is sealed: the oldest open one takes it
+    # its own window is sealed: the oldest open one contains it
     assert ids(tiny, "web.clicks") == [1, 2, 3, 4]
     assert misnamed.exists()
 
@@ -306,7 +306,7 @@ COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.order
 def test_a_foreign_commit_while_a_batch_is_made_stops_the_batch(
     tiny: Tiny, spark: SparkSession, mode: str, point: str
 ) -> None:
-    """Otherwise the next batch would look for foreign commits after this one, and never find it."""
+    """Regression: the next batch searched for foreign commits after this one, and never found it."""
     flow = {
         "PARTITIONED": COLLECT,
         "REPLACE": "COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY;",
@@ -369,7 +369,7 @@ def test_whatever_is_raised_once_spark_has_ended_its_end_is_the_reason(
         error = the_error(tiny.run(day(2)))
     assert (error.code, error.transient) == ("E712", True), error.render()
     assert f"clean.orders@{labels(1)[0]}" in error.render()
-    error = the_error(tiny.run(day(2)))  # what passes is due again by itself
+    error = the_error(tiny.run(day(2)))  # transient errors are due again without a retry
     assert error.code == "E720", error.render()
 
 

@@ -1,4 +1,4 @@
-"""What is measured of a batch is counted in the write's own pass, kept with it, and compared with batches before."""
+"""Measures of a batch are computed while it is written, stored with it, and compared with earlier batches."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_rules_of_the_batch_are_asked_of_all_labels_of_a_group_at_once(tmp_path:
         warned = [f"{at}" for at in range(1, days + 1) if measures(tiny, at)["warnings"]]
         assert warned == ["2"]
         assert len(measures(tiny, 2)["warnings"]) == 2
-    assert counts[0] == counts[1] == 2  # the write, and what is asked of its rows
+    assert counts[0] == counts[1] == 2  # the write, and the checks of its rows
 
 
 def restate(tiny: Tiny, number: int) -> None:

@@ -1,4 +1,4 @@
-"""What a PUBLISH makes of columns: only what its list says goes out, whatever the source gains; and `mask_text`."""
+"""Columns of a PUBLISH: only listed columns are delivered, even if the source gains more; and `mask_text`."""
 
 from __future__ import annotations
 

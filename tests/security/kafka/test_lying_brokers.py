@@ -1,6 +1,6 @@
-"""Brokers that lie: each wait ends, no rows are lost, doubled or changed silently, and the error tells what to do.
+"""Malicious brokers: each wait ends, no rows are silently lost, duplicated or changed, and the error names a fix.
 
-A proxy in front of a broker that the client library simulates changes what the broker answers.
+A proxy in front of a broker that the client library simulates changes the broker's responses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = [f"value{number}".encode() for number in range(5)]
 
 
 class Proxy:
-    """Passes requests and answers on. `lie` changes answers to FETCH; None sends no answer."""
+    """Forwards requests and responses. `lie` changes responses to FETCH; None sends no response."""
 
     def __init__(self, port: int, lie: Lie) -> None:
         self.of, self.lie = port, lie

@@ -1,6 +1,6 @@
-"""A process whose Spark is confined: runs code past both checks, and prints what of it came through, as JSON.
+"""A process with a confined Spark: runs code past both checks, and prints as JSON what it could do.
 
-The arguments are the work folder, what may be read, and what may not.
+The arguments are the work folder, a path that may be read, and one that may not.
 """
 
 from __future__ import annotations

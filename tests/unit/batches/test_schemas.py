@@ -1,4 +1,4 @@
-"""Versions of columns: what is new, what is known, and which holds at a label."""
+"""Versions of columns: new ones, known ones, and the one that applies to a label."""
 
 from __future__ import annotations
 

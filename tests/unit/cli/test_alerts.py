@@ -52,7 +52,7 @@ class Clock:
 
 
 class Telling:
-    """Writes [alerts] into a shop's project file, and looks."""
+    """Adds [alerts] to a shop's project file, and checks alerts."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
@@ -235,7 +235,7 @@ def test_a_source_that_a_run_found_silent_stays_so_until_a_run_looks_again(telli
     tables = frozenset(telling.shop.project.flow.tables)
     silent = SilentSource("web.visits", day(19), "visits", "has nothing newer than 2024-11-18 00:00Z")
     telling.look(said=RunFindings(tables, silent=(silent,)))
-    telling.look(minutes=20)  # another process, which asked no source
+    telling.look(minutes=20)  # another process, which queried no source
     kinds = [alert.trouble.kind for alert in telling.ledger.alerts.known() if alert.is_open]
     assert TroubleKind.SILENT in kinds
     telling.look(minutes=20, said=RunFindings(tables))
@@ -321,7 +321,7 @@ def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_to
         told = [alert["annotations"]["summary"] for body in hook.bodies for alert in body["alerts"]]
         assert any(each.startswith("the project stopped: Java is missing (E701)") for each in told)
         monkeypatch.setattr("waterclock.alerts.checking.build_alert_input", lambda _: 1 / 0)
-        check_alerts_after_run(work, outcome, None, is_of_some=False)  # the run goes on
+        check_alerts_after_run(work, outcome, None, is_of_some=False)  # the run continues
 
 
 def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Telling) -> None:

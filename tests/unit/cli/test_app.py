@@ -29,7 +29,7 @@ print("|" + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}}))
 
 
 def imported_by(*commands: list[str]) -> set[str]:
-    """Return what a fresh process has imported after running some command lines."""
+    """Return the modules that a fresh process has imported after some command lines."""
     code = IMPORTED.format(commands=list(commands))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stderr.rpartition("|")[2].split())
@@ -60,7 +60,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [[], ["run"]])
 def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> None:
-    # where other processes share the cores CPU time itself stretches: there the ratio to what help stands on decides
+    # CPU time itself grows if other processes share the cores; then the ratio to the cost of help's imports decides
     stretched = 3.5 * cpu_seconds("-c", "import typer")
     assert cpu_seconds("-m", "waterclock", *command, "--help") < max(0.2, stretched)
 

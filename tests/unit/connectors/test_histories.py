@@ -1,4 +1,4 @@
-"""Random lives of a destination: restatements, faults at each point, kills and late comers, against a model by hand."""
+"""Random histories of a destination: restatements, faults at each point, kills and late labels, against a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Struck(Exception):
 
 @dataclass
 class Destination:
-    """A destination, and how its rows are read by others: each with its label, empty where it bears none."""
+    """A destination, and how others read its rows: each with its label, or an empty one."""
 
     deliverer: Deliverer
     unit: Unit
@@ -50,7 +50,7 @@ class Destination:
 
 @dataclass
 class Life:
-    """A destination, and what it has to show."""
+    """A destination and its expected content."""
 
     folder: Path
     dice: Random
@@ -121,7 +121,7 @@ class Life:
         )  # fmt: skip
 
     def brought(self, made: list[Delivery]) -> bool:
-        """Deliver a claim through faults, or have it killed; tell whether it came."""
+        """Deliver a claim despite faults, or kill the delivery; return whether it was delivered."""
         claim = made[0].claim
         for _ in range(self.dice.randint(0, 2)):
             left = [self.dice.randint(1, 4)]

@@ -1,4 +1,4 @@
-"""What `trend` compares: two levels with their seasons taken out, and what it does not say."""
+"""`trend` compares two levels without their seasons, and returns nothing if data is insufficient."""
 
 from __future__ import annotations
 

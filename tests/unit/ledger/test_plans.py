@@ -1,4 +1,4 @@
-"""How SQLite looks things up: what grows with history is never read from end to end."""
+"""Query plans of SQLite: tables that grow with history are never scanned in full."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class TestSettled:
 
 
 class TestReporting:
-    """ON RESTATE REPORT: that what was read has changed is told, counts as settled, and waits to be asked for."""
+    """ON RESTATE REPORT: changed inputs are reported, count as settled, and wait for a request."""
 
     def found(self, **more: object) -> Plan:
         b, c = replace(B, on_restate=OnRestate.REPORT), transform("c", ["b"])

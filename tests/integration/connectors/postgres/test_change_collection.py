@@ -1,4 +1,4 @@
-"""A table of a PostgreSQL database, followed by its log: the replica comes to what the source holds."""
+"""A table of a PostgreSQL database, followed by its log: the replica equals the source."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
     assert it.replica() == it.source()
     drop_all_slots()
     it.sql("DELETE FROM orders WHERE id = 1; ALTER TABLE orders ADD extra int NOT NULL DEFAULT 7")
-    for _ in range(2):  # and so at each try: nothing is passed over
+    for _ in range(2):  # at each attempt; no change is skipped
         (failed,) = it.run().failed
         assert failed.error is not None
         assert (failed.error.code, "is gone" in failed.error.what) == ("E860", True)

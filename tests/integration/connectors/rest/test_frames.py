@@ -1,4 +1,4 @@
-"""What Spark makes of the records of an API: each type, nested values, and what does not fit."""
+"""Spark's types for the records of an API: each type, nested values, and values that do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One query for many windows gives what a query for each of them gives, and runs a handful of jobs."""
+"""One query for many windows gives the result of a query per window, with a handful of jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# of raw.sales and raw.kinds, of which days lack the one, the other, or both
+# queries of raw.sales and raw.kinds; some days have rows in only one of them, or in neither
 TOGETHER = {
     "row by row": "SELECT id, v * 2 AS v FROM raw.sales WHERE v > 1",
     "grouped": "SELECT k, count(*) AS n, sum(v) AS v FROM raw.sales GROUP BY k HAVING count(*) > 1",

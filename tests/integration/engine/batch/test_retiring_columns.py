@@ -140,7 +140,7 @@ def test_an_end_in_the_past_is_refused_by_check_exactly_where_run_refuses_it(
         "FROM shop.people EVERY DAY BY DATA TIME at;"
     )
     ended = plain.replace("name STRING", "name STRING RETIRE '2020-01-02'")
-    new = Tiny(tmp_path / "new", spark)  # no batch was made: no reader has to be told
+    new = Tiny(tmp_path / "new", spark)  # no batch was made, so no reader needs to be warned
     new.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
     new.declare(ended)
     assert not retirement_errors(new.load(), day(4))
@@ -148,7 +148,7 @@ def test_an_end_in_the_past_is_refused_by_check_exactly_where_run_refuses_it(
     assert new.rows("SELECT id, name FROM shop.people ORDER BY id") == [(1, "ann"), (2, None), (3, None)]
     assert not retirement_errors(new.load(), day(4))
 
-    old = Tiny(tmp_path / "old", spark)  # also where the next label begins before the column's day
+    old = Tiny(tmp_path / "old", spark)  # also if the next label starts before the column's day
     old.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
     old.declare(plain)
     run(old, day(2))
@@ -210,6 +210,7 @@ def test_a_lookback_leaves_out_windows_before_the_day_once_the_source_has_no_suc
     early, why = ", ".join(labels(1, 2)), "the source no longer has old, which these windows contain"
     assert said == [f"shop.people: late rows of {early} are not collected: {why}"]
 
-    tiny.declare(declared.replace("old STRING RETIRE '2020-01-03', ", ""))  # the past keeps it, declared or not
+    # past labels keep the column, declared or not
+    tiny.declare(declared.replace("old STRING RETIRE '2020-01-03', ", ""))
     run(tiny, day(5))
     assert tiny.rows("SELECT id, old FROM shop.people ORDER BY id") == [*kept, (4, None)]

@@ -1,4 +1,4 @@
-"""Every table is made anew from one cut of the stage beside the live ones, and all are moved in at once."""
+"""`rebuild --all` makes every table again from one cut of the stage, next to the live ones, then replaces them."""
 
 from __future__ import annotations
 

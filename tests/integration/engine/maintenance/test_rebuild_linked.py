@@ -1,4 +1,4 @@
-"""rebuild --all of a project that collects another one's tables: what they read there is known after it as before."""
+"""`rebuild --all` of a project that collects another one's tables keeps the record of the versions read there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUMS = "SELECT cents FROM marts.sums ORDER BY timelabel"
 
 
 def as_regular(dpl: str) -> str:
-    """Return the flow with another type of the table that takes slices: its rows are brought, by links."""
+    """Return the flow with another type of the table that collects slices, so that its rows are adopted by links."""
     return dpl.replace("here.orders PARTITIONED", "here.orders").replace("timelabel;", "timelabel APPEND;")
 
 

@@ -1,4 +1,4 @@
-"""A table that no rebuild can follow stops alone, is reset, and comes to what a clean run comes to."""
+"""A table that no rebuild can follow stops alone, is reset, and then equals a clean run."""
 
 from __future__ import annotations
 

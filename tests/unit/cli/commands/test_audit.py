@@ -23,7 +23,7 @@ from waterclock.ui.pages.batch import batch
 
 
 def _with_rows(audit: Audit, rows: int) -> Audit:
-    """Return what is known of a batch as if its revisions held so many rows."""
+    """Return the audit of a batch with another number of rows in its revisions."""
     made = tuple(
         replace(each, revision=replace(each.revision, rows=rows)) if each.revision else each for each in audit.attempts
     )
@@ -53,7 +53,7 @@ def test_the_audit_of_dropped_rows_says_that_no_query_shows_them(busy_shop: Shop
         for number in (17, 18):
             page = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": f"2024-11-{number}"}))
             verbs[number] = [action["verb"] for action in page["actions"]]
-    assert verbs == {17: [], 18: ["recompute", "recollect"]}  # what was dropped cannot be made again (E518)
+    assert verbs == {17: [], 18: ["recompute", "recollect"]}  # a dropped window cannot be made again (E518)
 
 
 def test_a_batch_that_can_never_be_made_can_be_skipped(busy_shop: Shop) -> None:

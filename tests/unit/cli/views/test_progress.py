@@ -187,7 +187,7 @@ def test_threads_may_tell_at_once(progress: Progress, out: io.StringIO) -> None:
     assert len(out.getvalue().splitlines()) == 24
 
 
-# threads that are switched every microsecond, telling while the terminal is drawn
+# threads that are switched every microsecond and report while the terminal is drawn
 BUSY = """
 import sys, threading
 from tests.unit.cli.views.test_progress import FLOW, GroupReport, Progress, group
@@ -222,7 +222,7 @@ def test_on_a_terminal_many_threads_tell_and_none_waits_for_another_that_waits_f
 
 
 class Stopped(io.StringIO):
-    """A terminal stopped by Ctrl-S: writing to it waits until it goes on."""
+    """A terminal stopped by Ctrl-S: writes block until it continues."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ def test_a_terminal_that_is_stopped_holds_nobody_up() -> None:
 
 
 class Gone(io.StringIO):
-    """A stream whose reader has gone away."""
+    """A stream whose reader has disconnected."""
 
     def write(self, _text: str) -> int:
         raise OSError(5, "Input/output error")

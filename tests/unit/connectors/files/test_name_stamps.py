@@ -1,4 +1,4 @@
-"""Stamps in names: the option `stamp`, known forms, dates that nothing declares, and what is said of these."""
+"""Stamps in file names: the option `stamp`, known formats, undeclared dates, and messages about these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a reader of ranges waits, and what it takes, against a client of the test's own."""
+"""A reader of offset ranges: how it waits and which records it returns, with a fake client."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FIRST, SECOND = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UT
 
 @dataclass
 class Client:
-    """Gives what it has, and waits as librdkafka does where it has less than is asked for."""
+    """Returns the records it has, and waits as librdkafka does if they are fewer than requested."""
 
     held: list[Told]
     waited: int = 0

@@ -1,4 +1,4 @@
-"""What the conformance suite of deliveries does not ask of PostgreSQL."""
+"""Deliveries to PostgreSQL: cases that the conformance suite does not cover."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_a_schema_that_is_not_there_is_told(database: PostgresDatabase, folder: 
 def test_readers_see_what_was_there_or_what_comes_never_none(
     database: PostgresDatabase, folder: Path, isolation: str
 ) -> None:
-    """Whoever began before a REPLACE goes on to see the rows of before, in a transaction of one moment at least."""
+    """A reader that started before a REPLACE still sees the earlier rows, at least in a snapshot transaction."""
     deliver(database, delivery(folder, ("a", 1)))
     count = f"SELECT count(*), min(id) FROM {database.schema}.totals"
     with database.server.connect() as early:
@@ -338,7 +338,7 @@ def _sleep_in_the_middle(database: PostgresDatabase, made: Delivery) -> None:
 
 @pytest.fixture
 def sleeper(database: PostgresDatabase, folder: Path) -> Iterator[Any]:
-    """A runner that is stopped when its rows are brought and not committed."""
+    """Yield a runner that is stopped after it delivered its rows and before it commits."""
     made = delivery(folder, ("late", 1))
     process = get_context("fork").Process(target=_sleep_in_the_middle, args=(database, made))
     process.start()

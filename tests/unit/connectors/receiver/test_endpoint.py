@@ -1,4 +1,4 @@
-"""The door as an ASGI application, with writers that do what a test says."""
+"""The receiver's endpoint as an ASGI application, with fake writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METRICS = "t0ken-of-the-metrics"
 
 
 class Disk:
-    """A writer that keeps bodies in memory, one group after the other."""
+    """A writer that stores bodies in memory, one group after the other."""
 
     def __init__(self, *errors: OSError | None) -> None:
         self.groups: list[list[bytes]] = []

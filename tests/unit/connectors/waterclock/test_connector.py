@@ -1,4 +1,4 @@
-"""What a link says of another project: how far it is, and what is wrong with it, without Spark."""
+"""The state of another project as a link shows it: its progress and its errors, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An item that arrived is taken by one batch, whatever another runner does meanwhile."""
+"""An item that arrived is collected by one batch, whatever another runner does meanwhile."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Overtaken:
         return SimpleNamespace(start=day(0))
 
     def list_collected_items(self, _: str) -> set[str]:
-        return set()  # what an archive need not be looked at for
+        return set()  # items for which the archive need not be searched
 
     def find_collected_items(self, _: str, names: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
         return {name: dict(COLLECTED) for name in names if name == "late" and self._is_recorded()}

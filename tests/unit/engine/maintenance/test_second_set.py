@@ -1,4 +1,4 @@
-"""What a rebuild of all tables makes again, and what stays as it is; no Spark."""
+"""`rebuild --all`: labels that it makes again, and those that stay. No Spark."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def cost(work: RunContext, now: datetime = NOW) -> Mapping[str, int]:
 
 
 def test_labels_before_a_later_start_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run makes them again: the new set would be missing them, and would be refused for ever."""
+    """Regression: no run makes them again, so the new set would lack them and be refused forever."""
     declare(root, COLLECT.replace("2020-01-01", "2020-01-03") + READERS)
     with opened(root) as work:
         assert kept(work, monkeypatch) == {DAILY: [day(1), day(2)], BEST: [day(1), day(2)]}
@@ -100,7 +100,7 @@ def test_labels_with_dropped_inputs_stay_also_where_each_waits_for_the_one_befor
 
 @pytest.mark.parametrize("declared", ["PARTITIONED EVERY WEEK", "EVERY DAY APPEND"])
 def test_new_windows_of_rows_whose_inputs_are_dropped_are_refused(root: Path, declared: str) -> None:
-    """None of a table's rows are kept when its windows change: those that cannot be made again were missing."""
+    """No rows of a table are kept when its windows change, so labels that cannot be made again would be missing."""
     with opened(root) as work:
         work.ledger.maintenance.drop_windows(CLICKS, day(3), 3, who="ann")
     changed = READERS.replace("web.daily PARTITIONED EVERY DAY", f"web.daily {declared}")

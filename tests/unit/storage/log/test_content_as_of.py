@@ -1,4 +1,4 @@
-"""Where a state is: whatever the order of commits, the version or the slices found are those of a replay."""
+"""For any order of commits, the version or slices of a state equal those of a replay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOURS = 6
 
 @dataclass
 class Replayed:
-    """A table as its commits leave it, one after the other: what each version holds, and what was current when."""
+    """A table replayed commit by commit: the content of each version, and the current slices at each time."""
 
     table: Table
     records: list[DataCommit] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Replayed:
         self.records.append(DataCommit(version, BEGAN + timedelta(hours=version), {label: path}, stands_from))
         now = {**(self.current[-1] if self.current else {}), label: path}
         self.current.append(now)
-        # the head only moves forward: a REPLACE state older than it changes nothing that the table shows
+        # the head only moves forward: a REPLACE state older than it does not change the visible rows
         self.held.append({max(now): now[max(now)]} if self.table.mode is Mode.REPLACE else now)
 
     def expected(self, tick: datetime, version: int) -> dict[datetime, str]:
