@@ -1,4 +1,4 @@
-"""A checkout in which `./bin/demo` ran: tests and pages take the example as it is committed, without what was left."""
+"""After `./bin/demo` ran in a checkout, tests and pages use the committed example, without the demo's files."""
 
 from __future__ import annotations
 

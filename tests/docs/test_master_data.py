@@ -1,4 +1,4 @@
-"""The pages on master data: their commands print what they say, by a clock that follows their --now."""
+"""The pages on master data: their commands print the output that they show, by a clock that follows their --now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that collects from an API and sends to one is killed, in both: the next goes on where it stopped."""
+"""A process that collects from an API and delivers to one is killed in both: the next one continues there."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def in_buckets(root: Path, days: int) -> tuple[Path, str]:
-    """Prepare the example with all files in two buckets; gives its folder and the storage's bucket."""
+    """Prepare the example with all files in two buckets; return its folder and the storage's bucket."""
     lake, drop = fresh_bucket(), fresh_bucket()
     said = ", ".join(
         f'{name} = "{value}"' for name, value in s3.server().options().items() if name != "secret_access_key"
@@ -60,7 +60,7 @@ def published(folder: Path) -> dict[str, list[bytes]]:
 def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
-    """Though the store is away for a while in the middle: the run waits, or says so, and the next one goes on."""
+    """The store is down for a while in between: the run waits or reports it, and the next run continues."""
     folder, home = at_home(days)
     away, lake = in_buckets(tmp_path, days)
     process = run(away, days)

@@ -34,7 +34,7 @@ def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Return three days that were run; nothing of them is changed."""
+    """Return a project with three days that ran; tests never change it."""
     tiny = Tiny(tmp_path_factory.mktemp("three_days"), spark)
     tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(FLOW)

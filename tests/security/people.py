@@ -1,4 +1,4 @@
-"""Pages that are asked for by people with any rights."""
+"""Requests pages as a user with given rights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Anna(People):
 
 
 class Pages:
-    """The pages of a project, asked for by anna."""
+    """The pages of a project, requested by the user anna."""
 
     def __init__(self, folder: Path, now: str) -> None:
         self.live = LiveProject(folder, now=now)

@@ -1,4 +1,4 @@
-"""A project that collects from an API and publishes to one, over a real server, with what goes wrong on the way."""
+"""A project that collects from an API and publishes to one, over a real server, with faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels that choose between queries: each is made by its own, from what that reads, and says so."""
+"""Labels that choose between queries: each is made by its own query, with its inputs, and records the choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CLUSTER BY and PARTITION BY through whole runs: labels are split by values, and nothing else differs."""
+"""CLUSTER BY and PARTITION BY in whole runs: labels are split by values, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_column_that_no_row_has_stops_the_batch(spark: SparkSession, tmp_path:
     tiny = Tiny(tmp_path, spark)
     fill(tiny, 1)
     collect = "COLLECT raw.a FROM shop.facts EVERY DAY BY DATA TIME at APPEND CLUSTER BY ({});"
-    tiny.declare(collect.format("idd"))  # no run has told `check` the columns
+    tiny.declare(collect.format("idd"))  # no run has recorded the columns for `check`
     [report] = tiny.run(day(2)).failed
     assert report.error is not None
     assert (report.error.code, report.error.fix) == ("E774", "did you mean id?")

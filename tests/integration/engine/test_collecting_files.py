@@ -1,4 +1,4 @@
-"""Files that several batches of a table read: by data time and as snapshots, nobody takes them."""
+"""Files that several batches of a table read, by data time and as snapshots, stay in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines that know no Delta read what a table holds: by its manifest, by lists of files, by places of its labels."""
+"""Engines without Delta read a table: by its manifest, by lists of files, or by the folders of its labels."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_files_as_of_a_tick_hold_what_the_table_held(lived: Tiny) -> None:
     from waterclock.engine.query.ticks import RequestedTick
 
     told = CliRunner().invoke(app, ["files", "raw.merged", "--as-of", "2020-01-02", "-p", str(lived.root)])
-    assert "E435" in told.output  # the second day was restated: no version holds its state, till a query makes it
+    assert "E435" in told.output  # the second day was restated: no version contains its state until a query makes it
     for name in TABLES:
         for tick in ("2020-01-04", "latest", *(["2020-01-02"] if name != "raw.sums" else [])):
             with lived.opened() as work:

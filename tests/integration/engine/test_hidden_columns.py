@@ -1,4 +1,4 @@
-"""HIDDEN columns on Spark: stored with each row, there for who names them, in no * of queries, Python and publishes."""
+"""HIDDEN columns on Spark: stored with each row, readable by name, in no * of queries, Python code and publishes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_hidden_column_is_stored_and_comes_to_who_names_it(tmp_path: Path, spa
     assert tiny.rows("SELECT file, n FROM shop.traced WHERE id = 3") == [(first(2), 3)]
     assert columns_of(tiny, "SELECT * EXCEPT (timelabel) FROM shop.of_state") == ["id", "amount"]
     assert tiny.rows("SELECT file FROM shop.state WHERE id = 1") == [(first(3),)]
-    # which file brought a row changes with each day, and what is seen of it does not
+    # the file that delivered a row changes each day, while its visible columns do not
     assert tiny.rows("SELECT count(*) FROM shop.versions WHERE id = 1") == [(1,)]
     assert tiny.rows("SELECT count(*) FROM shop.tracked WHERE id = 1") == [(3,)]
     assert "file" not in columns_of(tiny, "SELECT * FROM shop.versions")

@@ -1,4 +1,4 @@
-"""A project run and asked from Python, with the Spark session that is there."""
+"""A project run and queried from Python, with the existing Spark session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark reads what landed in a bucket, as the public suites of connectors ask for it."""
+"""Spark reads files that landed in a bucket, tested by the public suites of connectors."""
 
 from __future__ import annotations
 

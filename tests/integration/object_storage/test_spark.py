@@ -1,4 +1,4 @@
-"""Spark and delta-rs write the same tables in S3, at the same time, and none of their commits is lost."""
+"""Spark and delta-rs write the same tables in S3 at the same time, and no commit is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SECONDS_OF_A_REFUSAL = 60
 
 @dataclass
 class Site:
-    """A bucket that two drivers reach, and two that they do not: one refuses them, the other's server is gone."""
+    """A bucket for two drivers, and two unusable buckets: one refuses requests, the other's server is down."""
 
     server: Server
     bucket: str

@@ -1,4 +1,4 @@
-"""Scenarios on the engine: what each step does to a scenario's own ledger and tables."""
+"""Scenarios on the engine: the effect of each step on a scenario's own ledger and tables."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-# a seed makes hundreds of histories; shrinking a seed tells nothing, and the assertions name the rows that differ
+# a seed makes hundreds of histories; shrinking it is useless, and the assertions name the rows that differ
 one_frame_each = settings(
     max_examples=settings().max_examples // 13,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

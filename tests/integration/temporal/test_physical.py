@@ -1,4 +1,4 @@
-"""What Spark is asked to do: exchanges, sorts and windows of each plan, and that choosing one starts no job."""
+"""Physical plans: their exchanges, sorts and windows; and choosing a plan starts no job."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def planned(df: DataFrame) -> str:
-    """The plan that Spark would run; from `explain`, so nothing runs."""
+    """Return the plan that Spark would run, without running it."""
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 

@@ -134,7 +134,7 @@ def test_no_button_leads_to_what_is_refused(shop: stocks.Stocks, served: Callabl
         ledger.decisions.request_restate("raw.sites", [failed], "recompute", who="ann")
     shop.fails = {("raw.sites", failed): "E731 no"}
     shop.fill(until=stocks.NOW)
-    with served(shop.folder) as page:  # it has rows still, and cannot be left out
+    with served(shop.folder) as page:  # it still has rows, and cannot be skipped
         told = page.get("/batches/raw.sites/2026-11-12.json").json()
         assert told["state"] == "failed"
         [holds] = [fact["text"] for fact in told["facts"] if fact["name"] == "Holds"]
@@ -212,7 +212,7 @@ def test_a_block_of_batches_is_counted_by_state_and_acted_on_by_kind(page: TestC
     assert [(each["words"], each["t"]) for each in told["actions"]] == [
         ("Retry 1…", "`raw.inventory`"), ("Recompute 4…", "`raw.inventory` `core.stock_daily`"),
     ]  # fmt: skip
-    for action in told["actions"]:  # each leads to a plan: no month begins in the block
+    for action in told["actions"]:  # each leads to a plan: no month starts in the block
         assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] > 0
 
 
@@ -325,10 +325,10 @@ def test_what_was_skipped_on_purpose_stays_so_when_others_beside_it_are_retried(
     shop.fill()
     page = served(shop.folder, now="2026-11-25T01:30Z")
     [trouble] = [each for each in page.get("/errors.json").json()["troubles"] if "no file" in each["reason"]]
-    assert (trouble["count"], trouble["retried"]) == (2, 3)  # another failure lies between
+    assert (trouble["count"], trouble["retried"]) == (2, 3)  # another failure is between them
     block = {"t": "raw.returns", "l": "2026-11-21..2026-11-24"}
     [retry] = [each for each in page.get("/batches.json", params=block).json()["actions"] if each["verb"] == "retry"]
     assert retry["words"] == "Retry 3…"
     assert page.get("/plan.json", params={"verb": "retry", **block}).json()["count"] == 3
     alone = page.get("/plan.json", params={"verb": "retry", "t": "raw.returns", "l": "2026-11-23"}).json()
-    assert alone["count"] == 1  # asked for by itself, the skip is taken back
+    assert alone["count"] == 1  # requested alone, the skip is withdrawn

@@ -1,4 +1,4 @@
-"""An event that is acknowledged can be read: what would stop its batch for ever is refused, and its sender keeps it."""
+"""An acknowledged event can be read: events that would block a batch forever are refused, and stay with the sender."""
 
 from __future__ import annotations
 

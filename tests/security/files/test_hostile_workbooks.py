@@ -130,7 +130,7 @@ def sheet_of(rows: str) -> str:
 )
 @pytest.mark.parametrize("rows", [FAR, UNRECKONED])
 def test_a_sheet_whose_path_programs_read_differently_is_refused(target: str, member: str, rows: str) -> None:
-    """The library takes the path as it is, so a resolved path would be that of another, harmless sheet."""
+    """The library uses the path literally, so a resolved path would belong to another, harmless sheet."""
     head = f'<row r="1">{cell("A1", "id")}</row>'
     with pytest.raises(ValueError, match=r"two members|programs differ in how they read it"):
         columns_of(workbook(HEAD, target=target, more={member: sheet_of(head + rows)}), parse_read_options({}), ())
@@ -176,7 +176,7 @@ LONG = "".join(f'<row r="{at}"><c r="A{at}"><v>{at}</v></c></row>' for at in ran
     ],
 )
 def test_a_cell_or_row_that_a_sheet_has_twice_is_refused(rows: str, place: str) -> None:
-    # the library takes the last one; Excel reports a damaged file and shows what it can repair
+    # the library uses the last one; Excel reports a damaged file and shows the parts that it can repair
     with pytest.raises(ValueError, match=f"it has the {place} twice"):
         columns_of(workbook(HEAD + rows), parse_read_options({}), ())
 
@@ -260,7 +260,7 @@ def test_many_small_parts_of_a_workbook_are_refused_if_they_need_too_much_memory
 
 
 def test_a_process_that_is_killed_is_no_fault_of_the_workbook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the kernel does it first to this process when the machine has no memory left."""
+    """The kernel kills this process first when the machine is out of memory."""
     monkeypatch.setattr(workbook_process, "_PROCESS_CODE", "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(WaterclockError, match="the process that reads the workbook was killed") as caught:
         columns_of(workbook(HEAD), parse_read_options({}), ())

@@ -1,4 +1,4 @@
-"""A small packed file is not unpacked into memory to look for its columns."""
+"""A small packed file is not unpacked into memory to find its columns."""
 
 from __future__ import annotations
 

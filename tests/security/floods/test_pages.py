@@ -1,4 +1,4 @@
-"""Many clients, slow clients and long queries at the pages: all others are answered."""
+"""Many clients, slow clients and long queries at the pages: all other requests get a response."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Answering:
-    """Stands for the process that answers: a query runs until it is cancelled, or for ever where it is `deaf`."""
+    """A fake of the query process: a query runs until it is cancelled, or forever if it is `deaf`."""
 
     deaf: bool = False
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Queries as people write them all day, about a table with a grant and an open one. The gates should answer them."""
+"""Everyday queries about a table with a grant and an open one, which the gates should accept."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ WHOLE = (
 
 
 def honest_queries() -> list[str]:
-    """Return each expression in each place where its kind may stand, and the whole queries."""
+    """Return each expression in each place that its kind allows, and the whole queries."""
     return [
         *(place.replace("{it}", it) for place, it in product(GROUPED, EXPRESSIONS)),
         *(place.replace("{it}", it) for place, it in product(PLAIN, VALUES)),

@@ -1,4 +1,4 @@
-"""Another user of the machine, or a site in its browser, at the pages: neither sees or does anything."""
+"""Another user of the machine, or a site in its browser, can see and do nothing on the pages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_plan_is_not_carried_out_without_a_token(served: RunningServer) -> Non
 
 def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: RunningServer) -> None:
     path = path_of(served.new_link())
-    assert ask(served, path, "HEAD")[0] == 401  # what previews links does not use them up
+    assert ask(served, path, "HEAD")[0] == 401  # link previews do not use the link up
     status, headers, _ = ask(served, path)
     assert (status, headers["location"]) == (303, "/")
     name, _, rest = headers["set-cookie"].partition("=")
@@ -295,7 +295,7 @@ def test_a_socket_is_of_its_user_alone_and_asks_for_a_token_too(folder: Path, tm
     path = tmp_path / "ui.sock"
     mask = os.umask(0)
     try:
-        for _ in range(2):  # one that is left by a killed server is replaced
+        for _ in range(2):  # the file of a killed server is replaced
             with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), f"unix:{path}", 0) as served:
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
                 assert at_socket(path, "/grid.json").startswith(b"HTTP/1.1 401")

@@ -1,4 +1,4 @@
-"""The record of accesses: who, what, when, from where, also of refused requests; and the sessions that can be ended."""
+"""The record of accesses: who, from where, when and to which page, also of refused requests; and ending sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens and sessions: expired, revoked, of another scope, forged, and of users who are declared no more."""
+"""Access tokens and sessions: expired, revoked, of another scope, forged, and of users who were removed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return what moves the clock by which tokens are kept in memory."""
+    """Return a function that moves the clock by which tokens are kept in memory."""
     passed = 0.0
     monotonic = time.monotonic
 

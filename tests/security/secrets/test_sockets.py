@@ -1,4 +1,4 @@
-"""A Unix socket of another user, in /tmp, gets no password that can be read."""
+"""A Unix socket of another user, in /tmp, gets no readable password."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(request: pytest.FixtureRequest) -> Iterator[tuple[Path, bool]]:
 
 
 def asking_for_the_password(at: socket.socket) -> bytes:
-    """Ask the first client for its password, as PostgreSQL may; return what it sends."""
+    """Request the password of the first client, as PostgreSQL may; return its response."""
     connection, _ = at.accept()
     connection.settimeout(10)
     with closing(connection), suppress(OSError):

@@ -1,4 +1,4 @@
-"""No text crashes the language: each is read, or refused with a code and its place."""
+"""No text crashes the parser: each is accepted, or refused with a code and its position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
 
 
 def refusal(text: str, flow: Flow) -> WaterclockError | None:
-    """Return what a query is refused with; None for one that is taken."""
+    """Return the error that refuses a query; None if it is accepted."""
     try:
         adhoc_query(text, flow)
     except ProjectErrors as error:
@@ -80,7 +80,7 @@ def test_what_is_nested_too_deeply_is_refused_at_once(flow: Flow, kind: str, lev
     found = refusal(NESTED[kind](levels), flow)
     assert time.monotonic() - begun < 5
     assert found is not None
-    if kind == "dollars":  # Spark takes $$ for a quotation
+    if kind == "dollars":  # Spark treats $$ as a quotation
         assert found.code == "E279"
     else:
         assert found.code == "E267"

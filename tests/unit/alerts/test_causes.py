@@ -43,7 +43,7 @@ def looked_at(of: Flow, troubles: dict[str, dict[datetime, FailedBatch]], **more
 
 
 def messages(looked: CheckInput) -> tuple[list[str], list[Alert]]:
-    """Return the titles of what a target is told, and the alerts."""
+    """Return the titles sent to a target, and the alerts."""
     every = frozenset(looked.flow.tables)
     rule = AlertRule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)

@@ -1,4 +1,4 @@
-"""What people decide about batches: skip, retry, backfill, up to where Spark would start."""
+"""Decisions about batches: skip, retry and backfill, up to the start of Spark."""
 
 from __future__ import annotations
 

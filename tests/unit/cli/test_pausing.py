@@ -1,4 +1,4 @@
-"""Tables are paused and resumed, and every command that is asked why something does not run says by whom and why."""
+"""Tables are paused and resumed; commands that explain why a batch does not run show by whom and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line tells of a table that was renamed: before the run that does it, and after."""
+"""Output of commands about a renamed table: before the run that renames it, and after."""
 
 from __future__ import annotations
 

@@ -96,5 +96,5 @@ def test_rows_that_become_wide_are_fetched_by_fewer() -> None:
     assert fetching.rows == 100
     fetching.update(100, 100 << 20)
     assert fetching.rows == 8
-    fetching.update(0, 0)  # none of them was wanted
+    fetching.update(0, 0)  # no batch was requested
     assert fetching.rows == 16

@@ -131,7 +131,7 @@ def test_a_refusal_in_another_language_has_its_state(
         connect(refusing(state, text), autocommit=True, connect_timeout=10)
     found = refusal_of(refused.value.sqlstate, str(refused.value))
     assert (found and found.reason) == reason
-    if "pg_hba.conf" not in text:  # which is known in any language
+    if "pg_hba.conf" not in text:  # recognized in any language
         assert refused.value.sqlstate == state
 
 
@@ -211,7 +211,7 @@ _DONE = b"C" + struct.pack("!I", 8) + b"SET\0" + b"Z" + struct.pack("!I", 5) + b
 
 @pytest.fixture
 def silent() -> Iterator[Callable[[bytes], str]]:
-    """Start servers that let everyone in, and then only repeat some bytes; gives the address of one."""
+    """Return a function that starts a server which accepts everyone and then only repeats some bytes."""
     listening: list[socket.socket] = []
 
     def serve(at: socket.socket, bytes_sent: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What `check --connect` tries; Spark is left out here, and tried in the tests end to end."""
+"""The checks of `check --connect`, except Spark, which the end-to-end tests cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table whose log was made anew is not read before its rows are back."""
+"""A table whose log was created again is not read before its rows are restored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_batches_of_claims_that_the_ledger_does_not_know_say_that_it_is_an_older
     assert list(find_log_errors(work_with(tmp_path, record, known={7}))) == [TABLE]
     other = work_with(tmp_path, record, known={7})
     other.flow.project = "another"
-    require_log(other, TABLE)  # of whom the table is, is asked elsewhere
+    require_log(other, TABLE)  # the owner of the table is checked elsewhere
 
 
 def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(tmp_path: Path) -> None:

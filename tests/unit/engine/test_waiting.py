@@ -1,4 +1,4 @@
-"""A run that waits for what other runners make: how long, and when it does not; no Spark."""
+"""A run that waits for batches of other runners: for how long, and when it does not wait. No Spark."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settl
 def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
     work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a table that the flow no longer has; without this, a run that was refused would look again without end."""
+    """Regression: for a table that was removed from the flow, a refused run looked again without end."""
     claim(work, lease=0.01)
     time.sleep(0.05)
     monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: TakeoverResult())

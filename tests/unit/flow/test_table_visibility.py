@@ -1,4 +1,4 @@
-"""What people see of tables, and of the tables that follow the grants of another one."""
+"""Visibility of tables for users, and of tables that follow the grants of another one."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _is_large(index: str) -> bool:
 
 
 def _is_whole(line: str) -> bool:
-    """Whether a plan's line reads all of a table: an index of what is in trouble, suspect, partial or open is small."""
+    """Return whether a plan's line scans a whole table, except small indexes of failed, suspect or open batches."""
     return not any(
         small in line
         for small in ("claims_open", "batches_suspect", "batches_requested", "batches_partial", "batches_in_")

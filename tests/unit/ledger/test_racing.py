@@ -1,4 +1,4 @@
-"""Runners that want the same work at the same time: each label is claimed once, whoever asks."""
+"""Runners that want the same work at the same time: each label is claimed once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def declared() -> Flow:
 
 
 def wait_for_others(folder: Path, seed: int, runners: int, what: str) -> None:
-    """Wait until so many runners have come to the same point, in whatever threads or processes they are."""
+    """Wait until all runners, in any threads or processes, have reached the same point."""
     (folder / f"{what} {seed}").touch()
     while len(list(folder.glob(f"{what} *"))) < runners:
         sleep(0.001)
 
 
 def run_all(url: str, folder: Path, seed: int, runners: int) -> list[tuple[str, datetime, int]]:
-    """Want every label of both tables, in an order of one's own; give those that were got, with their claims."""
+    """Claim every label of both tables in random order; return the obtained ones with their claims."""
     got: list[tuple[str, datetime, int]] = []
     wanted = [(name, label) for label in LABELS for name in ("raw.a", "raw.b")]
     Random(seed).shuffle(wanted)
@@ -122,7 +122,7 @@ def test_threads_share_a_ledger_in_memory() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_of_all", [True, False])
 def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str, *, is_of_all: bool) -> None:
-    """Each of the threads has a ledger of its own, as a process has, and claims until it is refused."""
+    """Each thread has its own ledger, as a process has, and claims until it is refused."""
 
     def claims(first: int) -> list[int]:
         got = []

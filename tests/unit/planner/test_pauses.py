@@ -1,4 +1,4 @@
-"""What a plan makes of a pause: nothing of the table is offered, and whoever asks why is led to it."""
+"""A plan with paused tables: none of their batches is offered, and explanations lead to the pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keyring by its library and a backend of a file; Vault by its library and a server that speaks its protocol."""
+"""The keyring with its library and a backend in a file; Vault with its library and a server of its protocol."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Vault(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
+        """Suppress log output."""
 
 
 @pytest.fixture

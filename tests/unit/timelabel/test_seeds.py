@@ -31,7 +31,7 @@ def at(*parts: int) -> datetime:
 
 
 def triggered_window(cadence: Cadence, now: datetime) -> Window:
-    """The window whose batch starts at `now`."""
+    """Return the window whose batch starts at `now`."""
     end = cadence.last_due(now)
     window = Window(cadence.previous(end), end)
     assert cadence.due_at(window) == now

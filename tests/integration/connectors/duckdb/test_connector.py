@@ -1,4 +1,4 @@
-"""What a DuckDB database holds becomes rows of Spark's types, of one moment, and comes back."""
+"""Values of a DuckDB database become rows of Spark's types, of one moment, and are delivered back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Landing folders read by Spark: what the conformance suites do not ask."""
+"""Landing folders read with Spark: cases that the conformance suites do not cover."""
 
 from __future__ import annotations
 

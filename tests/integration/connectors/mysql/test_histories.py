@@ -1,4 +1,4 @@
-"""Random histories of a MariaDB that is collected and published back come to what its own tables hold."""
+"""Random histories of a MariaDB that is collected and published back equal its own tables."""
 
 from __future__ import annotations
 

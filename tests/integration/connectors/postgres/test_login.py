@@ -1,4 +1,4 @@
-"""How we are known to a PostgreSQL server: by passwords that change meanwhile, and by certificates."""
+"""Authentication with a PostgreSQL server: by passwords that change meanwhile, and by certificates."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_certificate_stands_in_place_of_a_password(server: postgres.Server, tm
     postgres.wait_until(lambda: server.run("SHOW ssl") == [("on",)])
     assert clock(opened(tmp_path, url=url, **files))
     with pytest.raises(WaterclockError, match="E810"):
-        clock(opened(tmp_path, url=url))  # nobody else is let in
+        clock(opened(tmp_path, url=url))  # no other login is accepted
     Authority(tmp_path / "others")
     with pytest.raises(WaterclockError, match="certificate verify failed"):
         clock(opened(tmp_path, url=url, **files | {"ca": "others/ca.crt"}))

@@ -1,4 +1,4 @@
-"""The page about replicating a database is run: its statements and commands, over a real server."""
+"""The page on replicating a database: its statements and commands run against a real server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Page:
-    """The page's commands, run in a project's folder, with what they print otherwise than it says."""
+    """Runs the page's commands in a project's folder, and reports output that differs from the page."""
 
     def __init__(self, folder: Path) -> None:
         page = PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""SQLite read by Spark: what the conformance suites do not ask."""
+"""SQLite read with Spark: cases that the conformance suites do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A MERGE publish by the keys that sealed slices name ends where comparing whole states ends."""
+"""A MERGE publish by the keys in sealed slices gives the result of comparing whole states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 COLUMNS = "id INTEGER, name TEXT, gone INTEGER, at TEXT"
-# the rule asks for all that is delivered, with its values: there the states are compared
+# the rule needs all delivered rows with their values, so the states are compared
 FLOW = """
 COLLECT shop.people (id BIGINT KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.people
   EVERY DAY BY DATA TIME at MERGE ORDER BY at {deletes};
@@ -150,7 +150,7 @@ def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(
     assert {report.error.code for report in tiny.run(day(5)).failed if report.error} == {"E754"}
     with tiny.opened() as work:
         rebuild_table(work, "shop.people", plan_rebuild(work, ["shop.people"])["shop.people"])
-    for _ in range(2):  # what was lost is collected again, and then delivered
+    for _ in range(2):  # first the lost rows are collected again, then delivered
         outcome = tiny.run(day(5))
     assert not outcome.failed, described(outcome)
     wanted = tiny.rows("SELECT id, name FROM shop.people ORDER BY id")

@@ -1,4 +1,4 @@
-"""Parts of a destination: rows of a condition, versions and labels in tables of their own behind a view."""
+"""Parts of a destination: rows of a condition, versions, and labels in separate tables behind a view."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_versions_and_labels_stand_behind_views_and_windows_that_are_dropped_go(
     versions = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '\\_versions\\_v%' ESCAPE '\\'"
     assert tiny.delivered(versions) == [(2,)]
     much_later = datetime.now(UTC) + timedelta(days=60)
-    for _ in range(2):  # first the windows of the table, then what was published of them
+    for _ in range(2):  # first the windows of the table, then their published rows
         with tiny.opened() as work:
             for each in find_maintenance(work, ["raw.parts", "out.labels"], much_later):
                 maintain_table(work, each, much_later)
@@ -116,5 +116,5 @@ def test_windows_are_dropped_by_hand_as_retain_does(tmp_path: Path, spark: Spark
         events = [row for row in ledger.past.rows("events") if row["kind"] == "dropped"]
     assert len(events) == 1
     assert "a test" in str(events[0])
-    assert tiny.run(day(6)).done == 0  # what was made of them stays
+    assert tiny.run(day(6)).done == 0  # batches made from them stay
     assert sorted(tiny.rows("SELECT timelabel, v FROM raw.sums")) == before

@@ -1,4 +1,4 @@
-"""A column that ends by date: both shapes live until then, it ends only if nobody reads it, and then it can go."""
+"""A column with RETIRE: both schemas are valid until its date, and it ends and can be removed only without readers."""
 
 from __future__ import annotations
 

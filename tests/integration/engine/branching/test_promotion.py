@@ -125,7 +125,7 @@ def test_a_promotion_that_is_killed_is_finished_by_the_next(production: Branched
             raise Killed
 
     branch, lasting = production.of("try"), production.settings
-    production.settings = replace(lasting, lease=0.001)  # it has ended when the next process looks
+    production.settings = replace(lasting, lease=0.001)  # it has ended when the next process checks
     with pytest.raises(Killed), inject_faults(strike):
         production.promote(branch, NOW)
     production.settings = lasting

@@ -1,4 +1,4 @@
-"""Production goes on while a branch of it exists: the branch has the rows, files and claims of its own moment."""
+"""Production continues while a branch of it exists: the branch has the rows, files and claims of its creation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(project: Branched, now: datetime, only: Sequence[str] | None = None) -> 
 
 
 def fill(project: Branched, *values: int) -> None:
-    """Fill the source with two rows of the first day, and one of the second. The third has none."""
+    """Fill the source with two rows of the first day, one of the second, and none of the third."""
     days = (1, 1, 2)
     project.source("o", COLUMNS, [(k, v, f"2020-01-{days[k]:02d} 08:00:00") for k, v in enumerate(values)])
 

@@ -1,4 +1,4 @@
-"""What one table archived is there for another; what arrives late is taken once by each."""
+"""Files that one table archived are available to another; late files are collected once by each."""
 
 from __future__ import annotations
 

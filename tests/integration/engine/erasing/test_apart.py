@@ -1,4 +1,4 @@
-"""APART stores persons in a table of their own: erasing one changes no file of the events, which keep a pseudonym."""
+"""APART stores persons in a separate table: an erasure changes no file of the events, which keep a pseudonym."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ROWS = [
     (2, ERASED, "ada@two.example", "/b", "2020-01-01 11:00:00"),  # two values in one window
     (3, ERASED, "ada@one.example", "/a", "2020-01-01 12:00:00"),
     (4, OTHER, "eva@one.example", "/a", "2020-01-01 12:00:00"),
-    (5, None, "guest@one.example", "/b", "2020-01-01 12:00:00"),  # no person is known
+    (5, None, "guest@one.example", "/b", "2020-01-01 12:00:00"),  # the person is unknown
     (6, None, None, "/b", "2020-01-01 12:00:00"),
     (7, ERASED, None, "/c", "2020-01-02 10:00:00"),
     (8, OTHER, "eva@two.example", "/c", "2020-01-02 10:00:00"),
@@ -61,7 +61,7 @@ def project(root: Path, spark: SparkSession) -> Tiny:
 
 
 def expected(*, known: tuple[int | None, ...] = (ERASED, OTHER, None), since: str = "") -> list[tuple[Any, ...]]:
-    """Return the rows of the query; without the values of other persons than `known`, and of days before `since`."""
+    """Return the rows of the query, without values of persons not in `known` and of days before `since`."""
     return [
         (number, *((who, email) if who in known and at >= since else (None, None)), page)
         for number, who, email, page, at in ROWS
@@ -155,7 +155,7 @@ def test_slices_from_before_apart_are_erased_as_well(tmp_path: Path, spark: Spar
 
 
 def whole(tiny: Tiny) -> tuple[list[tuple[Any, ...]], list[tuple[str, str, int]]]:
-    """Return what the joining view shows, and the labels that it leaves out."""
+    """Return the rows of the joining view, and the labels that it leaves out."""
     with tiny.opened() as work:
         answer = query(work, WHOLE, limit=100)
     return list(answer.rows), [(each.table, label_of(each.first), each.labels) for each in answer.unpaired]

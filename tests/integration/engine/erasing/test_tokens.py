@@ -1,4 +1,4 @@
-"""TOKENS stores random tokens instead of persons' values: the same for a value in all tables, and never computable."""
+"""TOKENS stores random tokens instead of persons' values: equal for a value in all tables, and never computable."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_window_that_is_read_again_has_no_row_twice(tmp_path: Path, spark: Spa
 
 
 def test_a_reference_of_a_column_with_tokens_is_checked_by_its_tokens(tmp_path: Path, spark: SparkSession) -> None:
-    """The parent has tokens: of a value that has none, or that only another table has, the parent is missing."""
+    """The parent has tokens: a value without a token, or with one of another table only, has no parent."""
     flow = (
         DECLARED
         + """
@@ -221,7 +221,7 @@ def test_a_branch_reads_the_tokens_of_its_base(tmp_path: Path, spark: SparkSessi
 
 
 def test_an_erased_person_is_removed_with_the_token(tmp_path: Path, spark: SparkSession) -> None:
-    """The events of APART stay, with a pseudonym that is made from the token, which nobody knows any more."""
+    """The events of APART stay, with a pseudonym made from the token, which is deleted."""
     flow = FLOW.partition("TRANSFORM marts.lands")[0]
     tiny = project(tmp_path, spark, flow)
     run(tiny)

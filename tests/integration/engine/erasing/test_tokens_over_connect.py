@@ -34,7 +34,7 @@ def test_tokens_over_connect(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with connect_server(tmp_path / "server") as server:
         toml = TOML + server.settings(env="dev")
-        tiny = Tiny(tmp_path / "project", cast("Any", None), toml=toml)  # it is not asked: the commands are
+        tiny = Tiny(tmp_path / "project", cast("Any", None), toml=toml)  # not used: the commands are
         tiny.declare(FLOW.partition("TRANSFORM web.visits")[0] + "TRANSFORM safe" + FLOW.partition("TRANSFORM safe")[2])
         fill(tiny)
         command(tiny, "run", "--now", "2020-01-03")

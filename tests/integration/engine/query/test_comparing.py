@@ -1,4 +1,4 @@
-"""Tables are compared with another environment and with earlier revisions: what was restated, and nothing else."""
+"""Tables are compared with another environment and with earlier revisions: only restated rows differ."""
 
 from __future__ import annotations
 

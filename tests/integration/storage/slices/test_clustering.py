@@ -158,7 +158,7 @@ def test_the_next_slice_is_split_by_the_greatest_values_of_the_last_without_a_jo
 
 
 def _no_spark() -> Any:
-    """Return what fails when it is used: no job runs."""
+    """Return an object that fails when it is used, so that no job can run."""
     return None
 
 

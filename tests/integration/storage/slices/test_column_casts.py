@@ -1,4 +1,4 @@
-"""Rows are brought into the shape of their table, or refused with the column's name."""
+"""Rows are cast to the columns of their table, or refused with the column's name."""
 
 from __future__ import annotations
 

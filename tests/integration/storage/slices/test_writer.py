@@ -109,7 +109,7 @@ def through_rules(frame: DataFrame, *rules: str) -> RowFilterSettings:
 
 
 def last_description(spark: SparkSession) -> str:
-    """Return the plan that ran last, with what it says of each node."""
+    """Return the plan that ran last, with the description of each node."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     found = spark._jsparkSession.sharedState().statusStore().executionsList()
     return str(found.apply(found.size() - 1).physicalPlanDescription())

@@ -1,4 +1,4 @@
-"""A few files of many are found by their names, and are those that a look at every file finds."""
+"""A few files of many are found by their names; a full listing finds the same files."""
 
 from __future__ import annotations
 

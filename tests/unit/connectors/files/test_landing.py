@@ -319,7 +319,7 @@ def test_an_archived_file_that_is_taken_is_not_listed_and_every_other_is(folder:
     files = [folder.put(DAY + timedelta(hours=hour), ROWS) for hour in range(4)]
     reader = collector(folder)
     names = [item.name for item in reader.arrivals(unit).items]
-    reader.archive(unit, reader.arrivals(unit).items[:2])  # the last two were left behind, or just came
+    reader.archive(unit, reader.arrivals(unit).items[:2])  # the last two were not archived, or just arrived
     listed = reader.arrivals(unit, {names[0], names[2]}).items
     assert [(item.name, item.is_archived) for item in listed] == [
         (names[1], True),  # another table took it: it is free for this one
@@ -457,7 +457,7 @@ def test_a_glob_does_not_enter_the_archive_of_deliveries(folder: LandingFolder) 
 
 
 def archiving_at(monkeypatch: pytest.MonkeyPatch, folder: LandingFolder, step: str) -> list[str]:
-    """Have another table archive all that lies there while a step of this one looks at the first file."""
+    """Let another table archive all files while a step of this one checks the first file."""
     real = getattr(landing, step)
     seen: list[str] = []
 

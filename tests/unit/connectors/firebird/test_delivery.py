@@ -1,4 +1,4 @@
-"""What the conformance suite of deliveries does not ask of Firebird."""
+"""Deliveries to Firebird: cases that the conformance suite does not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Four eyes: changes of a form that needs approval are proposals until another person approves them."""
+"""Four eyes: changes of a form that requires approval are proposals until another person approves them."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_deletes_imports_and_undo_are_proposals_too(database: FormsDatabase) -> 
     assert [each.number for each in list_proposals(database, GUARDED, key=("S2",))] == [undone]
     approve(database, GUARDED, deleted, BOB)
     assert contents(database).keys() == {"S2"}
-    done = approve(database, GUARDED, undone, BOB)  # S1 is gone, as the undo wants it
+    done = approve(database, GUARDED, undone, BOB)  # S1 is removed, as the undo requires
     assert done.rows == 1
     assert contents(database) == {}
     newest = list_changes(database, GUARDED, ("S2",))[0]

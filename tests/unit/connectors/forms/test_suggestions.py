@@ -1,4 +1,4 @@
-"""Suggestions for rows that wait are the values of the most alike keys, and cost the same however large a form is."""
+"""Suggestions for pending rows are the values of the most similar keys, at the same cost for any size of a form."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_nothing_is_suggested_for_a_row_that_does_not_wait_or_is_like_none(place
     row = find_row(place.database, PRODUCTS, ("---",))
     assert row is not None
     assert row.is_waiting
-    assert "sku" not in row.content  # nothing is applied
+    assert "sku" not in row.content  # the row is unchanged
 
 
 def test_random_keys_have_the_suggestions_of_a_comparison_with_all(place: FormsPlace) -> None:

@@ -28,7 +28,7 @@ ENCRYPTED = 256  # bytes of a password that is encrypted by the impostor's key; 
 
 @dataclass
 class Impostor:
-    """A server that answers each connection by a script, and keeps all that it hears."""
+    """A server that responds to each connection by a script, and records all bytes received."""
 
     first: bytes
     script: Callable[[Impostor], None]

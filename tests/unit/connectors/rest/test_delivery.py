@@ -1,4 +1,4 @@
-"""Rows are sent to a real server: once, in order, and after any fault only what was not accepted."""
+"""Rows are sent to a real server once and in order; after any fault only rows that were not accepted are sent."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def assert_in_order(kept: list[dict[str, Any]]) -> None:
 
 
 class Struck(Exception):
-    """A stop that a test asked for."""
+    """Raised to stop a delivery at a chosen point."""
 
 
 FAULTS = st.lists(st.sampled_from([None, None, 429, 503, "cut", "lost"]), max_size=10)

@@ -1,4 +1,4 @@
-"""Tables behind a view: versions that are written once, labels that are dropped as metadata alone."""
+"""Tables behind a view: versions are written once, and labels are dropped by metadata only."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_view_switches_to_the_newest_version_and_the_old_one_stays_as_it_was
     assert shown(database) == [("b", 2), ("c", 3)]
     assert tables(database) == ["_totals_v1", "_totals_v2"]
     assert database.run("SELECT id FROM _totals_v1") == [("a",)]
-    deliver(database, tmp_path, 2, [("z", 9)])  # the claim stands: a version is never written again
+    deliver(database, tmp_path, 2, [("z", 9)])  # the claim exists: a version is never written again
     assert shown(database) == [("b", 2), ("c", 3)]
 
 
@@ -251,7 +251,7 @@ def test_privileges_of_a_view_of_postgres_stay_if_its_columns_change(tmp_path: P
 
 
 def steps(path: Path, sql: str) -> int:
-    """Count what SQLite does to answer, in its own steps."""
+    """Count the steps of SQLite's virtual machine for a query."""
     count = 0
 
     def one() -> int:

@@ -395,7 +395,7 @@ def test_a_killed_process_delivers_all_or_nothing(database: SqliteDatabase, poin
 
 
 def test_a_replace_changes_no_rows_that_refer_to_those_it_deletes(database: SqliteDatabase) -> None:
-    """SQLite follows references only for a connection that says so, and ours does not."""
+    """SQLite enforces references only for connections that enable it, and ours does not."""
     database.run("CREATE TABLE totals (id TEXT PRIMARY KEY, amount INT)")
     deliver(database, delivery(database, [("a", 1)]))
     database.run("CREATE TABLE lines (of_total TEXT REFERENCES totals ON DELETE CASCADE)")

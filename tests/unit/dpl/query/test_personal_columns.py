@@ -1,4 +1,4 @@
-"""The tag pii follows values along the lineage, and ends where a function hides them or a column says so."""
+"""The tag pii follows values along the lineage, and ends at a function that hides them or a column that declares it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded of a condition of CLOSE WHEN that cannot be evaluated."""
+"""Recorded facts about a CLOSE WHEN condition that cannot be evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A destination is not continued that lacks what the ledger has as delivered there."""
+"""A delivery is refused if the destination is missing rows that the ledger records as delivered there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAME = "out.daily.totals"
 
 @dataclass
 class Delivering:
-    """A publish of which some labels are delivered into a folder, and the ledger knows of some."""
+    """A publish with some labels delivered into a folder, and some recorded in the ledger."""
 
     out: PublishedFolder
     known: dict[int, int]

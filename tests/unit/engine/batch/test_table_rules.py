@@ -1,4 +1,4 @@
-"""A rule OVER TABLE is asked of the rows that readers will see."""
+"""A rule OF TABLE is checked against the rows that readers will see."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Slices = dict[int, list[int]]
 
 
 def blamed(monkeypatch: pytest.MonkeyPatch, rule: str, old: Slices, new: Slices) -> tuple[list[int], int]:
-    """Return the days of a commit whose slices break a rule of the table, and how often the rule was evaluated.
+    """Return the days of a commit whose slices break a rule of the table, and the number of evaluations.
 
     `old` are the ids of the slices by day, `new` those of the commit.
     """

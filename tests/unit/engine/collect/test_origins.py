@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Column, Columns, Table
 
 
 class Rows:
-    """A frame that keeps what is selected of it."""
+    """A frame that records the selected columns."""
 
     def __init__(self, *columns: str) -> None:
         self.columns = list(columns)

@@ -1,4 +1,4 @@
-"""Slices of folds are cut into other windows with their own columns: a missing one is no NULL."""
+"""Slices of folds are split into other windows with their own columns: a missing column is not NULL."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def log_range(number: int, *, is_empty: bool = False) -> dict[str, Any]:
         (MERGED, (WIDE, WIDE), False),
         (FILLED, (WIDE, SCHEMA), False),
         (VALUES, (SCHEMA, WIDE), True),
-        (VERSIONS, (SCHEMA, WIDE), False),  # each snapshot stays a slice of its own
+        (VERSIONS, (SCHEMA, WIDE), False),  # each snapshot stays a separate slice
     ],
 )
 def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
@@ -117,7 +117,7 @@ def test_answers_for_each_row_of_a_table_are_not_put_into_one_window(
 def test_dropped_hours_of_a_day_are_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped_before: datetime | None, made: Sequence[datetime]
 ) -> None:
-    """Without the hours before, which nobody dropped, the day is not whole, and is read from the source."""
+    """Without the earlier hours, which were not dropped, the day is incomplete and is read from the source."""
     monkeypatch.setattr(rewindowing, "_time_type", lambda *_: "timestamp")
     current = taken(tmp_path, *[SCHEMA] * 12, first=28)  # from noon on
     pieces = rewindowing.pieces_of(live_at(tmp_path, dropped_before=dropped_before), collect("web.clicks"), current)

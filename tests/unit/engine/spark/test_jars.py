@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A java that is a shell script; a test writes what it does."""
+    """Return a `java` that is a shell script, which a test writes."""
     home = tmp_path / "java"
     (home / "bin").mkdir(parents=True)
     command = home / "bin" / "java"
@@ -38,7 +38,7 @@ def write_java(command: Path, body: str) -> None:
 
 
 def retrieving(content: str) -> str:
-    """A script that, like Ivy, puts every jar where -retrieve says."""
+    """Return a script that, like Ivy, stores every jar at the path given by -retrieve."""
     writes = "\n".join(f'printf %s {content} >"$goal/{name}"' for name in NAMES)
     return f'while [ "$1" != -retrieve ]; do shift; done\ngoal=$(dirname "$2"); mkdir -p "$goal"\n{writes}'
 

@@ -137,7 +137,7 @@ def expired_at(at_desk: Desk) -> list[Claim]:
 
 
 def test_a_lease_from_before_the_clock_was_set_back_runs_out_unless_it_is_renewed(at_desk: Desk) -> None:
-    """A runner that is gone would keep its labels until the clock has passed the former time again."""
+    """A dead runner would keep its labels until the clock has passed the earlier time again."""
     held = at_desk.claim("raw.b", 0, lease_seconds=60)
     at_desk.clock.pass_by(seconds=-30)
     assert expired_at(at_desk) == []

@@ -1,4 +1,4 @@
-"""Versions of columns are written with the batch that brings them, once, whoever brings them and in which order."""
+"""Versions of columns are recorded once, with the batch that delivers them, by any runner and in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pointers to sealed slices show, and the rules M1 to M6 of docs/decisions/commits-are-pointers.md."""
+"""Rows shown by pointers to sealed slices, and the rules M1 to M6 of docs/decisions/commits-are-pointers.md."""
 
 from __future__ import annotations
 
@@ -391,7 +391,7 @@ def _once(point: str, act: Any) -> Any:
 
 
 def _commit_elsewhere(folder: str, app_id: str, *, kill_of: int) -> None:
-    """Kill a claim as another process would, past the table that this one keeps open."""
+    """Kill a claim as another process would, bypassing the table that this process keeps open."""
     from deltalake.transaction import Transaction
 
     from waterclock.storage.log.identity import Identity
@@ -424,7 +424,7 @@ def test_an_entry_that_came_and_was_cleaned_away_is_no_free_place(tmp_path: Path
         if point != "looked" or passed:
             return
         passed.append(point)
-        # another process: in this one the table is looked at by one thread at a time
+        # another process, because in this one only one thread at a time uses the table
         subprocess.run([sys.executable, "-c", work, folder], check=True, timeout=60, cwd=Path(__file__).parents[4])
         for number in (0, 1):
             Path(folder, "_delta_log", f"{number:020d}.json").unlink()

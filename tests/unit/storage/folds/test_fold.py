@@ -1,4 +1,4 @@
-"""The slices with deletes that may beat later rows are found by what their manifests have measured."""
+"""Slices with deletes that may sort after later rows are found by the measures in their manifests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_only_deletes_ordered_above_a_later_row_are_read(tmp_path: Path) -> None
     ("before", "order"),
     [
         (BY_NUMBER, '{"o0":9}'),  # compared as a time, the number was a TypeError of each batch
-        (Merge(("k",), (), "gone"), None),  # the slice was taken to have no order, and its deletes to beat nothing
+        # the slice was assumed to have no order, and its deletes to be older than all rows
+        (Merge(("k",), (), "gone"), None),
         (Merge(("k",), ("at",), "n = 1"), '{"o0":"2026-01-01T00:00:00.000000Z"}'),
         (Merge(("k",), ("at",)), '{"o0":"2026-01-01T00:00:00.000000Z"}'),
     ],
