@@ -1,4 +1,4 @@
-"""The flights example with its storage, its landing folder and a destination in buckets, by its project file alone."""
+"""The flights example with storage, landing folder and a destination in buckets; only its project file differs."""
 
 from __future__ import annotations
 

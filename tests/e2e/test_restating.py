@@ -1,4 +1,4 @@
-"""Done labels are made again, from what was kept or from the source, and exactly what rests on them follows."""
+"""Done labels are made again, from the stage or from the source, with exactly the labels that depend on them."""
 
 from __future__ import annotations
 

@@ -69,7 +69,10 @@ def hold(tiny: Tiny, result: ErasureResult, expected: dict[str, Any]) -> None:
     ],
 )
 def test_a_batch_that_began_before_the_erasure(point: str, tmp_path: Path, spark: SparkSession) -> None:
-    """It does not know the erasure, and may commit rows of the person: the erasure waits for it, and removes them."""
+    """Its runner does not see the erasure and may commit rows of the person.
+
+    The erasure waits for it and removes them.
+    """
     tiny, expected = prepared(tmp_path, spark)
     words = [str(tiny.root), "runner", "raw.orders", day(4).isoformat(), point, "-"]
     with started(spark, *words, module=MODULE) as process, ThreadPoolExecutor(1) as pool:

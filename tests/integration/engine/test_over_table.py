@@ -1,4 +1,4 @@
-"""EXPECT rules OF TABLE on folds and publishes: batches they hold or refuse, and their cost."""
+"""EXPECT rules OVER TABLE on folds and publishes: batches they hold or refuse, and their cost."""
 
 from __future__ import annotations
 

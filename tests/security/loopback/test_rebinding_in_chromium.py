@@ -40,7 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_chromium(story: Callable[[BrowserContext], None]) -> None:
-    """Play a story in a browser that takes evil.example for this machine; other tests' browsers have this thread."""
+    """Run a story in a browser that resolves evil.example to this machine.
+
+    It runs in another thread, because other tests' browsers use this one.
+    """
     chromium()
 
     def played() -> None:

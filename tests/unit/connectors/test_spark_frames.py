@@ -10,7 +10,7 @@ from waterclock.connectors.spark_frames import FetchSize, are_few, read_if_few
 
 
 class Source:
-    """Batches of one column, some rows each; it tells how many were asked for, and whether the reading was ended."""
+    """Batches of one column with some rows each; counts the requested ones, and records if the reader was closed."""
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = sizes

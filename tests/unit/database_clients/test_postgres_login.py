@@ -82,7 +82,7 @@ _ENCRYPTION_REQUESTS = {struct.pack("!I", 80877103), struct.pack("!I", 80877104)
 
 @pytest.fixture
 def refusing() -> Iterator[Refuse]:
-    """Start servers that refuse each connection with a SQLSTATE and a text; gives the address of one."""
+    """Return a function that starts a server which refuses connections with a SQLSTATE and a text."""
     listening: list[socket.socket] = []
 
     def serve(at: socket.socket, message: bytes) -> None:
@@ -146,7 +146,7 @@ def test_a_server_that_does_not_answer_has_no_state() -> None:
 
 @pytest.fixture
 def asking() -> Iterator[tuple[str, bytearray]]:
-    """Start a server that asks for the password itself; gives its address, and the messages it got after it asked."""
+    """Start a server that requests the password itself; yield its address and the messages received after that."""
     heard = bytearray()
 
     def serve(at: socket.socket) -> None:

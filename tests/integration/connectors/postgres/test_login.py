@@ -25,7 +25,7 @@ UNIT = Unit("ops", "orders", None, {}, HERE)
 
 @pytest.fixture
 def server() -> Iterator[postgres.Server]:
-    """The server, which asks `rotating` for a password and `certified` for a certificate, and trusts all others."""
+    """Yield the server: `rotating` needs a password, `certified` a certificate, and all others are trusted."""
     found = postgres.server()
     rules = found.folder / "data/pg_hba.conf"
     before = rules.read_text()

@@ -1,4 +1,4 @@
-"""A rule OF TABLE is checked against the rows that readers will see."""
+"""A rule OVER TABLE is checked against the rows that readers will see."""
 
 from __future__ import annotations
 
