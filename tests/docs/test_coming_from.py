@@ -1,4 +1,4 @@
-"""The pages for users of other tools: their statements pass `check`, and each command on them exists."""
+"""The pages for users of other tools: their statements pass `check`, and their commands exist."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _COMMAND = re.compile(r"^(?:\$ )?(?:bin/)?waterclock +(?!.*  )(.+)$", re.MULTILI
 
 
 def commands() -> list[Any]:
-    """Each command line of Waterclock on the pages, without its prompt; lists that explain some are left out."""
+    """Return each Waterclock command on the pages, without its prompt; lists that explain commands are left out."""
     return [
         pytest.param(line, id=f"{page.stem}: {line[:40]}")
         for page in PAGES

@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "howto" / "write-a-connector.md").read_text(encoding="ut
 
 
 def block(first: str) -> str:
-    """Return the block of the page that begins with a line."""
+    """Return the block of the page that starts with a line."""
     found = re.search(rf"```\w+\n({re.escape(first)}.*?)```", PAGE, re.DOTALL)
     assert found is not None, first
     return found[1]

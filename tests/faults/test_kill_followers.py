@@ -1,4 +1,4 @@
-"""A replica whose runner is killed at any point, beside writers and restarts of the server, misses nothing."""
+"""A replica whose runner is killed at any point, with concurrent writers and restarts of the server, misses nothing."""
 
 from __future__ import annotations
 

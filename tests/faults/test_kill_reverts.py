@@ -1,4 +1,4 @@
-"""A revert that is killed at any step leaves either the old or the new revision, and the next run clears up."""
+"""A revert that is killed at any step leaves either the old or the new revision, and the next run cleans up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs parts of a test as another user of the machine, a real one where the tests run as root."""
+"""Runs parts of a test as another user of the machine, a real one if the tests run as root."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ def meeting_place() -> Iterator[Path]:
 
 
 def give(folder: Path, user: int) -> None:
-    """Give a folder and all that is in it to a user."""
+    """Change the owner of a folder and all its content."""
     for path in (folder, *folder.rglob("*")):
         os.chown(path, user, user, follow_symlinks=False)

@@ -43,7 +43,7 @@ def refused(code: str, text: str) -> WaterclockError:
 
 
 def outcome(read: Callable[[str], T], text: str) -> T | str:
-    """Read a text, or give the code under which it is refused."""
+    """Parse a text, and return the result or the code of the error."""
     try:
         return read(text)
     except WaterclockError as error:

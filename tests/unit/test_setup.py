@@ -1,4 +1,4 @@
-"""The shell that makes the environment, on machines put together from a PATH."""
+"""The shell script that creates the environment, on simulated machines with a given PATH."""
 
 from __future__ import annotations
 

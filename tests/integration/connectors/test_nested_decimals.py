@@ -1,4 +1,4 @@
-"""A DECIMAL within a nested value is read whole or refused, wherever it comes from: held against Python's decimals."""
+"""A DECIMAL within a nested value is read exactly or refused, from every source: compared with Python's decimals."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.tick(minute(7)) == 1
     assert stream.rows(IDS) == [(1, False), (2, False)]
     assert stream.rows(USERS) == [("a", 2, False)]
-    assert stream.tick(minute(8)) is None  # nothing has come
+    assert stream.tick(minute(8)) is None  # no new rows
     with stream.opened() as work:
         facts = work.ledger.reads.snapshot(work.flow).of("web.clicks")
         seen = windows_of_ticks(work.lake, work.flow.tables["web.clicks"], facts, minute(8))
@@ -151,7 +151,7 @@ AS SELECT count(*) AS orders, WINDOW_START() AS begins FROM PAST(shop.orders, '2
 
     stream.now = minute(121)
     with stream.opened() as work:
-        outcome = Runner(work).run_once(stream.now)  # the sum is held: more than 100 cents
+        outcome = Runner(work).run_once(stream.now)  # the batch is held: its sum exceeds 100 cents
     assert [report.group.table for report in outcome.failed] == ["shop.sums"]
     assert stream.rows(sums) == [first]
     assert stream.rows(orders) == [(1, True), (4, True)]

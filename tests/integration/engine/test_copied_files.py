@@ -1,4 +1,4 @@
-"""A project that takes files as they are and sends copies of them on: all of it, batch by batch."""
+"""A project that collects files unchanged and publishes copies of them, batch by batch."""
 
 from __future__ import annotations
 

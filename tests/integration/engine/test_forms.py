@@ -1,4 +1,4 @@
-"""Master data through runs: each label has the rows of its time, and rows without a required value wait."""
+"""Master data in runs: each label has the rows of its time, and rows without a required value wait."""
 
 from __future__ import annotations
 

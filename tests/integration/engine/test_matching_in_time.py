@@ -1,4 +1,4 @@
-"""Matches in a bound of time and the first of a key, by reads of the past, against all rows at once."""
+"""Matches within a time limit and first rows of a key, by reads of the past, compared with all rows at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SHARED views: read once for all tables that need them at a label, and never other rows than unshared."""
+"""SHARED views: read once for all tables that need them at a label, with the same rows as unshared."""
 
 from __future__ import annotations
 

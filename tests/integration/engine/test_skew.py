@@ -1,4 +1,4 @@
-"""The skew of each batch is measured by Spark's own metrics, recorded, shown, and a warning if it is felt (PT-26)."""
+"""The skew of each batch is measured from Spark's metrics, recorded and shown; relevant skew is a warning (PT-26)."""
 
 from __future__ import annotations
 

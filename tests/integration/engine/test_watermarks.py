@@ -1,4 +1,4 @@
-"""A watermark on the engine: kept by a table of the flow, and equal to its rule whatever is restated."""
+"""A watermark on the engine: stored by a table of the flow, and equal to its rule after any restatement."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def fill(tiny: Tiny, slices: Slices) -> None:
 
 
 def compare(tiny: Tiny, slices: Slices) -> None:
-    """Hold the table of sessions, the pending ones and the mark against all rows at once."""
+    """Compare the table of sessions, the pending ones and the mark with a computation over all rows."""
     marks = watermarks(slices, LATENESS, SILENT_AFTER, by_part=True, step=24)
     kept = [row for rows in accepted(slices, marks) for row in rows]
     assert tiny.done("web.clicks_mark") == labels(*range(1, DAYS + 1))

@@ -1,4 +1,4 @@
-"""The vault of random tokens: each value has one, whoever adds it at the same time."""
+"""The vault of random tokens: each value has one token, also with concurrent writers."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Request(BaseHTTPRequestHandler):
 
     @property
     def range(self) -> tuple[int, int]:
-        """The range that is requested: its begin and its end."""
+        """Return the requested range: its start and its end."""
         begin, end = self.headers["Range"].removeprefix("bytes=").split("-")
         return int(begin), int(end) + 1
 
@@ -73,7 +73,7 @@ class Request(BaseHTTPRequestHandler):
         self.send(206, data[begin : max(begin, end - shorter)], tag=tag, of=len(data))
 
     def log_message(self, *_: object) -> None:
-        """Print nothing."""
+        """Suppress log output."""
 
 
 class LyingStore(ThreadingHTTPServer):
@@ -84,7 +84,7 @@ class LyingStore(ThreadingHTTPServer):
     removed = 0
 
     def handle_error(self, *_: object) -> None:
-        """Print nothing of a client that reads no further."""
+        """Ignore clients that stop reading."""
 
     @property
     def options(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Queries that try to see more of shop.people than is granted, and honest ones.
 
-Granted of shop.people are id, boss, at, land, email by its mask, and only rows of the reader's land; of shop.wages
-nothing.
+Granted are id, boss, at, land and the masked email of shop.people, only for rows of the reader's land, and nothing of
+shop.wages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Linked projects of strangers: their logs evaluate nothing here, and lead to no files that are not theirs."""
+"""Linked projects of untrusted users: their logs evaluate nothing here, and lead only to their own files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Mallory(OtherProject):
         self.here = WaterclockCollector(self.setting)
 
     def change_log(self, metadata: dict[str, str]) -> None:
-        """Add a column to the log of the table of slices, which none of its files has."""
+        """Add a column to the log of the table of slices that none of its files contains."""
         log = self.storage / "tables/shop/orders/_delta_log" / f"{0:020d}.json"
         actions = [json.loads(line) for line in log.read_text().splitlines()]
         for action in actions:
@@ -225,7 +225,7 @@ def test_links_that_lead_to_each_other_are_reported(tmp_path: Path, options: dic
     ],
 )
 def test_a_file_of_others_names_no_storage_or_ledger_elsewhere(tmp_path: Path, line: str, option: str) -> None:
-    """It named our own private storage, whose rows we then collected for its readers."""
+    """Regression: it named our own private storage, whose rows were then collected for its readers."""
     (tmp_path / "ours").mkdir()
     ours = OtherProject(tmp_path / "ours")
     ours.land(DAY, [{"id": "1", "note": "private"}])

@@ -40,7 +40,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def made(place: Path, *, flow: str = FLOW) -> Path:
-    """A project whose flow leaves a trace where it is executed."""
+    """Create a project whose flow leaves a trace when it is executed."""
     root = place / "shop"
     (root / "flows").mkdir(parents=True)
     (root / "waterclock.toml").write_text(TOML)

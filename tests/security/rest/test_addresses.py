@@ -1,4 +1,4 @@
-"""Credentials go to the API of the connection alone: no path, value or link leads a request elsewhere."""
+"""Credentials are sent only to the connection's API: no path, value or link redirects a request elsewhere."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_address_below_the_url_is_sent(address: str) -> None:
 
 
 def lenient(path: str) -> list[str]:
-    """Return the steps of a path as a server resolves it that decodes twice and takes backslashes for slashes."""
+    """Return the steps of a path as resolved by a server that decodes twice and treats backslashes as slashes."""
     steps: list[str] = []
     for step in unquote(unquote(path)).replace("\\", "/").split("/"):
         plain = step.partition(";")[0].strip()

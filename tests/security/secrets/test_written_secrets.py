@@ -1,4 +1,4 @@
-"""`check` refuses credentials that are written out, for every connector, and shows none of them."""
+"""`check` refuses plain-text credentials for every connector, and shows none of them."""
 
 from __future__ import annotations
 

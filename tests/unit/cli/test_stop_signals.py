@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, in processes that may be left at once."""
+"""Ctrl-C and SIGTERM, in processes that may exit at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own connectors, held against the public suites as far as these need no Spark."""
+"""Our own connectors pass the public suites, as far as these need no Spark."""
 
 from __future__ import annotations
 

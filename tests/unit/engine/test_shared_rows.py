@@ -1,4 +1,4 @@
-"""Who makes the rows of a SHARED view, and when they go."""
+"""The rows of a SHARED view: which table makes them, and when they are removed."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_graphviz_takes_it(flow: Flow) -> None:
 
 
 def many(count: int) -> Flow:
-    """Tables that nothing refers to."""
+    """Return tables without references."""
     columns = Columns(tuple(Column(f"c{at}", PLACE, "STRING", is_key=not at) for at in range(7)), is_open=False)
     return flow_of(*(collect(f"raw.t{at}", columns=columns) for at in range(count)))
 

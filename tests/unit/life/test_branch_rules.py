@@ -1,4 +1,4 @@
-"""Branches in the oracle of random lives: which tables and labels they make, and how they differ from production."""
+"""Branches in the oracle of random lives: the tables and labels they make, and how they differ from production."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def state_oracle() -> Oracle:
 
 
 def state_of(production: Oracle, *, tick: int) -> dict[int, list[Option]]:
-    """Return the options of the states that a branch makes whose tick is some days after the last run of its base."""
+    """Return the options of the states of a branch whose tick is some days after the last run of its base."""
     branch = deepcopy(production)
     start_branch(branch)
     branch.today = tick

@@ -1,4 +1,4 @@
-"""Which labels a branch makes: of a REPLACE table only the states that are needed."""
+"""The labels that a branch makes: of a REPLACE table only the states that are needed."""
 
 from __future__ import annotations
 

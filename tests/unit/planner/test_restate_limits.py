@@ -1,4 +1,7 @@
-"""ON RESTATE ... AT MOST n LABELS ELSE HOLD, and `run --at-most n`: beyond it nothing is made again without a user."""
+"""ON RESTATE ...
+
+AT MOST n LABELS ELSE HOLD, and `run --at-most n`: more labels are made again only after a decision.
+"""
 
 from __future__ import annotations
 

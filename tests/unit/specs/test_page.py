@@ -60,7 +60,7 @@ _VOID = {"meta", "br"}
 
 
 class Outline(HTMLParser):
-    """Reads a page: which tags are left open, ids, links, headings, and the addresses of anything outside."""
+    """Parses a page: unclosed tags, ids, links, headings, and external addresses."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The table of a branch starts with the commits that its ledger knows, whatever its base has committed since."""
+"""The table of a branch starts with the commits in its ledger, whatever its base has committed since."""
 
 from __future__ import annotations
 

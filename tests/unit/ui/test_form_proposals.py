@@ -42,7 +42,7 @@ def form(folder: Path) -> OpenedForm:
 
 
 class Desk:
-    """The pages, asked for by any person."""
+    """The pages, requested by any user."""
 
     def __init__(self, folder: Path) -> None:
         self.pages = Pages(folder, "2020-01-05")

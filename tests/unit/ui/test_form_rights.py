@@ -1,4 +1,4 @@
-"""The pages of a form whose columns are granted to different people: fields, buttons, posts, pastes and undo."""
+"""The pages of a form whose columns are granted to different users: fields, buttons, posts, pastes and undo."""
 
 from __future__ import annotations
 

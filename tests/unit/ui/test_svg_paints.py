@@ -1,4 +1,4 @@
-"""A drawing that is taken away looks as it does in the page: its paints are those of the sheet's light side."""
+"""A saved drawing looks as on the page: its colours are those of the style sheet's light theme."""
 
 from __future__ import annotations
 

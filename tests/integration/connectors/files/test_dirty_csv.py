@@ -1,4 +1,4 @@
-"""CSV as it comes: line breaks in quotes, quotes that are not closed, other encodings, with and without parsed()."""
+"""Dirty CSV: line breaks in quotes, unclosed quotes, other encodings, with and without parsed()."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def refused(spark: SparkSession, folder: LandingFolder, columns: Columns, **opti
 
 
 def kept(columns: Columns) -> Columns:
-    """Return the columns as EXPECT parsed() ELSE QUARANTINE asks for them, with lines."""
+    """Return the columns with EXPECT parsed() ELSE QUARANTINE, and with lines."""
     ladder = (RuleAction(Action.QUARANTINE),)
     return replace(columns, named=(*columns.named, ROW), unread=UnparsedLines("parsed", ladder))
 

@@ -1,4 +1,4 @@
-"""Kinds of files beside CSV, JSON lines and Parquet, written by libraries of their own and read by Spark."""
+"""File formats besides CSV, JSON lines and Parquet, written by their own libraries and read by Spark."""
 
 from __future__ import annotations
 

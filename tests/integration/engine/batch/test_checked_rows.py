@@ -1,4 +1,4 @@
-"""Rules check the rows of their own label, each once, however the slice was written."""
+"""Rules check the rows of their own label once, for every way of writing a slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Production with its storage in a bucket and its ledger in PostgreSQL, and a user of both who may only read."""
+"""Production with its storage in a bucket and its ledger in PostgreSQL, and a read-only user of both."""
 
 from __future__ import annotations
 

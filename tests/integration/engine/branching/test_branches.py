@@ -56,7 +56,7 @@ REPOSITORY = Path(__file__).parents[4]
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Branched:
-    """A project whose production has made three days, with the changed flow in its files."""
+    """Return a project whose production has three days, with the changed flow in its files."""
     found = Branched(tmp_path_factory.mktemp("production"), spark)
     found.source("sales", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", SALES)
     found.source("customers", "customer TEXT, name TEXT, at TEXT", CUSTOMERS)
@@ -69,7 +69,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture
 def copied(production: Branched, tmp_path: Path) -> Branched:
-    """A copy of the project, whose production may be changed."""
+    """Return a copy of the project, whose production may be changed."""
     return production.copied(tmp_path / "copied")
 
 

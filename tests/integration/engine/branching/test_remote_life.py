@@ -1,4 +1,4 @@
-"""The whole life of a branch by commands, each in a process of its own: its base is in a bucket and in PostgreSQL."""
+"""The whole lifecycle of a branch by commands in separate processes; its base is in a bucket and in PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Late rows that a batch found by its LOOKBACK before it was held: each is in its table after the release."""
+"""Late rows that a batch found by LOOKBACK before it was held: each is in its table after the release."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_late_row_that_breaks_a_rule_holds_its_window_alone(
     assert tiny.rows(ids) == [(1,), (2,), (3,), (7,)], "the batch itself, and what else its LOOKBACK found"
     put(tiny, (4, 1, "2020-01-04 01:00:00", "2020-01-04 01:00:00"))
     assert not tiny.run(day(5, 1)).failed, "it is held with these rows already"
-    # a further late row of the window: the held slice is made again, with it
+    # a further late row of the window: the held slice is made again and includes it
     put(
         tiny, (5, 1, "2020-01-05 01:00:00", "2020-01-05 01:00:00"), (8, 8, "2020-01-02 10:00:00", "2020-01-05 01:00:00")
     )
@@ -182,10 +182,10 @@ def test_a_late_row_of_a_window_that_was_held_is_not_lost_if_it_is_released_afte
     tiny.run(day(3))
     with tiny.ledger() as ledger:
         ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
-    releasing = tiny.run(day(3))  # of MERGE, the second window is collected now, after the first one's release
+    releasing = tiny.run(day(3))  # with MERGE, the second window is collected now, after the first one's release
     ids = "SELECT day(at), id FROM raw.o ORDER BY ALL"
     assert tiny.rows(ids) == [(1, 1), (2, 2)]
-    # the next batch reads the window again, and the rule holds it as it is with the late row
+    # the next batch reads the window again, and the rule holds it unchanged with the late row
     failed = [*releasing.failed, *tiny.run(day(4)).failed]
     assert [report.group.batches[0].label for report in failed] == [day(1)]
     assert tiny.rows(ids) == [(1, 1), (2, 2)], "what was released stays"

@@ -1,4 +1,4 @@
-"""Persons are erased from tables in a bucket, with the ledger in PostgreSQL; killed in the middle, it carries on."""
+"""Persons are erased from tables in a bucket, with the ledger in PostgreSQL; a killed erasure continues."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_bucket(root: Path, spark: SparkSession) -> Tiny:
 
 
 def project(root: Path, spark: SparkSession) -> Tiny:
-    """Return a project of which one day is done, and the second one is held."""
+    """Return a project whose first day is done and whose second day is held."""
     tiny = in_bucket(root, spark)
     tiny.declare(SMALL.replace("EXPECT amount >= 0 AS positive ELSE QUARANTINE", HELD))
     rows = [

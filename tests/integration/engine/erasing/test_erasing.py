@@ -1,4 +1,4 @@
-"""Persons are erased from tables of every mode, killed at every step, and never come back; the others stay."""
+"""Persons are erased from tables of every mode, killed at every step, and never reappear; the others stay."""
 
 from __future__ import annotations
 

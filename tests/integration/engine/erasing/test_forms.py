@@ -1,4 +1,4 @@
-"""Persons are erased from forms: from the history, current rows, and hints that a publish sent; and never collected."""
+"""Persons are erased from forms: from the history, current rows and published hints, and are not collected again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held batches lose the rows of erased persons, and can be released then; killed in the middle they stay whole."""
+"""Held batches lose the rows of erased persons, and can be released then. After a kill they are complete."""
 
 from __future__ import annotations
 

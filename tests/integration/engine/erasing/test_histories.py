@@ -1,4 +1,4 @@
-"""Random flows live with random erasures, killed at random steps; in the end they are as if the persons had never been.
+"""Random flows with random erasures, killed at random steps, end as if the persons had never existed.
 
 The oracle is a second project. Its source never had the persons' rows, and it is run and restated in the same order.
 After each step, the rows of all other persons are compared: an erasure must not lose one of them, not even for a while.
@@ -101,7 +101,7 @@ class History:
             erased(self.tiny, who, continues=self._is_unfinished(who))
 
     def compare(self) -> None:
-        """Hold that no row of the others was lost. New ones may be missing: a killed erasure pauses a table."""
+        """Assert that no row of the others was lost. New ones may be missing: a killed erasure pauses a table."""
         rows = "SELECT id, buyer, amount FROM raw.orders"
         mine, all_ = ({row for row in tiny.rows(rows) if row[1] not in self.gone} for tiny in self.both)
         assert self.seen <= mine <= all_, self.flow

@@ -28,7 +28,7 @@ COLLECT shop.others PARTITIONED (id INT, at TIMESTAMP) FROM shop.notes EVERY DAY
 
 @pytest.fixture(scope="module")
 def four_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Four days of a table whose files are joined, and of one with a file a day, which are not."""
+    """Return four days of a table whose files are joined, and of one with a file per day, which are not."""
     tiny = Tiny(tmp_path_factory.mktemp("four_days"), spark)
     tiny.declare(FLOW)
     tiny.source("notes", "id INT, at TEXT")
@@ -41,7 +41,7 @@ def four_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
 
 @pytest.fixture
 def tiny(four_days: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    """The same in a folder of its own."""
+    """Return a copy of the project in its own folder."""
     monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 4)
     shutil.copytree(four_days.root, tmp_path / "project")
     return Tiny(tmp_path / "project", four_days.spark)

@@ -1,4 +1,4 @@
-"""Maps are compared and shown as maps, also within keys; a sample has the largest changes of each number."""
+"""Maps are compared and shown as maps, also within keys; a sample has the largest changes of each numeric column."""
 
 from __future__ import annotations
 

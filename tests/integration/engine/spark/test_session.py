@@ -1,4 +1,4 @@
-"""Sessions beside a context that the process has already, as in a notebook."""
+"""Sessions in a process that already has a Spark context, as in a notebook."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _plan_of_write(spark: SparkSession, do: Callable[[], object]) -> str:
 
 
 def _executions(spark: SparkSession) -> list[Any]:
-    """Return the queries that Spark's page knows: the newest ones, since it forgets older ones."""
+    """Return the newest queries on Spark's page, which forgets older ones."""
     found = spark._jsparkSession.sharedState().statusStore().executionsList()
     return [found.apply(at) for at in range(found.size())]
 

@@ -56,7 +56,7 @@ TRANSFORM core.b PARTITIONED AS SELECT {what} AS id FROM raw.a;
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project whose production has a ledger, and whose code was changed since."""
+    """Return a project whose production has a ledger, and whose code was changed since."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
     (tmp_path / "flows" / "a.dpl").write_text(FLOW.format(what="id"))
@@ -335,7 +335,7 @@ def test_an_unknown_base_is_marked_in_the_command(root: Path) -> None:
 
 
 def test_a_base_that_differs_from_the_recorded_one_is_refused(root: Path) -> None:
-    """The record is left by a killed creation."""
+    """A killed creation left the record."""
     (root / ".branches" / "new").mkdir(parents=True)
     (root / ".branches" / "new" / "branch.json").write_text('{"from": "other"}')
     error = ask(root, "branch", "create", "new", "--from", "prod")["error"]
@@ -457,7 +457,7 @@ def test_a_branch_that_cannot_be_locked_is_refused(root: Path) -> None:
 
 @contextmanager
 def used_by_another_process(root: Path, name: str) -> Iterator[int]:
-    """Let a process of its own use a branch for the block. Yield its number."""
+    """Let another process use a branch during the block, and yield the process number."""
     code = (
         "import sys; from pathlib import Path; from waterclock.engine.branching.branch_lock import lock_branch\n"
         f"with lock_branch(Path({str(root)!r}), {name!r}): print('locked', flush=True); sys.stdin.read()"
@@ -468,7 +468,7 @@ def used_by_another_process(root: Path, name: str) -> Iterator[int]:
         try:
             yield process.pid
         finally:
-            process.kill()  # its lock ends with it, and its file is left
+            process.kill()  # its lock ends with it, and its file remains
 
 
 def test_one_process_at_a_time_creates_runs_or_deletes_a_branch(root: Path) -> None:

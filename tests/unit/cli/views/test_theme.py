@@ -141,7 +141,7 @@ def test_a_file_is_as_wide_as_columns_say(monkeypatch: pytest.MonkeyPatch) -> No
     assert make_console(io.StringIO()).width == 120
     monkeypatch.setenv("COLUMNS", "72")
     assert make_console(io.StringIO()).width == 72
-    monkeypatch.setenv("COLUMNS", "0")  # of a terminal whose size is not known: all was cut to nothing
+    monkeypatch.setenv("COLUMNS", "0")  # regression: a terminal of unknown size, where all text was cut off
     assert make_console(io.StringIO()).width == 120
 
 

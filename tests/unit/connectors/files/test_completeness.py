@@ -46,7 +46,7 @@ def test_a_file_that_unpacks_to_very_much_is_read_up_to_a_limit(
     assert problem(path, "csv", compression) == "half-written"
     problem_of.cache_clear()
     monkeypatch.setitem(completeness._MOST_UNPACKED, compression, 4 << 20)
-    assert problem(path, "csv", compression) is None  # as of a larger file, the end is not looked at
+    assert problem(path, "csv", compression) is None  # the end is not checked, as for larger files
     path.write_bytes(one + one[:-4])
     monkeypatch.setitem(completeness._MOST_UNPACKED, compression, 8 << 20)
     assert problem(path, "csv", compression) == "half-written"

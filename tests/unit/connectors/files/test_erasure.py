@@ -1,4 +1,4 @@
-"""Rows of erased persons leave archived files, and every other byte stays, compared with files written without them."""
+"""Rows of erased persons are removed from archived files without other changes, compared with files without them."""
 
 from __future__ import annotations
 

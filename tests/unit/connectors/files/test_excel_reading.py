@@ -1,4 +1,4 @@
-"""Cells become the texts that typed columns are read from."""
+"""Cells are converted to the texts from which typed columns are read."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def changed_book(file: io.BytesIO, *changes: tuple[bytes, bytes]) -> io.BytesIO:
 
 
 def test_formulas_of_validations_and_sparklines_are_of_no_cell() -> None:
-    """Excel writes them behind the cells, with a prefix: `<xm:f>`."""
+    """Excel writes them after the cells, with a prefix: `<xm:f>`."""
     spaces = 'xmlns:x14="http://x14" xmlns:xm="http://xm"'
     told = f"<extLst><ext {spaces}><x14:dataValidation><x14:formula1><xm:f>lists!$A$1:$A$9</xm:f></x14:formula1>"
     told += "<xm:sqref>A2</xm:sqref></x14:dataValidation></ext></extLst>"
@@ -153,7 +153,7 @@ def test_formulas_of_validations_and_sparklines_are_of_no_cell() -> None:
 
 
 def test_the_errors_of_another_sheet_are_never_values_of_this_one() -> None:
-    """The prefix of a relationship is free, and a workbook may refer to none of its sheets."""
+    """The prefix of a relationship is arbitrary, and a workbook may refer to none of its sheets."""
     first: tuple[str, list[list[Any]]] = ("first", [["a"], [1]])
     second: tuple[str, list[list[Any]]] = ("second", [["a"], ["#N/A"]])
     space = b'="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'

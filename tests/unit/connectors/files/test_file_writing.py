@@ -1,4 +1,4 @@
-"""Files of Avro and Excel as other libraries read them."""
+"""Avro and Excel files are written so that other libraries can read them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_workbook_says_what_the_rows_did(
     content = written(tmp_path_factory.mktemp("excel") / "a.xlsx", rows, PLAIN, format="excel")
     head, *lines = openpyxl.load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
     assert list(head) == list(PLAIN)
-    lines += [(None,) * len(PLAIN)] * (len(rows) - len(lines))  # rows of nothing at the end are not in a workbook
+    lines += [(None,) * len(PLAIN)] * (len(rows) - len(lines))  # empty rows at the end are not in a workbook
     for line, row in zip(lines, rows, strict=True):
         told = dict(zip(head, line, strict=True))
         for name in ("id", "amount"):
@@ -114,7 +114,7 @@ def test_a_workbook_says_what_the_rows_did(
         assert told["note"] == row["note"]
         assert told["is_paid"] is row["is_paid"]
         assert told["day"] is None if row["day"] is None else told["day"].date() == row["day"]
-        if row["at"] is not None:  # Excel keeps milliseconds
+        if row["at"] is not None:  # Excel stores milliseconds
             assert abs((told["at"].replace(tzinfo=UTC) - row["at"]).total_seconds()) < 0.002
         assert told["ratio"] is None if row["ratio"] is None else math.isclose(float(told["ratio"]), row["ratio"])
 

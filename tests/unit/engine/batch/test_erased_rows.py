@@ -1,4 +1,4 @@
-"""A project without erasures pays nothing for them."""
+"""A project without erasures has no cost for them."""
 
 from __future__ import annotations
 

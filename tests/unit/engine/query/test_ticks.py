@@ -1,4 +1,4 @@
-"""As of which tick and known when a question is answered, by a ledger of a few batches."""
+"""The tick and the time of knowledge of a query, for a ledger of a few batches."""
 
 from __future__ import annotations
 

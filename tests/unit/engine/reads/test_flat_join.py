@@ -1,4 +1,4 @@
-"""FLAT returns each row once: keys are not compared by a conversion that makes several of them equal; no Spark."""
+"""FLAT returns each row once: keys are not compared by a conversion that makes several of them equal. No Spark."""
 
 from __future__ import annotations
 

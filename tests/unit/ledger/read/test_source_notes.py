@@ -1,4 +1,4 @@
-"""How far a source was read, according to the notes of batches on it."""
+"""The position up to which a source was read, from the notes of its batches."""
 
 from __future__ import annotations
 

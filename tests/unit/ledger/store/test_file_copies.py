@@ -1,4 +1,4 @@
-"""A copied ledger has the rows of an export, as of one moment, and nothing that exports leave out."""
+"""A copied ledger has the rows of an export at one moment, and none that exports omit."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LEASE = timedelta(minutes=2)
 
 
 def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow | None:
-    """Open an alert, and have these targets told of it."""
+    """Open an alert, and record its notification of these targets."""
 
     def decide(known: StoredAlerts, at: datetime) -> AlertsNow:
         alert = Alert(known.next_number, TROUBLE, at, notifications={name: Notification(at, at) for name in targets})

@@ -22,7 +22,7 @@ OLD, NEW = "shop.daily", "sales.daily"
 # texts that name no table; a new column belongs here, or is declared as a NAME
 NO_NAMES = {
     "access_tokens": {"name", "digest", "user_name", "rights", "created_by", "revoked_by"},
-    # a record of an access keeps the names that the tables had then
+    # a record of an access keeps the table names of its time
     "accesses": {"who", "sign_in", "action", "tables", "query", "address", "agent", "refusal"},
     # a step names the tables as they were called at the erasure
     "erasures": {"subject", "key_name", "who", "why"},
@@ -79,7 +79,7 @@ def lived(at: Desk) -> None:
 
 
 def named(at: Desk) -> Iterator[tuple[str, str, object]]:
-    """Yield all texts at rest, with their table and column."""
+    """Yield all stored texts, with their table and column."""
     with at.ledger.declared.database.read() as connection:
         for each in schema.metadata.sorted_tables:
             for column in each.columns:

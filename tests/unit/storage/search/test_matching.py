@@ -1,4 +1,4 @@
-"""Values are found in bytes where a search for each of them finds them."""
+"""The combined search finds values in bytes exactly where a search for each of them does."""
 
 from __future__ import annotations
 

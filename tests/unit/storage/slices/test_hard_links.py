@@ -1,4 +1,4 @@
-"""A slice that another table adopts has files of its own, also if those of the other table are links."""
+"""A slice that another table adopts gets its own files, also if those of the other table are links."""
 
 from __future__ import annotations
 

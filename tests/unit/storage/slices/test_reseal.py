@@ -43,7 +43,7 @@ def again(folder: Path, manifest: Manifest) -> Manifest | None:
 
 
 def test_quarantined_rows_whose_files_are_intact_are_kept(tmp_path: Path, manifest: Manifest) -> None:
-    """The manifest can be read, and one file of the quarantine is gone."""
+    """The manifest can be read, and one file of the quarantine is missing."""
     (tmp_path / manifest.aside[0].path).unlink()
     made = again(tmp_path, manifest)
     assert made is not None
