@@ -1,4 +1,4 @@
-"""A module can be read at once: it has at most 500 lines, and imports at most 25 modules of ours."""
+"""Modules stay small: at most 500 lines, and imports of at most 25 modules of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view of a database from elsewhere that has no end is ended."""
+"""Reading an endless view of an untrusted database is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Senders that stall, and events that are too wide, at the receiver: all other streams and senders go on."""
+"""Senders that stall, and events that are too wide, at the receiver: all other streams and senders continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schema registry that answers nonsense: an error that names it, never a traceback; and no password elsewhere."""
+"""A schema registry with invalid responses: an error that names it, no traceback, and no password sent elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server cannot fill our memory: every answer has a bound, that of a token and that of a refusal too."""
+"""A server cannot fill our memory: every response has a bound, including those with tokens and errors."""
 
 from __future__ import annotations
 

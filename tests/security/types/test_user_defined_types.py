@@ -1,4 +1,4 @@
-"""Schemas of strangers that name a Python class: no module is imported for them."""
+"""Untrusted schemas that name a Python class: no module is imported for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may edit and approve which form, and which of its columns: by rights of roles, and by grants."""
+"""Rights to edit and approve forms and their columns, by roles and by grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A response that never ends has an end, wherever the server adds a byte now and then."""
+"""A response that never ends is stopped, even if the server sends a byte now and then."""
 
 from __future__ import annotations
 

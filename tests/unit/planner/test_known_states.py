@@ -1,4 +1,4 @@
-"""Whether all agreed at an instant, by a history written by hand."""
+"""Whether all tables were settled at an instant, for a history written by hand."""
 
 from __future__ import annotations
 

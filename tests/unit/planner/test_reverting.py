@@ -1,4 +1,4 @@
-"""Which revision a label is reverted to, and why it cannot be; no Spark, no ledger."""
+"""The revision to which a label is reverted, and the reasons against a revert. No Spark, no ledger."""
 
 from __future__ import annotations
 

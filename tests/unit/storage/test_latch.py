@@ -1,4 +1,4 @@
-"""Data or kill, the first commit under a claim's number wins: raced by threads and by processes."""
+"""The first commit with a claim's number wins, with rows or as a kill: raced by threads and by processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A watching run maintains its tables in the hours of [maintenance], once a day, within a limit, and beside batches."""
+"""A watching run maintains tables in the hours of [maintenance], once a day, within a limit, next to batches."""
 
 from __future__ import annotations
 

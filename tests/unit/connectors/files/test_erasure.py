@@ -69,7 +69,10 @@ def erase(
 
 
 def erase_one(folder: Path, name: str, content: bytes, persons: Sequence[str], **how: Any) -> bytes:
-    """Erase persons from one file, and return its content. A dry run, and a second run, find the same rows and none."""
+    """Erase persons from one file, and return its content.
+
+    A dry run before it must find the same rows, and a second run none.
+    """
     path = archived(folder, name, content)
     counted = erase(folder, f"*{''.join(path.suffixes)}", persons, is_dry_run=True, **how)
     assert path.read_bytes() == content

@@ -1,4 +1,4 @@
-"""Files copied as they came: bytes, names, times and order; once, whatever is in the way; and never a harmed one."""
+"""Files are copied unchanged: bytes, names, times and order; once, despite obstacles; and never damaged ones."""
 
 from __future__ import annotations
 

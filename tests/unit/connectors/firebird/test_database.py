@@ -1,4 +1,4 @@
-"""Addresses of Firebird databases, and servers that do not answer."""
+"""Addresses of Firebird databases, and servers that do not respond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of erased persons leave stored pages of an API, and the remaining ones stay readable and unchanged."""
+"""Records of erased persons are removed from stored pages of an API; the remaining ones stay readable and unchanged."""
 
 from __future__ import annotations
 

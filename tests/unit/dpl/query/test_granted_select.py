@@ -1,4 +1,4 @@
-"""How grants combine: each small set of grants against the rules, applied row by row in Python."""
+"""Combinations of grants: each small set, compared with the rules applied row by row in Python."""
 
 from __future__ import annotations
 

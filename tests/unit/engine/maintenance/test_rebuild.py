@@ -1,4 +1,4 @@
-"""A table is rebuilt while other runners are at work; no Spark."""
+"""A table is rebuilt while other runners are active. No Spark."""
 
 from __future__ import annotations
 

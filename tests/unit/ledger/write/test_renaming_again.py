@@ -1,4 +1,4 @@
-"""Renames that meet others: names that went round, two that want one history, a transaction that fails at its end."""
+"""Renames that conflict: swapped names, two tables that claim one history, and a transaction that fails late."""
 
 from __future__ import annotations
 

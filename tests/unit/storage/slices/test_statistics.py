@@ -1,4 +1,4 @@
-"""Statistics are read from Parquet footers, and never claim more than is so."""
+"""Statistics are read from Parquet footers, and are never too narrow."""
 
 from __future__ import annotations
 
