@@ -161,7 +161,7 @@ def write_source(spark: SparkSession, folder: Path, rows: int, day: int) -> Path
 
 
 class Peers:
-    """The Delta tables that are written by hand."""
+    """The hand-written Delta tables."""
 
     def __init__(self, spark: SparkSession, folder: Path, project: Project) -> None:
         self._spark, self._folder, self._project = spark, folder, project

@@ -16,7 +16,7 @@ PAGES = [ROOT / "docs" / "tutorial.md", ROOT / "docs" / "howto" / "specify-by-ex
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the example, and with the data and tables of a demo."""
+    """Return a checkout with the example, and with the data and tables of a demo."""
     example = put_flights(tmp_path / "checkout" / "examples" / "flights")
     for left in ("data/put.json", "data/new/faa/flights/some.csv.gz", ".waterclock/ledger.sqlite"):
         (example / left).parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def block(first: str) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """The page's package, as an installation leaves it on the path."""
+    """Return the page's package, installed on the path."""
     site = tmp_path / "site"
     (site / "shop_mail").mkdir(parents=True)
     (site / "shop_mail" / "__init__.py").write_text("")

@@ -39,7 +39,7 @@ CREATE VIEW sales.sums AS SELECT total FROM sales.total;
 
 
 def three_days(folder: Path, spark: SparkSession) -> Tiny:
-    """Three days of orders, run day by day, so that each state of the regular tables was made."""
+    """Return three days of orders, run day by day, so that each state of the regular tables was made."""
     tiny = Tiny(folder, spark)
     tiny.source("orders", ORDERS, [(n % 2, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(FLOW)
@@ -50,7 +50,7 @@ def three_days(folder: Path, spark: SparkSession) -> Tiny:
 
 @pytest.fixture(scope="module")
 def asked_alone(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Three days that tests only ask."""
+    """Return three days that tests only query."""
     return three_days(tmp_path_factory.mktemp("three_days"), spark)
 
 

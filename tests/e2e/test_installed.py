@@ -65,7 +65,7 @@ class Installed:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Variables under which neither the checkout's environment nor anything of its user is found."""
+        """Return environment variables that hide the checkout's environment and the user's settings."""
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LANG") if name in os.environ}
         jars = delta_jars()[0].parent
         home = str(self.folder.parent)
@@ -87,7 +87,7 @@ class Installed:
 
 
 def uv(*words: str) -> None:
-    """Run uv as this machine is set up for it: its registry, its certificates, its cache."""
+    """Run uv with this machine's settings: its registry, its certificates, its cache."""
     done = subprocess.run([str(ROOT / "bin" / "_ensure"), "uv", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

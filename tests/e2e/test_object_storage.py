@@ -51,7 +51,7 @@ connections.out = {{ path = "{lake}/out" }}
 
 
 def published(folder: Path) -> dict[str, list[bytes]]:
-    """Return the lines of a destination's files in order, by their paths; its records are beside them."""
+    """Return the lines of a destination's files in order, by path; its records are next to them."""
     paths = [file.path for file in files_below(folder) if not file.path.startswith("_")]
     return {path: sorted(gzip.decompress(read_bytes(folder / path)).splitlines()) for path in paths}
 

@@ -61,7 +61,7 @@ def test_recollect_asks_the_source_again_and_the_ripple_ends_where_nothing_chang
     ask(three_days, "shop.orders", "recollect", 1, 2)
     outcome = three_days.run(day(4))
     assert not outcome.failed, described(outcome)
-    # day 1 is equal and ends there; day 2 changes the revenue, which is large neither before nor after
+    # day 1 is equal, so its readers are not made again; day 2 changes the revenue, which is never large
     assert outcome.done == 4
     assert three_days.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
         (label, revenue) for label, revenue in zip(labels(1, 2, 3), (10, 25, 30), strict=True)

@@ -22,7 +22,7 @@ from tests.unit.connectors.kafka.test_avro import OLD, encoded
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-MANY = 50_100  # more than the runner reads by itself: the secrets go to Spark's workers
+MANY = 50_100  # more than the runner itself reads: the secrets are passed to Spark's workers
 WORD = "Pass'w0rd/+%ä"
 WRONG = "Wr0ng'w0rd/+%ä"
 TOKEN = "t0ken-of-the-desk"
@@ -98,7 +98,7 @@ token = {{ secret = "token" }}
 
 @pytest.fixture
 def server() -> Iterator[postgres.Server]:
-    """The server, at which `careful` needs a password."""
+    """Yield the server, which requires a password from `careful`."""
     found = postgres.server()
     rules = found.folder / "data/pg_hba.conf"
     before = rules.read_text()

@@ -123,7 +123,7 @@ def watched(look: Callable[[], None]) -> Iterator[list[BaseException]]:
         while not stop.wait(0.02):
             try:
                 look()
-            except BaseException as error:  # noqa: BLE001 - told by the test that looks
+            except BaseException as error:  # noqa: BLE001 - the test reports it
                 wrong.append(error)
                 return
             looks.append(1)

@@ -38,7 +38,7 @@ DAYS = 5
 
 
 def prepare(tiny: Tiny) -> None:
-    """Fill the sources: five days, among them a customer who leaves, and a file that arrives on each."""
+    """Fill the sources: five days, one with a customer who leaves, and a file that arrives on each day."""
     rows = [(n, f"c{n % 4}", n + 1, f"2020-01-{1 + n // 4:02d} {8 + n % 4:02d}:00:00") for n in range(4 * DAYS)]
     tiny.source("orders", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", rows)
     tiny.source("lands", "customer TEXT, land TEXT", [(f"c{n}", "de" if n % 2 else "fr") for n in range(4)])

@@ -31,7 +31,7 @@ LEASE = 2.0
 
 
 class Killing(Heard):
-    """Kills where a thread that is at a batch of `table` passes `point`."""
+    """Kills the process when a thread with a batch of `table` passes `point`."""
 
     def __init__(self, form: str, point: str, table: str) -> None:
         super().__init__()

@@ -115,7 +115,7 @@ def test_a_broken_row_is_named_with_file_and_line_and_other_labels_go_on(tiny: T
     assert ids(tiny, "web.clicks") == [1, 3]
     assert broken.exists()
 
-    assert tiny.run(day(4)).done == 0  # a permanent error waits for a person
+    assert tiny.run(day(4)).done == 0  # a permanent error waits for a user
     broken.write_bytes(gzip.compress(b"id,customer\n21,a\n22,b\n23,c\n", mtime=0))
     retry(tiny, "web.clicks", 2)
     outcome = tiny.run(day(4))
@@ -237,7 +237,7 @@ def test_a_full_disk_in_the_stage_leaves_nothing_visible_and_is_made_good(tiny: 
 
 @contextmanager
 def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
-    """Put a file system of a few kilobytes at `folder`; skips the test where this user may not."""
+    """Mount a file system of a few kilobytes at `folder`; skip the test if this user may not."""
     folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
     if sys.platform != "linux" or os.geteuid() != 0 or subprocess.call(mount, stderr=subprocess.DEVNULL):
@@ -449,7 +449,7 @@ def children(process: int) -> list[tuple[int, str]]:
     """Return the processes that a process has started, with their commands."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # one that has ended meanwhile
+        with suppress(OSError):  # one that ended meanwhile
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if parent == process:
                 found.append((int(folder.name), (folder / "cmdline").read_text()))

@@ -67,7 +67,7 @@ DELETING: Points = tuple(
 
 @dataclass
 class Stages:
-    """A project before its branch, and with a branch that was run and promoted."""
+    """A project before its branch exists, and with a branch that was run and promoted."""
 
     base: Branched
     promoted: Branched
@@ -75,7 +75,7 @@ class Stages:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Stages:
-    """Production with two days and the changed flow in its files, and what undisturbed commands make of it."""
+    """Return production with two days and the changed flow in its files, and the result of undisturbed commands."""
     base = Branched(tmp_path_factory.mktemp("base"), spark)
     rows = [(n, n + 1, f"2020-01-{1 + n // 2:02d} 08:00:00") for n in range(4)]
     base.source("sales", "id INTEGER, amount INTEGER, at TEXT", rows)

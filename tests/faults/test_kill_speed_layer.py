@@ -74,7 +74,7 @@ class Reader:
         self.reads += 1
 
     def compare(self) -> None:
-        """Read both views in one query: each window that the sums have, has the rows that they are sums of."""
+        """Read both views in one query; assert that each window of the sums has the rows that they sum."""
         assert self.stream.rows(DISAGREE) == []
 
 

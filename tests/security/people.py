@@ -20,7 +20,7 @@ OWN = {"Origin": "http://localhost"}
 
 
 class Anna(People):
-    """Identifies every accepted credential as anna, with the rights of the test."""
+    """Resolves every accepted credential to anna, with the rights of the test."""
 
     rights: frozenset[Right] = frozenset()
 

@@ -19,7 +19,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as 
 
 
 def as_user(user: int, work: Callable[[], Any], *, groups: tuple[int, ...] = (), umask: int = 0o022) -> Any:
-    """Call a function in a child process of another user and return its result; an exception is raised here."""
+    """Call a function in a child process as another user and return its result; an exception is raised here."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -47,7 +47,7 @@ def as_user(user: int, work: Callable[[], Any], *, groups: tuple[int, ...] = (),
 
 @contextmanager
 def meeting_place() -> Iterator[Path]:
-    """A folder that every user can enter and write to, as /tmp is; pytest's own folders are root's alone."""
+    """Yield a folder that every user can enter and write to, like /tmp; pytest's own folders belong to root."""
     folder = Path(tempfile.mkdtemp(prefix="waterclock-strangers-", dir="/tmp"))
     folder.chmod(0o1777)
     try:

@@ -97,7 +97,7 @@ def axe() -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("theme", "size"),
-    [  # contrasts hang on the theme, places on the size
+    [  # contrasts depend on the theme, places on the size
         pytest.param("light", WIDE, id="light-wide"),
         pytest.param("dark", NARROW, id="dark-narrow"),
         pytest.param("dark", WIDE, id="dark-wide"),

@@ -55,7 +55,7 @@ def random_type(random: Random, depth: int) -> str:
 
 
 def random_value(random: Random, kind: Any) -> Any:
-    """Return a value in JSON's types for a type in Delta's JSON, with texts for all scalars."""
+    """Return a random JSON value for a type in Delta's JSON, with texts for all scalars."""
     if random.random() < 0.15:
         return None
     if isinstance(kind, str):
@@ -69,11 +69,11 @@ def random_value(random: Random, kind: Any) -> Any:
 
 
 class Refused(Exception):
-    """A number in a value does not fit its type."""
+    """Raised if a number in a value does not fit its type."""
 
 
 def meant(value: Any, kind: Any) -> Any:
-    """Return the value with texts as decimals. Raises Refused where one would lose digits, or is no number."""
+    """Return the value with texts as decimals. Raises Refused if one would lose digits, or is not a number."""
     if value is None or kind == "string":
         return value
     if isinstance(kind, str):

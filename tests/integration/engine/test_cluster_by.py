@@ -32,7 +32,7 @@ CLUSTERED = {"parts": "CLUSTER BY (v)", "sums": "CLUSTER BY (v)", "kinds": "PART
 
 @pytest.fixture(autouse=True)
 def tiny_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split each label, since no file is smaller than twice the target."""
+    """Make each label large enough to be split, because no file is smaller than twice the target."""
     monkeypatch.setattr(clustering, "TARGET_BYTES", 400)
 
 
@@ -75,7 +75,7 @@ def is_split(tiny: Tiny, table: str, label: int, column: str = "v") -> bool:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Two days in one group of labels, and a third alone."""
+    """Return two days in one group of labels, and a third alone."""
     tiny = Tiny(tmp_path_factory.mktemp("clustered"), spark)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clustering, "TARGET_BYTES", 400)

@@ -40,7 +40,7 @@ class Meters:
         tiny.source("readings", "device TEXT, id INT, at TEXT, came TEXT")
 
     def send(self, low: datetime, high: datetime) -> None:
-        """Send some rows between two instants; some are about other times."""
+        """Send some rows between two instants; some have other times."""
         for _ in range(self.random.randrange(2, 7)):
             came = low + (high - low) * self.random.random()
             at = came - timedelta(hours=self.random.choice([0, 0, 0, 1, 5, 9, 20, 40, -15, -40]))

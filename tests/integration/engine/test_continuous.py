@@ -50,7 +50,7 @@ USERS = "SELECT user, clicks, is_closed FROM web.per_user_view ORDER BY ALL"
 
 @dataclass
 class Stream:
-    """A project with tables that are CONTINUOUS, at a time that the test sets."""
+    """A project with CONTINUOUS tables, at a time that the test sets."""
 
     tiny: Tiny
     now: datetime = field(default_factory=lambda: day(1))
@@ -110,7 +110,7 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.rows(USERS) == [("a", 2, False), ("b", 1, False)]
 
     opened = {name: stream.open_digests(name) for name in ("web.clicks", "web.per_user")}
-    stream.click(minute(60), (4, "c"))  # the clock of the folder passes the end of the hour
+    stream.click(minute(60), (4, "c"))  # the folder's clock passes the end of the hour
     stream.run(minute(61))
     assert stream.rows(IDS) == [(1, True), (2, True), (3, True)]
     closed = stream.tiny.digests()

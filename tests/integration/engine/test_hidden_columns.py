@@ -123,7 +123,7 @@ def test_a_column_that_becomes_hidden_changes_who_reads_all_and_nobody_else(
     changed = {name for name, table in flow.tables.items() if table.fingerprint != codes[name]}
     assert changed == {"shop.seen", "shop.traced", "shop.past", "out.orders", "out.files"}
 
-    # the rows of the first day were collected before there was such a column
+    # the rows of the first day were collected before the column existed
     assert tiny.rows("SELECT id, extra, file, n FROM shop.orders") == [(1, "a", None, None)]
     assert sorted(columns_of(tiny, "SELECT * FROM shop.orders")) == ["amount", "extra", "id", "timelabel"]
     tiny.land("orders", evening(2), "id,amount,extra\n2,20,b\n")

@@ -254,7 +254,7 @@ def test_what_names_none_has_the_rows_of_tables_without_them(spark: SparkSession
     for text in UNNAMED:
         try:
             told = asked(spark, text, flow), asked(spark, text, without, "seen_")
-        except Exception as error:  # noqa: BLE001 - each shape that fails is told, with why
+        except Exception as error:  # noqa: BLE001 - each failing shape is reported with its error
             wrong[text] = str(error)[:300]
             continue
         if told[0] != told[1]:

@@ -47,8 +47,8 @@ def test_late_rows_are_kept_or_open_their_window_again(
     rows: list[tuple[str, int, datetime, datetime]] = [
         ("a", 1, day(1, 5), day(1, 5)),
         ("a", 2, day(2, 1), day(2, 1)),  # closes the first day at day 2, 06:00
-        ("a", 3, day(1, 23), day(2, 7)),  # late for it by a slice
-        ("a", 4, day(4, 1), day(2, 8)),  # a clock that runs ahead: early, and closes day 2 at its end
+        ("a", 3, day(1, 23), day(2, 7)),  # late for it, within a slice
+        ("a", 4, day(4, 1), day(2, 8)),  # a clock that is ahead: early, and closes day 2 at its end
         ("a", 5, day(1, 22), day(3, 7)),  # later than 30 hours after the first day
     ]
     fill(tiny, rows)
@@ -94,7 +94,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
     assert tiny.rows("SELECT id FROM web.daily ORDER BY id") == [(1,), (2,), (3,), (5,)]
     assert tiny.rows("SELECT id, late_reason FROM web.daily_late ORDER BY id") == [(4, "early")]
 
-    # a reset starts the table over with its late rows, which its windows have in part
+    # a reset starts the table over with its late rows, some of which are in its windows
     found = ask("reset", "web.daily", "--yes", "--json", "--project", str(tmp_path))
     assert json.loads(found.stdout)["late"] == ["web.daily_late"], found.output
     assert tiny.done("web.daily_late") == []
@@ -114,7 +114,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
 
 @pytest.mark.soak
 def test_a_window_that_opens_again_reads_the_state_of_its_own_day(tmp_path: Path, spark: SparkSession) -> None:
-    """MAX LATENESS in a reader of a REPLACE table: no random life of the first 240 has both."""
+    """MAX LATENESS in a reader of a REPLACE table: none of the first 240 random lives contains both."""
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW.partition("TRANSFORM")[0] + """
         TRANSFORM web.counts EVERY DAY AS SELECT count(*) AS n FROM web.readings;
@@ -130,7 +130,7 @@ def test_a_window_that_opens_again_reads_the_state_of_its_own_day(tmp_path: Path
     assert not tiny.run(day(2, 6)).failed
     assert tiny.rows("SELECT id, n FROM web.patient") == [(1, 1)]
     late: list[tuple[str, int, datetime, datetime]] = [
-        ("a", 3, day(1, 23), day(2, 7)),  # opens it again
+        ("a", 3, day(1, 23), day(2, 7)),  # reopens it
         ("a", 4, day(3, 1), day(3, 1)),  # closes the second day
     ]
     fill(tiny, [*first, *late])

@@ -37,7 +37,7 @@ _FILTERS = re.compile(r"JOIN|WHERE|FILTER|PIVOT|GROUP BY|EXISTS")
 
 
 def put(spark: SparkSession, changed: Collection[str] = ()) -> None:
-    """Lay out both tables, with some columns changed in every row."""
+    """Write both tables, with some columns changed in every row."""
     for name, (columns, rows) in _ROWS.items():
         shown = []
         for column, kind in columns.items():

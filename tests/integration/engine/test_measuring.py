@@ -82,7 +82,7 @@ def test_what_is_measured_and_compared_costs_no_job(tmp_path: Path, spark: Spark
 
 
 def queries_of(tiny: Tiny, spark: SparkSession, now: int) -> int:
-    """Run, and count the queries that took a job."""
+    """Run, and count the queries with a job."""
     store = spark._jsparkSession.sharedState().statusStore()
     settled = spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty
     settled()
@@ -163,7 +163,7 @@ def test_a_level_that_moved_is_a_trend_where_each_batch_is_as_the_one_before(
     assert late in measures(tiny, 10)["passed over"]
     assert [len(measures(tiny, at)["warnings"]) for at in (10, 20, 24, 31)] == [0, 0, 0, 1]
     [warning] = measures(tiny, 31)["warnings"]
-    # 9 to 12: to a count 1 is added
+    # 9 to 12: one is added to counts
     assert warning == "steady: the batch is not (trend(count(*), 14) > 0.8), where trend(count(*), 14) is 0.75"
 
 

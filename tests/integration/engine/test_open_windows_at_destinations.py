@@ -140,7 +140,7 @@ def test_ticks_of_a_slow_destination_are_left_out_and_errors_are_reported_once(
     with inject_faults(strike), stream.opened() as work, OpenWindowTicks(work):
         assert failed.wait(120)
         stream.click(minute(6, 30), (2, "b"))
-        while ticks.count("speed.pinned") < 3:  # ticks go on meanwhile
+        while ticks.count("speed.pinned") < 3:  # ticks continue meanwhile
             assert not delivered.wait(0.1) or ticks
         waits.set()
         assert delivered.wait(120)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# capitals, small letters, digits and signs of several scripts, marks, pictures beyond the first plane, controls
+# capitals, lower case letters, digits and characters of several scripts, marks, astral characters, controls
 SIGNS = st.sampled_from(list("aZß0٣ǅée\u0301ЖжΩ漢שك۴-.@_ \t\n\u00a0\u200b\u0000\u007f“€\U0001f600\U0001d400\U0001d7d8"))
 TEXTS = st.none() | st.text(SIGNS, max_size=9)
 KEPT = frozenset(string.punctuation + " \t\r\n")
@@ -36,7 +36,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def masked(text: str | None, first: int = 0, last: int = 0) -> str | None:
-    """Mask a text sign by sign."""
+    """Mask a text character by character."""
     if text is None:
         return None
     kinds = [unicodedata.category(sign) for sign in text]

@@ -96,7 +96,7 @@ def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = No
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """A clean run of `ROWS`: to be copied before anything of it is changed."""
+    """Return a clean run of `ROWS`; tests copy it and never change it."""
     return clean(tmp_path_factory.mktemp("done"), spark, ROWS)
 
 

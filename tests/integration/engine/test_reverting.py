@@ -136,7 +136,7 @@ def counted_jobs(spark: SparkSession) -> Iterator[Jobs]:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Four days of all tables: to be copied before anything of it is changed."""
+    """Return four days of all tables; tests copy it and never change it."""
     return start(tmp_path_factory.mktemp("done"), spark)
 
 

@@ -32,7 +32,7 @@ Shared = list[SharedRows]
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Shared:
-    """Every keeper of shared rows that a run has had."""
+    """Return every cache of shared rows that a run has had."""
     kept: Shared = []
     real: Callable[..., None] = SharedRows.__init__
 

@@ -85,7 +85,7 @@ def are_all_in_order(tiny: Tiny) -> bool:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Three days in one group of labels, and a fourth alone."""
+    """Return three days in one group of labels, and a fourth alone."""
     tiny = Tiny(tmp_path_factory.mktemp("sorted"), spark)
     tiny.declare(flow("raw", SORTED) + flow("plain", {}))
     fill(tiny, 1, 2, 3)

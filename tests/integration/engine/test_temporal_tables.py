@@ -265,7 +265,7 @@ SALES = "sale INTEGER, sku TEXT, sold TEXT, came TEXT"
 
 
 def test_facts_of_a_window_find_the_keys_that_came_within_it(tmp_path: Path, spark: SparkSession) -> None:
-    """Of the first snapshot, of the one of the next day, and of the first after an outage of two days."""
+    """In the first snapshot, in that of the next day, and in the first one after an outage of two days."""
     tiny = Tiny(tmp_path, spark)
     tiny.declare(PRODUCTS)
     told = [(1, "a", 1, 1), (2, "b", 2, 2), (3, "a", 2, 2), (4, "c", 3, 5), (5, "d", 4, 5), (6, "d", 5, 5)]

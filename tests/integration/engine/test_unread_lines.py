@@ -50,7 +50,7 @@ def test_broken_lines_of_csv_are_set_aside_as_they_stand(tmp_path: Path, spark: 
     tiny.declare(declared(unread=""))
     [report] = tiny.run(day(2)).failed
     assert report.error is not None
-    assert report.error.code == "E806"  # without the rule they fail their batch
+    assert report.error.code == "E806"  # without the rule, they fail their batch
     assert "2 broken rows, in lines 3, 4" in report.error.what
     tiny.declare(declared())
     with tiny.ledger() as ledger:

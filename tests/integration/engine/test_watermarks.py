@@ -131,7 +131,8 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
         "COLLECT web.clicks PARTITIONED (device INT, at TIMESTAMP, came TIMESTAMP) FROM shop.clicks EVERY DAY "
         "BY DATA TIME came WATERMARK at 12 HOURS PER (device) DEADLINE 30 HOURS BY WATERMARK;"
     )
-    came = [(device, number) for number in range(1, 6) for device in (3, 7)]  # of 7 no row is newer than 2 January
+    # of device 7 no row is newer than 2 January
+    came = [(device, number) for number in range(1, 6) for device in (3, 7)]
     rows = [(it, f"{day(min(n, 2) if it == 7 else n, 20):%F %T}", f"{day(n, 21):%F %T}") for it, n in came]
     tiny.source("clicks", "device INT, at TEXT, came TEXT", rows)
     for now in (day(2, 1), day(6, 1)):

@@ -74,7 +74,7 @@ ALONE: Mapping[str, datetime | None] = {
 
 
 def meant(date: datetime | None, clock: timedelta | None, zone: timedelta | ZoneInfo | None) -> int | None:
-    """The microseconds since 1970 that the parts of a text mean."""
+    """Return the microseconds since 1970 for the parts of a text."""
     if date is None or clock is None or zone is None:
         return None
     local = date + clock

@@ -93,7 +93,7 @@ def test_all_is_paused_and_resumed_on_the_page_of_runs(shop: stocks.Stocks, page
 
 
 def stocks_request(shop: stocks.Stocks) -> ClaimRequest:
-    """Ask for a batch as a runner that planned before the pause does."""
+    """Return the claim request of a runner that planned before the pause."""
     flow, label = shop.project.flow, datetime(2026, 11, 20, tzinfo=UTC)
     return ClaimRequest(
         table="raw.prices", labels=(label,), code="code", flow=flow.fingerprint, runner="here", who="ann",

@@ -265,7 +265,7 @@ def test_a_retry_of_a_batch_that_others_have_read_names_what_may_follow(
     assert told["title"].startswith("Retry raw.sites @ 12 Nov, and up to")
     assert told["may_differ"]
     labels = {step["table"]: step["labels"] for step in told["steps"]}
-    assert labels["reports.site_report"] == ["20261112000000"]  # which goes out
+    assert labels["reports.site_report"] == ["20261112000000"]  # it is delivered
     assert told["steps"][0]["table"] == "raw.sites"
 
 
@@ -284,7 +284,7 @@ def test_a_retry_of_a_skip_names_what_went_on_without_its_rows(
     before = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]
     shop.fill(until=stocks.NOW)
     after = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]
-    assert after > before  # they follow
+    assert after > before  # readers follow
 
 
 def test_an_old_snapshot_that_was_skipped_is_not_offered_to_be_made(

@@ -116,7 +116,7 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     fresh = {name: Freshness(axis.columns[-1], 1, 0, None, State.FAILED) for name in at.flow.order}
     rows = [grid._describe_table(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
     told = page_of(axis, rows)
-    assert len(gzip.compress(told.encode(), 9)) <= 100_000  # as it is sent
+    assert len(gzip.compress(told.encode(), 9)) <= 100_000  # size as sent
 
 
 def test_a_look_at_a_batch_does_not_plan_all_that_a_project_has_to_catch_up_on(

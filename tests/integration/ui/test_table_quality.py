@@ -41,7 +41,7 @@ def test_rules_are_counted_over_their_batches_with_the_rows_that_broke_them(meas
         "amount DECIMAL(10, 2)": (59, 0, 0),
     }
     assert told["rules"][0]["rule"] == "as_usual"
-    assert (rules["positive"]["rows"], rules["positive"]["taken"]) == (12, 12)  # two in each tenth batch
+    assert (rules["positive"]["rows"], rules["positive"]["taken"]) == (12, 12)  # two in every tenth batch
     assert (rules["id"]["rows"], rules["id"]["taken"], rules["id"]["aside"]) == (6, 6, None)
     assert (rules["not_shrunk"]["rows"], rules["not_shrunk"]["taken"]) == (None, None)
     asked = parse_qs(urlsplit(rules["positive"]["aside"]).query)["q"]

@@ -53,7 +53,7 @@ def test_what_batches_read_is_taken(value: bytes) -> None:
 
 
 def test_what_is_taken_of_mutated_events_is_plain_json() -> None:
-    """Whatever is taken is read again by a strict reader: finite numbers, whole characters, no key twice."""
+    """Accepted events are read again by a strict reader: finite numbers, complete characters, no duplicate key."""
     pieces = [b'{"a":', b"}", b"[", b"]", b",", b":", b'"', b"\\", b"\\ud800", b"\\ude00", b"1e", b"999", b"-",
               b".", b"e+", b"null",
               b"NaN", b"true", b'"a"', b'"A"', b'{"b":1,"b":2}', b"\xff", b"\xed\xa0\x80", b"\0", b"\n", b" ", b"0",

@@ -108,7 +108,7 @@ def test_a_workbook_that_is_a_bomb_is_named(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches that ran beside it were lost with it a second time, and failed as well."""
+    """Regression: parallel batches were lost with it a second time, and failed as well."""
     names = ["a.bomb", "a.b", "a.c", "a.d"]
     runner = Planned(work_of([table(name) for name in names]), *(group(name, 1) for name in names))
     together, lock = dict[str, threading.Event](), threading.Lock()

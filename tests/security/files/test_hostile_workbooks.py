@@ -207,7 +207,7 @@ def test_the_check_of_cells_is_linear(part: str) -> None:
     try:
         assert read(file) == [["1", "2"]]
     except ValueError as error:
-        assert "the XML of its sheet" in str(error)  # noqa: PT017 - either is fine, in bounded time
+        assert "the XML of its sheet" in str(error)  # noqa: PT017 - both are acceptable, in bounded time
     assert cpu_seconds() - begun < 10
 
 
@@ -343,7 +343,7 @@ def test_an_ods_with_empty_rows_at_its_end_is_read() -> None:
 
 
 def record(kind: int, content: bytes = b"") -> bytes:
-    """Build a record of [MS-XLSB]: its number and its size, of 7 bits a byte, and its content."""
+    """Return a record of [MS-XLSB]: its number and its size, with 7 bits per byte, and its content."""
 
     def numbered(number: int) -> bytes:
         return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
@@ -397,7 +397,7 @@ def test_cells_of_an_xlsb_far_apart_are_refused_before_memory_is_allocated(path:
 @pytest.mark.parametrize("disguise", ["content.xml", "xl/worksheets/sheet1.bin"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_an_xlsb_in_disguise_is_checked_all_the_same(disguise: str) -> None:
-    """It may also have the member of an .ods, or a harmless one of the sheet's own name."""
+    """It may also have the member of an .ods, or a harmless one with the sheet's name."""
     file = xlsb({0: {0: "id"}, 1_048_575: {16_383: "x"}})
     with zipfile.ZipFile(file, "a") as packed:
         packed.writestr(disguise, "<a/>")

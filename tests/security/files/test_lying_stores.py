@@ -65,7 +65,7 @@ class Request(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def send_range(self, *, shorter: int = 0, tag: str = "a", data: bytes = DATA) -> None:
-        """Send the requested range without its last bytes, or the whole object where no range is requested."""
+        """Send the requested range without its last bytes, or the whole object if no range is requested."""
         if self.headers["Range"] is None:
             self.send(200, data)
             return
@@ -77,7 +77,7 @@ class Request(BaseHTTPRequestHandler):
 
 
 class LyingStore(ThreadingHTTPServer):
-    """A store of one object."""
+    """A store with one object."""
 
     daemon_threads = True
     answer: Answer = staticmethod(Request.send_range)

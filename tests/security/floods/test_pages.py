@@ -26,7 +26,7 @@ from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
 from waterclock.ui.serving import RunningServer, serve_pages
 from waterclock.ui.slow_clients import MOST
 
-STALLED = 2 * MOST + 50  # as many as uvicorn would answer 503 to, and more
+STALLED = 2 * MOST + 50  # more than uvicorn would accept before it answers 503
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def ask(served: RunningServer, path: str, timeout: float = 10) -> int:
 
 
 def started(served: RunningServer, path: str, cookie: str = "") -> socket.socket:
-    """Ask, and wait for no answer."""
+    """Send a request without waiting for the response."""
     connection = socket.create_connection(("127.0.0.1", served.port), timeout=10)
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.guard.token}\r\n"
     connection.sendall(f"{head}Cookie: x={cookie}\r\n\r\n".encode())
@@ -199,7 +199,7 @@ def test_few_queries_wait_and_fewer_of_one_reader(project: Project, process: Ans
     assert until(lambda: len(codes) == len(readers) - MOST_WAITING - 1)
     assert set(codes) == {"E732"}
     begun = time.monotonic()
-    asker.close()  # as at the end of the pages
+    asker.close()  # as when the server stops
     for thread in threads:
         thread.join(5)
     assert time.monotonic() - begun < 3

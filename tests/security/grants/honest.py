@@ -67,7 +67,7 @@ FAILING = (
     "SELECT generalize(at, to => 'month') AS month, count(*) AS n FROM shop.people GROUP BY month",
     "SELECT key_of(id, land) AS k, id FROM shop.people",
 )
-"""Calls of functions that can fail at a row. They are refused to a restricted person, as documented."""
+"""Calls of functions that can fail for a row; they are refused to a restricted user, as documented."""
 
 WHOLE = (
     "SELECT DISTINCT land FROM shop.people",

@@ -57,7 +57,7 @@ def path_of(link: str) -> str:
 def test_nothing_is_shown_without_a_token_on_loopback(served: RunningServer, path: str) -> None:
     status, _, text = ask(served, path)
     assert (status, "shop" in text) == (401, False)
-    if "q=" not in path:  # which would start Spark
+    if "q=" not in path:  # this would start Spark
         assert ask(served, path, Authorization=f"Bearer {served.guard.token}")[0] == 200
 
 
@@ -180,7 +180,7 @@ def test_a_link_leads_to_no_other_site(served: RunningServer, path: str) -> None
 
 
 def test_a_link_that_another_site_has_is_followed_without_a_redirect(served: RunningServer) -> None:
-    """A browser sends a strict cookie along no redirect that another site began."""
+    """A browser does not send a strict cookie with redirects that another site started."""
     status, headers, text = ask(served, path_of(served.new_link()), Sec_Fetch_Site="cross-site")
     assert (status, "location" in headers, 'content="0;url=/"' in text) == (200, False, True)
 
@@ -232,7 +232,7 @@ def test_sessions_end_and_are_few() -> None:
     now = 8 * 24 * 3600.0
     assert sessions.find(first, user) is None
     assert sessions.find("", user) is None
-    assert not looked_up  # a list of all connections is read for no flood of wrong cookies
+    assert not looked_up  # a flood of wrong cookies causes no listing of all connections
 
 
 def test_the_sessions_of_one_token_end_no_others() -> None:

@@ -48,7 +48,7 @@ class _NoSpark(QueryQueue):
 
 
 class Served:
-    """Pages of a project that declares anna, who sends a token."""
+    """The pages of a project with the user anna, who sends a token."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "waterclock.toml").write_text(stocks.HEADER + USERS)

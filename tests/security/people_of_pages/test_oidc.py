@@ -96,7 +96,7 @@ class Pages:
         return str(answer.headers["location"])
 
     def sign_in(self, browser: TestClient, **more: str) -> Response:
-        """Sign in with a browser; return the answer with which it is let in, or refused."""
+        """Sign in with a browser, and return the response that accepts or refuses it."""
         back = self.provider.sign_in(self.start(browser), **more)
         return browser.get(back, headers={"Sec-Fetch-Site": "cross-site"})
 
@@ -136,7 +136,7 @@ def is_in(browser: TestClient) -> bool:
 
 def test_a_declared_user_signs_in_and_has_the_rights_and_attributes_of_the_user(pages: Pages) -> None:
     browser = pages.browser()
-    assert browser.get("/").headers["location"] == "/sign-in"  # a program, which wants no HTML, gets 401
+    assert browser.get("/").headers["location"] == "/sign-in"  # a program that does not accept HTML gets 401
     assert browser.get("/", headers={"Accept": "application/json"}).status_code == 401
     assert f'<a href="/sign-in/start">Sign in at 127.0.0.1:{pages.provider.port}</a>' in browser.get("/sign-in").text
     answer = pages.sign_in(browser)
@@ -242,7 +242,7 @@ VALUES: Claims = {"country": "FR", "clearance": 3, "staff": False, "email": "c@e
 
 
 def person_in(pages: Pages) -> Person:
-    """Return the person of the newest session, as each of its requests finds them."""
+    """Return the user of the newest session, as each of its requests resolves them."""
     credential = pages.guard.sessions.current()[-1].credential
     # the browser of earlier tests may have left a running event loop in this thread
     with ThreadPoolExecutor(1) as other:
@@ -398,7 +398,7 @@ def signed_with_the_public_key(claims: Claims) -> str:
 
 
 def impersonated(claims: Claims) -> str:
-    """Return a token of another key that claims the id of the provider's."""
+    """Return a token signed by another key that claims the id of the provider's key."""
     return signed(claims, OTHER_KEY, kid="first")
 
 

@@ -47,7 +47,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
 
 @pytest.fixture
 def own_pages(tmp_path: Path) -> Iterator[Pages]:
-    """Pages for a test that changes something."""
+    """Yield pages for tests with changes."""
     with opened_pages(tmp_path) as opened:
         yield opened
 

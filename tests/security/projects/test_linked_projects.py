@@ -106,7 +106,7 @@ def mallory(tmp_path: Path) -> Mallory:
 
 
 def put(path: Path, note: str) -> str:
-    """Write a file of a row, as any table of Waterclock has them."""
+    """Write a file of one row, as Waterclock's tables have them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(file_of(note))
     return str(path)
@@ -121,7 +121,7 @@ def file_of(note: str) -> bytes:
 
 @pytest.mark.spark
 def test_defaults_in_a_log_are_not_evaluated(spark: SparkSession, mallory: Mallory) -> None:
-    """Spark filled a column with them that files do not have; `repeat` of 300 MB ended the JVM."""
+    """Regression: Spark filled missing columns with them; a `repeat` of 300 MB ended the JVM."""
     mallory.change_log(DEFAULT)
     put(mallory.write_state("f.parquet", metadata=DEFAULT) / "f.parquet", "own")
     slices, state = mallory.read_slices(spark), mallory.read_state(spark)
@@ -203,7 +203,7 @@ def test_a_storage_that_cannot_be_looked_at_is_reported(
 
 @pytest.mark.parametrize("options", [{"path": "a"}, {"storage": "a"}, {"path": "theirs"}])
 def test_links_that_lead_to_each_other_are_reported(tmp_path: Path, options: dict[str, str]) -> None:
-    """They ended each command of the project in E999."""
+    """Regression: they ended each command of the project in E999."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/waterclock.toml").write_text('[project]\nname = "theirs"\n[env.dev]\nstorage = "a"\n')
     for folder in (tmp_path, tmp_path / "theirs"):

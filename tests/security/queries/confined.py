@@ -30,7 +30,7 @@ def shell(command: str) -> str:
 def came(ask: Callable[[], Any]) -> str:
     try:
         return str(ask())
-    except Exception as error:  # noqa: BLE001 - whatever hinders it
+    except Exception as error:  # noqa: BLE001 - for any reason
         return f"refused {type(error).__name__}"
 
 

@@ -45,7 +45,7 @@ def recording_server() -> Iterator[RecordingServer]:
             except OSError:
                 self.close_connection = True
 
-        do_GET = do_POST = do_PUT = do_HEAD = _any  # noqa: N815 - as http.server looks for them
+        do_GET = do_POST = do_PUT = do_HEAD = _any  # noqa: N815 - names that http.server looks up
 
         def log_message(self, *_: object) -> None:
             """Suppress log output."""

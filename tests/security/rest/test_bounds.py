@@ -28,7 +28,7 @@ def server() -> Iterator[RecordingServer]:
 
 
 def flood(handler: BaseHTTPRequestHandler, status: int = 200) -> None:
-    """Answer with 64 MiB."""
+    """Respond with 64 MiB."""
     handler.send_response(status)
     handler.send_header("Content-Length", str(64 * MIB))
     handler.end_headers()

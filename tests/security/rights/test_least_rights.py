@@ -50,7 +50,7 @@ PLAIN = Delivery(
 
 @pytest.fixture
 def role() -> str:
-    """A role of the PostgreSQL server without any right, and the right to log in."""
+    """Return a role of the PostgreSQL server that may only log in."""
     name = f"role_{next(NUMBERS)}"
     postgres.server().run(f"CREATE ROLE {name} LOGIN")
     return name

@@ -26,7 +26,7 @@ _REQUESTS = {struct.pack("!I", 80877103), struct.pack("!I", 80877104)}  # for en
 
 @pytest.fixture(params=["/tmp", "a folder in /tmp", "own folder"])
 def folder(request: pytest.FixtureRequest) -> Iterator[tuple[Path, bool]]:
-    """A folder for a socket, and whether other users cannot create it or a socket in it."""
+    """Yield a folder for a socket, and whether other users are unable to create it or a socket in it."""
     is_own = request.param == "own folder"
     with tempfile.TemporaryDirectory(dir=Path.home() if is_own else "/tmp", prefix="sockets-") as name:
         path = Path(name)

@@ -31,7 +31,7 @@ SECRETS = [
 
 
 def errors_of(folder: Path, statement: str, settings: str = "") -> list[WaterclockError]:
-    """Check a project of one statement; its errors."""
+    """Return the errors of a project with one statement."""
     (folder / "flows").mkdir()
     (folder / "flows" / "a.dpl").write_text(statement)
     (folder / "waterclock.toml").write_text(f'[project]\nname = "shop"\n[env.dev]\n{settings}\n')
@@ -40,7 +40,7 @@ def errors_of(folder: Path, statement: str, settings: str = "") -> list[Waterclo
 
 
 def texts(errors: list[WaterclockError]) -> str:
-    """Return all that is printed of errors, as text and as JSON."""
+    """Return the printed errors, as text and as JSON."""
     return ProjectErrors(errors).render() + json.dumps([error.to_dict() for error in errors])
 
 

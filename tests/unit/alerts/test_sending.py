@@ -12,7 +12,7 @@ from waterclock.alerts.sending import SendResult, send
 
 
 class Alerts:
-    """Pending messages without an end, for two targets."""
+    """An endless supply of pending messages for two targets."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []

@@ -61,7 +61,7 @@ def test_old_labels_that_bring_old_columns_are_no_news() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, len(SHAPES) - 1)), max_size=20))
 def test_every_label_can_be_told_what_columns_it_had(batches: list[tuple[int, int]]) -> None:
-    """Batches in any order of labels: a version is written exactly where neither neighbour has the columns."""
+    """Batches in any order of labels: a version is recorded only if neither neighbour has the columns."""
     versions: list[SchemaVersion] = []
     newest: int | None = None  # the shape written down last
     written: list[tuple[int, int]] = []  # label and shape, in the order written

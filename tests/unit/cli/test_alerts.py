@@ -99,7 +99,7 @@ def test_a_failure_is_told_once_with_what_it_holds_up_and_once_that_it_is_over(t
     assert alert["annotations"]["blocks"] == "sales.by_country (1), sales.best_customers (1), web.per_order (1)"
     assert "amount is no number" in alert["annotations"]["summary"]
     assert alert["endsAt"] == "0001-01-01T00:00:00Z"
-    told = telling.shop.ask("alerts", width=40).stdout  # who reads a file breaks no line of it
+    told = telling.shop.ask("alerts", width=40).stdout  # output in a file has no line breaks
     assert "   blocks 3 batches of sales.best_customers, sales.by_country, web.per_order\n" in told
 
     telling.shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
@@ -219,7 +219,7 @@ def test_a_warning_is_told_while_the_newest_batch_warns(telling: Telling, hook: 
     telling.say(webhook(hook))
     telling.look()
     before = len(hook.bodies)
-    shop.done("shop.customers", 18)  # warns, and 19 is there already and does not
+    shop.done("shop.customers", 18)  # 18 triggers an alert; 19 exists already and does not
     telling.look(minutes=20)
     (passed,) = hook.bodies[before:]
     assert passed["status"] == "resolved"

@@ -245,7 +245,7 @@ def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [["plan", "--json"], ["plan"], ["model"]])
 def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop, asked: list[str]) -> None:
-    """`plan | head` exits with 0, as without `head`: a script with pipefail would end."""
+    """`plan | head` exits with 0, as without `head`; otherwise a script with pipefail would end."""
     command = [sys.executable, "-m", "waterclock", *asked, "--project", str(busy_shop.folder)]
     reading, writing = os.pipe()
     os.close(reading)

@@ -18,7 +18,7 @@ from waterclock.cli.project_folder import project_above
 
 @pytest.fixture
 def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder below a project, as the working folder."""
+    """Use a folder below a project as the working folder."""
     start_project(tmp_path / "shop", TODAY)
     monkeypatch.chdir(tmp_path / "shop" / "flows")
     return tmp_path / "shop" / "flows"

@@ -11,7 +11,7 @@ LIES = "the source lies"
 
 
 def statuses(shop: Shop) -> dict[str, set[str]]:
-    """Return by table which statuses its planned batches have."""
+    """Return the statuses of the planned batches by table."""
     found: dict[str, set[str]] = {}
     for batch in shop.json("plan")["batches"]:
         found.setdefault(batch["table"], set()).add(batch["status"])

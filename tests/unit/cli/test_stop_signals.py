@@ -17,7 +17,7 @@ from waterclock.cli.stop_signals import stoppable
 if TYPE_CHECKING:
     import pytest
 
-# the main thread waits for the lock of a stream, in C, where no handler of Python's is ever called
+# the main thread waits for the lock of a stream in C code, which never calls Python's signal handlers
 STUCK = """
 import os, sys, threading, time
 from waterclock.cli.stop_signals import stoppable
@@ -100,7 +100,7 @@ def test_beside_the_main_thread_nothing_is_heard() -> None:
 
 def test_in_a_process_of_somebody_else_no_ctrl_c_leaves() -> None:
     heard: list[int] = []
-    before = signal.getsignal(signal.SIGINT)  # Python's own, or PySpark's where a session is in the process
+    before = signal.getsignal(signal.SIGINT)  # Python's own, or PySpark's if the process has a session
     with stoppable(lambda: heard.append(1), output=io.StringIO(), is_own_process=False):
         for number in (1, 2, 3):
             os.kill(os.getpid(), signal.SIGINT)

@@ -36,7 +36,7 @@ STEPS = 12
 
 
 class Struck(Exception):
-    """The process ends here."""
+    """Ends the process here."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Life:
     killed: list[list[Delivery]] = field(default_factory=list)
 
     def step(self) -> None:
-        """Deliver one to three labels in one claim, whatever comes between."""
+        """Deliver one to three labels in one claim, despite faults."""
         dice = self.dice
         chosen = sorted(dice.sample(LABELS, dice.randint(1, 3))) if self.kind != "state" else [dice.choice(LABELS)]
         after = [self.drawn() for _ in chosen]

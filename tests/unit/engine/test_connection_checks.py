@@ -120,7 +120,7 @@ WRITES = SourceLogin((Privilege("INSERT", "orders", "ann"),))
         (WRITES, FLOW, ["W206"]),
         (SourceLogin(), FLOW, []),
         (None, FLOW, None),  # a database without logins
-        (WRITES, f"{FLOW} PUBLISH shop.lost TO shop.copies;", None),  # the login needs to write
+        (WRITES, f"{FLOW} PUBLISH shop.lost TO shop.copies;", None),  # the login has to write
     ],
 )
 def test_a_login_that_only_collects_is_warned_of_what_it_need_not_do(

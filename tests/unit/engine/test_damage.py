@@ -97,7 +97,7 @@ RENAMED = {"web.visits": "tables/web/clicks", "web.clicks": "tables/web/clicks.2
     ("folder", "table"), [("web/clicks", "web.visits"), ("web/clicks.2", "web.clicks"), ("web/other", "web.other")]
 )
 def test_damage_in_the_folder_of_a_renamed_table_is_that_of_its_current_name(folder: str, table: str) -> None:
-    """Its fix would name no table otherwise, or one that took the former name since."""
+    """Otherwise its fix would name no table, or one that has the former name since."""
     lake = Lake("/lake", folders=RENAMED)
     path = "_stage/y=2020/m=01/d=01/h=00/n=00/c=7"
     error = WaterclockError("E605", "the slice is damaged", where=f"/lake/tables/{folder}/{path}")

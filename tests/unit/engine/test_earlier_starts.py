@@ -27,7 +27,7 @@ NOW = day(9)
 
 @pytest.fixture
 def shop() -> Iterator[Desk]:
-    """Two days of orders, and the first total of them."""
+    """Yield two days of orders, and their first total."""
     opened = desk()
     with opened.ledger:
         opened.apply(ORDERS, TOTAL)

@@ -45,7 +45,7 @@ connections.files = { path = "files" }
 
 @dataclass
 class Site:
-    """A project that a runner works from."""
+    """A project that a runner uses."""
 
     root: Path
     work: RunContext

@@ -34,7 +34,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project without a default START."""
+    """Return a project without a default START."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
     return tmp_path

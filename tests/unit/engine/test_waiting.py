@@ -98,7 +98,8 @@ def test_a_run_that_is_stopped_waits_no_longer(work: RunContext) -> None:
 
 
 def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: RunContext) -> None:
-    runner = waiting(work)  # planned before the claim: planning on a busy machine outlives a short lease
+    # planned before the claim, because planning on a busy machine takes longer than a short lease
+    runner = waiting(work)
     claim(work, lease=1)
     assert runner._wait_for_progress()
     assert runner._wait_for_progress()

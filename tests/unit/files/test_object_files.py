@@ -22,7 +22,7 @@ Page = tuple[Sequence[str], str | None]
 
 
 class Listing:
-    """An object store that answers each listing by a page: its keys, and the name of the page that follows."""
+    """An object store that returns one page per listing request: its keys, and the token of the next page."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -77,7 +77,7 @@ def listing() -> Iterator[Listing]:
 
 @pytest.fixture
 def azure(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> Listing:
-    """A store that answers listings of Azure."""
+    """Return a fake store with Azure's listing responses."""
 
     class Azure(Store):
         @property
@@ -194,11 +194,11 @@ def test_a_list_of_folders_has_an_end(listing: Listing, monkeypatch: pytest.Monk
 
 
 def test_a_listing_works_where_the_thread_has_a_loop(listing: Listing) -> None:
-    """Cells of a notebook run in a loop."""
+    """Notebook cells run in an event loop."""
     listing.page = lambda _: (["in/a", "in/b"], None)
 
     async def cell() -> list[str]:
         return [path for path, _ in objects_below(listing.store, "in")]
 
-    with ThreadPoolExecutor(1) as thread:  # this one may have a loop already: Playwright's
+    with ThreadPoolExecutor(1) as thread:  # this thread may already have a loop, from Playwright
         assert thread.submit(asyncio.run, cell()).result(60) == ["a", "b"]

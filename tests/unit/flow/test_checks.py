@@ -56,7 +56,7 @@ def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
 
 
 def test_no_check_of_a_column_has_the_name_of_another_rule() -> None:
-    """Rows are counted by name: those of two checks of one name would be added up, and pass the limit of either."""
+    """Rows are counted by name: the counts of two checks with one name would be added up, and exceed either limit."""
     of = ruled(Column("id", SOMEWHERE, "BIGINT", is_not_null=True), Column("at", SOMEWHERE, is_not_null=True))
     of = replace(
         of,
@@ -88,7 +88,7 @@ def test_what_may_be_of_another_type_is_asked_for_as_text() -> None:
 
 
 def test_a_time_is_asked_for_as_its_source_has_it() -> None:
-    """A text of an instant has lost its zone."""
+    """The text of an instant has lost its zone."""
     at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
     assert columns_to_request(ruled(at)).named[0].type is None
 

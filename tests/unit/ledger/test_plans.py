@@ -98,7 +98,7 @@ def plan_of(desk: Desk, name: str) -> list[str]:
 @pytest.mark.parametrize("at_desk", ["postgres"], indirect=True)
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
 def test_each_statement_has_an_index_of_postgresql_too(at_desk: Desk, name: str) -> None:
-    """Where reading whole tables is made dear, PostgreSQL does it only where it has no other way."""
+    """If full scans are made expensive, PostgreSQL uses them only without an alternative."""
     compiled = str(STATEMENTS[name].compile(dialect=sa.make_url("postgresql://").get_dialect()()))
     text = re.sub(r"\(__\[POSTCOMPILE_\w+\]\)", "('1', '1')", _separated(compiled))
     text = re.sub(r"%\(\w+\)s", "'1'", text)

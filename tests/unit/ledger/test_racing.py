@@ -50,7 +50,7 @@ def run_all(url: str, folder: Path, seed: int, runners: int) -> list[tuple[str, 
                     if refused.code == "E407":
                         later.append((name, label))
                     continue
-                sleep(0.002)  # the work: time for others to want the same
+                sleep(0.002)  # the work: time in which other runners want the same
                 ledger.claims.record_done(claim, [result(label)])
                 got.append((name, day(label), claim.number))
                 if len(got) == 1:
@@ -128,11 +128,11 @@ def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str
         got = []
         with closing(Ledger.open(url)) as ledger:
             desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
-            for label in range(first, first + 10_000):  # whoever pauses may wait long for its turn
+            for label in range(first, first + 10_000):  # the pausing thread may wait long for its turn
                 try:
                     got.append(desk.claim("raw.a", label).number)
                 except ClaimRefused as refused:
-                    assert refused.code == "E429"  # noqa: PT017 - another refusal would be none of the pause
+                    assert refused.code == "E429"  # noqa: PT017 - any other error has nothing to do with the pause
                     return got
         raise AssertionError("nothing was refused")
 

@@ -60,7 +60,7 @@ def outage() -> Iterator[Server]:
     yield at
     try:
         at.run("SELECT 1")
-    except Exception:  # noqa: BLE001 - it was left stopped
+    except Exception:  # noqa: BLE001 - the server may still be suspended
         at.start()
 
 

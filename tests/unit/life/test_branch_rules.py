@@ -64,7 +64,7 @@ def test_a_branch_makes_the_newest_seven_windows_that_production_has_made() -> N
     assert newest_labels(branch, MADE) == list(range(4, 11))
     branch.today += 3
     assert newest_labels(branch, MADE) == list(range(4, 11))
-    branch.books[MADE].shown.clear()  # never made: those that its inputs have
+    branch.books[MADE].shown.clear()  # never made: the labels of its inputs
     assert newest_labels(branch, MADE) == list(range(4, 11))
     branch.books[RAW].shown.clear()
     assert newest_labels(branch, MADE) == []
@@ -77,7 +77,7 @@ def test_a_branch_makes_the_newest_seven_windows_that_production_has_made() -> N
 
 
 def state_oracle() -> Oracle:
-    """Return production with the state of all that two days have."""
+    """Return production with the states of two days."""
     production = oracle_of("REPLACE", today=3)
     production.tables[MADE].reads = (Read("HISTORY", RAW),)
     run(production)

@@ -1,4 +1,4 @@
-"""Persons kept apart in the oracle of random lives: what the joining view shows while one of its tables is not made."""
+"""Persons kept apart in the oracle of random lives: rows of the joining view while one of its tables is not made."""
 
 from __future__ import annotations
 

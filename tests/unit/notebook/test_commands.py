@@ -30,7 +30,7 @@ class Page(HTMLParser):
         self.close()
         assert self.open_ == []
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - as HTMLParser calls it
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - HTMLParser's signature
         self.open_.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

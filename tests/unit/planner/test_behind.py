@@ -33,7 +33,7 @@ def states_of_all_days(table: str, *, changed_from: str, last: str = "2013-01-04
 
 
 def restated(changed_from: str = "2013-01-02", **of_state: object) -> LedgerSnapshot:
-    """Return a past in which a day of `a` was restated, after all had been made."""
+    """Return a ledger snapshot in which a day of `a` was restated after all labels were made."""
     suspects = states_of_all_days("a", changed_from=changed_from)
     above = states_of_all_days("state", changed_from="never")
     return past(

@@ -29,7 +29,7 @@ def impatient(*reads: str, hours: int = 2) -> Table:
 
 
 def planned(tables: Flow, ledger: LedgerSnapshot, now: datetime = NOW) -> Plan:
-    """Plan, and see that the short way to the groups leads to the same ones."""
+    """Return the plan; assert that the shortcut to the groups gives the same groups."""
     found = plan(tables, ledger, now)
     assert Planner(tables).ready(ledger, now) == found.groups
     return found

@@ -23,7 +23,7 @@ SAID = "paused by ann since 2013-01-04 22:00 +00:00: the source lies"
 
 
 def planned(tables: Flow, ledger: LedgerSnapshot) -> Plan:
-    """Plan, and see that the short way to the groups leads to the same ones."""
+    """Return the plan; assert that the shortcut to the groups gives the same groups."""
     found = plan(tables, ledger, NOW)
     assert Planner(tables).ready(ledger, NOW) == found.groups
     return found

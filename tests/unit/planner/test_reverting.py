@@ -55,7 +55,7 @@ def test_inputs_are_equal_by_interval_and_content() -> None:
     assert differing_input(was, [replace(each, version=9, location="tables/y") for each in was]) is None
     assert differing_input(was, [was[0], read("shop.lands", "2.3")]) == "shop.lands"
     assert differing_input(was, [read(low=2), was[1]]) == "shop.orders"
-    assert differing_input(was, [was[0]]) == "shop.orders"  # code that read another table, too
+    assert differing_input(was, [was[0]]) == "shop.orders"  # code that also read another table
     assert differing_input([], [was[1]]) == "shop.lands"
 
 

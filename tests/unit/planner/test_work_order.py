@@ -29,7 +29,7 @@ def group(table: str, number: int, *, is_fresh: bool) -> Group:
 
 
 def started(order: WorkOrder, ready: list[Group], count: int) -> list[str]:
-    """Start the first ready group again and again, and return the names of the tables."""
+    """Start the first ready group repeatedly, and return the names of the tables."""
     names = []
     for _ in range(count):
         first = order.sort(ready)[0]
@@ -243,7 +243,7 @@ def test_a_thousand_tables_stay_fresh_while_backfills_and_restatements_end() -> 
 
 
 def test_others_go_on_where_new_windows_alone_would_fill_all_slots() -> None:
-    """With more new windows than slots, backfills and restatements still get each fourth start."""
+    """With more new windows than slots, backfills and restatements still get every fourth start."""
     found = world()
     found.now = at("2013-01-20") + 3 * HOUR
     for _ in range(4):

@@ -39,7 +39,7 @@ def asked(sql: str, of: object) -> list[Any]:
 
 
 def read_by_all(paths: Sequence[str]) -> list[list[int]]:
-    """Return the ids of some files as DuckDB, pyarrow and Polars see them."""
+    """Return the ids in some files, as read by DuckDB, pyarrow and Polars."""
     if not paths:
         return [[], [], []]
     by_duckdb = asked("SELECT id FROM read_parquet(?) ORDER BY id", list(paths))
@@ -97,9 +97,9 @@ def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tm
         some = {hour(chance.randrange(6)) for _ in range(chance.randrange(1, 3))}
         commit(folder, claim, {at: rows_of(*range(claim * 10, claim * 10 + chance.randrange(3))) for at in some})
         fate = chance.random()
-        if fate < 0.2:  # who committed died before the manifest
+        if fate < 0.2:  # the committing process died before the manifest
             continue
-        if fate < 0.3:  # or in the middle of it
+        if fate < 0.3:  # or while writing it
             Path(folder, symlink_manifests.FOLDER, "_version").unlink(missing_ok=True)
         if fate < 0.4:  # a slow writer restored the older manifests that it had read
             for path in Path(folder, symlink_manifests.FOLDER).rglob("manifest"):

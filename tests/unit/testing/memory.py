@@ -300,7 +300,7 @@ class Opened:
 
 
 class Delivering(Opened):
-    """The same as a destination."""
+    """A destination in memory."""
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         import pyarrow.parquet as pq
@@ -323,6 +323,6 @@ class Delivering(Opened):
 
 
 def replaced(error: WaterclockError, **parts: Any) -> WaterclockError:
-    """Return the error with other parts."""
+    """Return the error with some parts replaced."""
     said = error.to_dict() | parts
     return WaterclockError(said.pop("code"), said.pop("what"), **said)

@@ -1,4 +1,4 @@
-"""Every example of the seed documents that speaks of time: the data model, batching by timelabels, what a label is."""
+"""Every example about time in the seed documents: the data model, batching by timelabels, the meaning of a label."""
 
 from __future__ import annotations
 

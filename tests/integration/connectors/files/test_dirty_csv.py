@@ -55,7 +55,7 @@ def read(spark: SparkSession, folder: LandingFolder, columns: Columns, **options
 
 def refused(spark: SparkSession, folder: LandingFolder, columns: Columns, **options: Value) -> WaterclockError:
     unit = unit_of("landing", "drop/*.csv", **options)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's, which is explained)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error, which is explained)
         read(spark, folder, columns, **options)
     told = FilesCollector(folder.setting).explain(unit, columns, caught.value)
     assert told is not None, caught.value

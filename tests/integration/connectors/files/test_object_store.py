@@ -70,7 +70,7 @@ def listing(system: LandingFolder, path: str = "shop.orders", **options: Any) ->
 
 def requests_of(work: Callable[[], Any]) -> list[str]:
     """Return the kinds of requests that a call sends."""
-    time.sleep(0.1)  # the server writes a line of its log when it has answered
+    time.sleep(0.1)  # the server writes its log line after the response
     before = len(server().requests())
     work()
     time.sleep(0.1)

@@ -31,7 +31,7 @@ def partitions_of(broker: Broker, topic: str) -> dict[int, Any]:
 
 
 def leader_of(asked: Broker, brokers: list[Broker], topic: str, *, besides: Broker | None = None) -> Broker:
-    """Return who leads the first partition that another one leads."""
+    """Return the leader of the first partition that is led by another broker."""
     leaders: list[Broker] = [brokers[part.leader - 1] for _, part in sorted(partitions_of(asked, topic).items())]
     return next(each for each in leaders if each is not besides)
 

@@ -31,7 +31,7 @@ _FIRST, _SECOND = "20130101000000", "20130102000000"
 
 
 class Topic:
-    """A topic that is delivered to."""
+    """A topic that receives deliveries."""
 
     secrets: Sequence[str] = ("password",)
 
@@ -103,7 +103,7 @@ def test_merge_sends_tombstones_for_keys_that_went(system: Topic, slices: Slices
 
 
 def die_at(point: str, setting: Setting, unit: Unit, delivery: Delivery) -> None:
-    """Deliver, and be killed at a point of it."""
+    """Deliver, and kill the process at a point."""
     with inject_faults(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
         CONNECTOR.deliverer(setting).deliver(unit, [delivery])
 

@@ -182,7 +182,7 @@ def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
     it = Replicated.begun(tmp_path, spark)
     it.sql("INSERT INTO orders SELECT n, 'n', n, 'b' FROM generate_series(1, 5) AS n")
     it.replicate()
-    monkeypatch.setattr(change_collection, "DIRECT_ROWS", 3)  # of more rows a worker of Spark reads the slot
+    monkeypatch.setattr(change_collection, "DIRECT_ROWS", 3)  # for more rows, a worker of Spark reads the slot
     it.sql("UPDATE orders SET name = 'x'")
     it.replicate()
     assert it.replica() == it.source()
@@ -214,7 +214,7 @@ def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: P
     it.retry()
     it.replicate()
     assert it.replica() == it.source()
-    it.sql("DELETE FROM orders")  # which has no name in the log, and needs one for the rule
+    it.sql("DELETE FROM orders")  # it has no name in the log, and the rule needs one
     it.replicate()
     assert it.replica() == []
     (slot,) = it.slots()

@@ -36,7 +36,7 @@ connections.shop = {{{{ url = "{url}" }}}}
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(PostgresCollector, "clock", past_all_windows)
-    monkeypatch.setattr(run, "_check_times", lambda *_: None)  # windows of changes made now lie ahead
+    monkeypatch.setattr(run, "_check_times", lambda *_: None)  # windows of changes made now are in the future
     yield
     drop_all_slots()
 

@@ -58,7 +58,7 @@ def test_versions_and_labels_stand_behind_views_and_windows_that_are_dropped_go(
         outcome = tiny.run(day(number))
         assert not outcome.failed, described(outcome)
     assert sorted(tiny.delivered("SELECT id, timelabel FROM labels")) == list(enumerate(labels(1, 2, 3, 4, 5), 1))
-    assert tiny.delivered("SELECT * FROM versions") == [("DE", 20)]  # of the days that RETAIN leaves
+    assert tiny.delivered("SELECT * FROM versions") == [("DE", 20)]  # of the days within RETAIN
     versions = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '\\_versions\\_v%' ESCAPE '\\'"
     assert tiny.delivered(versions) == [(2,)]
     much_later = datetime.now(UTC) + timedelta(days=60)

@@ -78,7 +78,7 @@ def test_both_shapes_live_until_the_day_and_the_old_one_ends_once_nobody_reads_i
     run(tiny, day(5))
     assert names(tiny, "shop.people")[-1] == (4, None)
 
-    # once it has ended it can go from the list, and does not come back
+    # after its end it can be removed from the list, and does not reappear
     tiny.declare(COLLECTS.replace(", full_name STRING AS (upper(name)) RETIRE '2020-01-03'", "") + MOVED)
     tiny.shop("INSERT INTO people VALUES (5, '2020-01-05 12:00:00', 'eve')")
     run(tiny, day(6))

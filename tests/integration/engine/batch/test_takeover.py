@@ -68,6 +68,6 @@ def test_a_claim_that_the_run_itself_left_open_is_settled_by_it_before_it_ends(
     else:  # it still cannot be settled as the run ends, which is reported
         assert outcome.has_failed
         assert [error.code for error in outcome.unsettled] == ["E609"]
-        time.sleep(1.1)  # a run of another process would not wait for the lease
+        time.sleep(1.1)  # a run in another process would not wait for the lease
         assert not tiny.run(day(2)).has_failed
         assert (tiny.done("raw.sales"), tiny.open_claims()) == (labels(1), 0)

@@ -203,7 +203,10 @@ POINTS = ("branch begun", "branch ledger read", "branch ledger copied", "ledger 
 
 
 class Killed(BaseException):
-    """Ends the work at a fault point: no handler of errors catches it. `tests/faults/test_kill_branches.py` kills."""
+    """Ends the work at a fault point: no error handler catches it.
+
+    `tests/faults/test_kill_branches.py` uses real kills.
+    """
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -65,7 +65,7 @@ def rows_of(project: Branched) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Branched:
-    """Production with two days, of which one was restated once."""
+    """Return a production with two days, one of them restated once."""
     found = Branched(tmp_path_factory.mktemp("base"), spark)
     found.declare(flow(1))
     fill(found, 1)
@@ -185,7 +185,7 @@ def test_production_maintains_its_tables_and_the_branch_reports_the_rows_that_ar
         try:
             branch.make(reader)
         except (AssertionError, WaterclockError) as error:
-            assert "E475" in str(error), error  # noqa: PT017 - or it has all rows
+            assert "E475" in str(error), error  # noqa: PT017 - otherwise it has all rows
             assert "waterclock branch delete try" in str(error)  # noqa: PT017
             reported.add(table)
         else:

@@ -49,7 +49,7 @@ def maintain(production: Branched, now: datetime) -> None:
 
 
 def files_of(production: Branched) -> list[str]:
-    """Return the data files of sealed slices that production has on the disk."""
+    """Return the data files of production's sealed slices on disk."""
     tables = production.root / ".prod" / "tables"
     return sorted(path.relative_to(tables).as_posix() for path in tables.rglob("*.parquet") if "_stage" in path.parts)
 
@@ -64,7 +64,7 @@ def expected(factor: int, *days: int) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def production(tmp_path: Path, spark: SparkSession) -> Branched:
-    """Production with three days, and the changed flow in its files."""
+    """Return a production with three days, and the changed flow in its files."""
     found = Branched(tmp_path / "project", spark)
     found.declare(FLOW.format(factor=1))
     found.source("sales", "id INTEGER, v INTEGER, at TEXT", ROWS)

@@ -83,7 +83,7 @@ def test_a_branch_keeps_its_moment_while_production_makes_tables_empty_batches_a
 
 @pytest.fixture
 def production(tmp_path: Path, spark: SparkSession) -> Branched:
-    """Production with two days."""
+    """Return a production with two days."""
     found = Branched(tmp_path / "project", spark)
     found.declare(FLOW.format(factor=1))
     fill(found, 1, 2, 3)
@@ -101,7 +101,7 @@ def production(tmp_path: Path, spark: SparkSession) -> Branched:
 def test_a_table_that_was_renamed_after_the_run_of_the_branch_is_promoted_whole(
     production: Branched, name: str, renamed: str
 ) -> None:
-    """A promotion without it would leave production with new code in some tables of the change, and not in others."""
+    """Otherwise a promotion would leave production with new code in some tables of the change, and not in others."""
     branch = production.of("try")
     branch.create(day(3))
     branch.declare(FLOW.format(factor=10))

@@ -30,7 +30,7 @@ def test_a_table_takes_from_the_archive_what_another_took_before_it(tmp_path: Pa
         assert not outcome.failed, described(outcome)
 
     tiny.declare(FIRST + SECOND)  # its files are archived by now
-    tiny.land("clicks", day(1, 12), "id\n12\n")  # late for the one, and not for the other
+    tiny.land("clicks", day(1, 12), "id\n12\n")  # late for the first table, and not for the second
     tiny.land("clicks", evening(3), "id\n3\n")
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)

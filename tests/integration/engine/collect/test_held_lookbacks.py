@@ -157,7 +157,7 @@ def test_a_late_row_of_a_later_file_than_the_windows_own_holds_it(
     for number in (3, 4, 5):
         tiny.land("o", evening(number), f"id,at\n{number},2020-01-{number:02d} 05:00:00\n")
     tiny.land("o", day(5, 12), "id,at\n12,2020-01-01 07:00:00\n")
-    for _ in range(2):  # labels 3 to 5 in one group, and the 1st by itself
+    for _ in range(2):  # labels 3 to 5 in one group, and the first one alone
         tiny.run(day(6))
     assert tiny.rows("SELECT id FROM raw.o ORDER BY id") == [(n,) for n in range(1, 6)]
     assert tiny.rows("SELECT id FROM raw.o_held ORDER BY id") == [(1,), (12,)]

@@ -29,7 +29,7 @@ COLLECT land.visits PARTITIONED (id BIGINT, at TIMESTAMP) FROM land.acme.visits
 
 
 def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
-    """Run a day, and return the labels of each claim of a table that was taken for it, past ones among them."""
+    """Run a day, and return the labels of each claim of a table, including past ones."""
     with tiny.ledger() as ledger:
         before = {row["id"] for row in ledger.past.rows("events")}
     outcome = tiny.run(day(now))
@@ -106,6 +106,6 @@ def test_files_that_came_for_past_windows_have_these_collected_again(tmp_path: P
     tiny.land("visits", evening(4), "id,at\n4,2020-01-04 12:00:00\n42,2020-01-02 13:00:00\n")
     assert claimed(tiny, "land.visits", 5) == [list(labels(2, 4))]
     tiny.land("visits", evening(5), "id,at\n5,2020-01-05 12:00:00\n")
-    tiny.land("visits", day(3, 6), "id,at\n33,2020-01-03 05:00:00\n")  # late, stamped in the window that it is of
+    tiny.land("visits", day(3, 6), "id,at\n33,2020-01-03 05:00:00\n")  # late, stamped within its window
     assert claimed(tiny, "land.visits", 6) == [list(labels(3, 5))]
     assert tiny.rows("SELECT id FROM land.visits ORDER BY id") == [(n,) for n in (1, 2, 3, 4, 5, 33, 42)]

@@ -69,7 +69,7 @@ def expected(*, known: tuple[int | None, ...] = (ERASED, OTHER, None), since: st
 
 
 def files_of(tiny: Tiny, table: str) -> dict[str, str]:
-    """Map the files of a table to the digests of their bytes."""
+    """Return the digests of a table's files, by path."""
     folder = tiny.root / tiny.storage / "tables" / table.replace(".", "/")
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
@@ -186,7 +186,7 @@ def test_the_view_has_no_label_whose_persons_are_not_made_yet(tmp_path: Path, sp
         ledger.decisions.retry("web.visits_apart", [day(2)], who="ann")
     run(tiny, 3)
     assert whole(tiny) == (known, [])
-    # made again of other rows, the events of a label do not show the persons of before
+    # when a label's events are made again from other rows, they do not show the earlier persons
     tiny.shop("UPDATE visits SET email = 'x' WHERE id = 1")
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("raw.visits", [day(1)], "recollect", who="ann")
@@ -195,7 +195,7 @@ def test_the_view_has_no_label_whose_persons_are_not_made_yet(tmp_path: Path, sp
 
 
 def test_the_view_shows_labels_of_events_that_read_more_than_their_persons(tmp_path: Path, spark: SparkSession) -> None:
-    """KEY ... PAST reads the events themselves, which the persons do not."""
+    """KEY ... PAST reads the events themselves, which the table of persons does not contain."""
     tiny = project(tmp_path, spark)
     key = "visits PARTITIONED (id BIGINT KEY"
     tiny.declare(FLOW.replace(f"{key},", f"{key} PAST 2 DAYS ELSE DROP,"))

@@ -68,7 +68,7 @@ def project(root: Path, spark: SparkSession) -> Tiny:
 def objects_with(tiny: Tiny, value: int | str) -> Iterator[str]:
     """Yield the objects of the bucket that contain a value, as text or in rows and bounds of Parquet files."""
     root = entry_path(tiny.storage)
-    for file in filter(lambda file: file.size, files_below(root)):  # others are markers of folders
+    for file in filter(lambda file: file.size, files_below(root)):  # others are folder markers
         content = read_bytes(root / file.path)
         if file.path.endswith(".parquet"):
             parquet = pq.ParquetFile(io.BytesIO(content))

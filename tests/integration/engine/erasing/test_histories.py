@@ -72,7 +72,7 @@ class History:
         self.numbers, self.seen = itertools.count(1), set[Any]()
 
     def order(self, of_day: int) -> None:
-        """Add rows of a day, and late ones of days before."""
+        """Add rows of a day, and late rows of earlier days."""
         for _ in range(self.drawn.randrange(2, 6)):
             number, who = next(self.numbers), self.drawn.choice(PERSONS)
             at = f"2020-01-{self.drawn.randrange(max(1, of_day - 1), of_day + 1):02d} 10:00:{number:02d}"
@@ -95,7 +95,7 @@ class History:
                     ledger.decisions.request_restate(name, [label], verb, who="ann")
 
     def erase(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Erase a person, or continue; most of the times until the process is killed at some step."""
+        """Erase a person, or continue; usually until the process is killed at some step."""
         who, point = self.drawn.choice(sorted(self.gone)), self.drawn.choice([*POINTS, ""])
         with killed(point, monkeypatch, self.drawn.randrange(1, 4)):
             erased(self.tiny, who, continues=self._is_unfinished(who))

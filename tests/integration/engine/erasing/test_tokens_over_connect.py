@@ -24,7 +24,7 @@ PERSONS = (ADA, EVA, "joe.new")
 
 
 def rows(tiny: Tiny, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Return columns of a table as its files have them."""
+    """Return columns of a table as stored in its files."""
     folder = tiny.root / tiny.storage / "tables" / table.replace(".", "/")
     found = DeltaTable(str(folder)).to_pyarrow_table(columns=list(columns)).to_pylist()
     return sorted((tuple(row[name] for name in columns) for row in found), key=repr)

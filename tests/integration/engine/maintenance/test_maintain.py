@@ -56,7 +56,7 @@ MUCH_LATER = datetime.now(UTC) + timedelta(days=60)
 
 @pytest.fixture(scope="module")
 def eight_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Eight days of a flow, one of them with late rows."""
+    """Return eight days of a flow, one of them with late rows."""
     tiny = Tiny(tmp_path_factory.mktemp("lived"), spark)
     tiny.declare(FLOW)
     for name, columns in (("orders", "amount INT"), ("items", "price INT"), ("notes", "n INT")):

@@ -48,14 +48,14 @@ def tiny(four_days: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ti
 
 
 def declare_hours(tiny: Tiny, join: str = "1 GB") -> None:
-    """Declare hours that always are now."""
+    """Declare maintenance hours that include the current time."""
     file = tiny.root / "waterclock.toml"
     text = file.read_text(encoding="utf-8").partition("[maintenance]")[0]
     file.write_text(f'{text}\n[maintenance]\nhours = "00:00-00:00"\njoin = "{join}"\n', encoding="utf-8")
 
 
 def maintain(tiny: Tiny, times: int = 1) -> list[str]:
-    """Maintain as a watching run does in its hours; return the messages."""
+    """Run maintenance as a watching run does in its hours; return the messages."""
     tiny.heard.said_.clear()
     with tiny.opened() as work:
         due = MaintenanceInHours(work)

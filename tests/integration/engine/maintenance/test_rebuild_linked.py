@@ -71,7 +71,7 @@ def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_pat
     upstream.shop("UPDATE orders SET cents = 150 WHERE id = 1")
     ran(upstream, now=4)
     ran(here, now=4)
-    assert here.rows(SUMS) == [(159,), (359,), (659,)]  # of a regular table all that is there
+    assert here.rows(SUMS) == [(159,), (359,), (659,)]  # of a regular table, all rows
     assert here.rows("SELECT cents FROM marts.newest") == [(659,)]
 
     here.declare(as_regular(HERE))

@@ -48,7 +48,7 @@ def test_it_comes_to_what_a_clean_run_comes_to(tmp_path: Path, spark: SparkSessi
     outcome = tiny.run(day(3))
     assert [(each.group.table, each.error and each.error.code) for each in outcome.failed] == [("shop.stock", "E405")]
     assert tiny.rows("SELECT id FROM shop.orders") == [(1,)]
-    assert len(tiny.done("shop.orders")) == 2  # it does not wait for the other one
+    assert len(tiny.done("shop.orders")) == 2  # it does not wait for the other table
 
     found = ask("reset", "shop.stock", "--yes", "--project", str(tiny.root))
     assert found.exit_code == 0, found.output

@@ -65,7 +65,7 @@ def test_the_examples_of_sparks_own_functions_pass(session: SparkSession) -> Non
         for text in _QUERY.findall(examples):
             try:
                 said = refusal(session, text)
-            except Exception:  # noqa: BLE001 - examples of types that are switched off, and of files that are not there
+            except Exception:  # noqa: BLE001 - examples of disabled types and of missing files
                 continue
             passed += said is None
             if said is not None:

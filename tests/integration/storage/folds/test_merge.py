@@ -49,7 +49,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 class Planes:
-    """A MERGE table in the making: each call seals and merges the next label."""
+    """A MERGE table; each call seals and merges the next label."""
 
     def __init__(self, spark: SparkSession, root: Path, merge: Merge, schema: str = SCHEMA) -> None:
         self.spark = spark
@@ -100,7 +100,7 @@ class Planes:
 
 
 def by_hand(slices: Sequence[Sequence[Mapping[str, Any]]]) -> dict[Any, dict[str, Any]]:
-    """Fold slices of rows, oldest first: the definition, without any cleverness."""
+    """Fold slices of rows, oldest first: the plain definition."""
     state: dict[Any, dict[str, Any]] = {}
     highest: dict[Any, tuple[bool, int]] = {}
     for number, rows in enumerate(slices):

@@ -53,7 +53,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clicks(spark: SparkSession, rows: int = ROWS, labels: int = 1, *, seed: int = 0) -> DataFrame:
-    """Return rows in two tasks in no order. `user`, `device` and `name` are independent; each has NULLs."""
+    """Return unsorted rows in two tasks. `user`, `device` and `name` are independent; each has NULLs."""
     texts = F.array(*(F.lit(label_of(label)) for label in HOURS[:labels]))
     frame = spark.range(0, rows, 1, 2).selectExpr(
         "id",

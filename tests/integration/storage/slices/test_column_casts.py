@@ -184,7 +184,7 @@ def test_nulls_pass_every_cast(spark: SparkSession, tmp_path: Path) -> None:
         ("DATE '2018-07-01'", "2018-06-30T22:00:00"),
         ("TIMESTAMP_NTZ '2018-01-01 12:00:00.5'", "2018-01-01T11:00:00.500000"),
         ("TIMESTAMP_NTZ '2018-10-28 02:30:00'", "2018-10-28T00:30:00"),  # a repeated hour: its first pass
-        ("TIMESTAMP_NTZ '2018-03-25 02:30:00'", "2018-03-25T01:30:00"),  # a skipped one: moved on
+        ("TIMESTAMP_NTZ '2018-03-25 02:30:00'", "2018-03-25T01:30:00"),  # a skipped hour: moved forward
         ("'2018-07-01 12:00'", "2018-07-01T10:00:00"),
         ("'2018-07-01'", "2018-06-30T22:00:00"),
         ("'2018-07-01T12:00:00Z'", "2018-07-01T12:00:00"),

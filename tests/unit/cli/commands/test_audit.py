@@ -139,7 +139,7 @@ def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: S
 
 
 def test_a_list_says_of_each_batch_what_its_own_audit_says(busy_shop: Shop) -> None:
-    """An attempt failed that is not needed any more, since its input has its former rows again."""
+    """A failed attempt that is not needed any more, because its input has its former rows again."""
     name = "sales.by_country"
     busy_shop.done("shop.orders", 18, rows=11)
     busy_shop.failed(name, 18)

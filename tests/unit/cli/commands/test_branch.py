@@ -315,7 +315,7 @@ def test_a_branch_removes_no_files_of_environments_that_it_does_not_borrow_from(
 
 
 def test_a_branch_of_an_older_version_is_still_read(root: Path) -> None:
-    """Its file has no version, and does not name the places that it borrows from."""
+    """Its file has no version, and does not name the locations that it borrows from."""
     ask(root, "branch", "create", "pr-1", "--from", "prod")
     file = root / ".branches" / "pr-1" / "branch.json"
     state = json.loads(file.read_text())
@@ -367,7 +367,7 @@ def test_a_creation_that_fails_leaves_nothing(root: Path, words: tuple[str, ...]
 
 
 def test_a_creation_that_fails_after_an_interrupted_one_leaves_nothing(root: Path) -> None:
-    """The disk is full when the ledger is put in place."""
+    """The disk is full when the ledger is moved into place."""
     before = contents(root)
     full = OSError(errno.ENOSPC, "No space left on device")
 

@@ -171,7 +171,7 @@ def test_what_never_read_the_revision_is_computed_and_what_reads_it_now_stays(re
     restated.done(NAME, 18, rows=12)
     seal_revisions(restated)
     answer = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)
-    assert (answer["adopted"], answer["computed"]) == ({}, {})  # its readers were not made again since
+    assert (answer["adopted"], answer["computed"]) == ({}, {})  # its readers have not been made again since
     restated.done(NAME, 18, rows=13)
     restated.done(READER, 18, rows=8)
     seal_revisions(restated)

@@ -270,7 +270,7 @@ def test_a_run_outlives_its_reader() -> None:
 
 
 class Undrawable:
-    """A picture that breaks."""
+    """An object whose drawing fails."""
 
     def __rich_console__(self, *_: object) -> Iterator[Text]:
         raise ValueError("no such colour")

@@ -144,7 +144,7 @@ def test_a_broken_header_of_avro_is_found_in_linear_time(
 ) -> None:
     path = tmp_path / "a.avro"
     path.write_bytes(b"Obj\x01" + header)
-    signal.setitimer(signal.ITIMER_REAL, 20)  # its signal ends a loop that has no end
+    signal.setitimer(signal.ITIMER_REAL, 20)  # its signal ends an endless loop
     begun = process_time()
     told = problem_of(str(path), path.stat().st_size, "broken", ("avro", ""))
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -317,7 +317,7 @@ def test_a_persons_rows_leave_a_parquet_file(tmp_path: Path, codec: str, how: di
 
 
 def _texts_of(content: bytes) -> Iterator[bytes]:
-    """Yield the file, and each dictionary or text value that its columns have, also unused ones."""
+    """Yield the file, and each dictionary entry or text value of its columns, including unused ones."""
     yield content
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=["name"])
     for chunk in file.read().column("name").chunks:

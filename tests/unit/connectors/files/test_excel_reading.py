@@ -129,7 +129,7 @@ def test_a_formula_with_its_value_is_that_value(cell: str, value: str | None) ->
 
 
 def changed_book(file: io.BytesIO, *changes: tuple[bytes, bytes]) -> io.BytesIO:
-    """Return a workbook with texts of its members replaced; each text must be there."""
+    """Return a workbook with texts of its members replaced; fails if a text is missing."""
     changed, left = io.BytesIO(), dict(changes)
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
         for name in old.namelist():

@@ -33,7 +33,8 @@ PLAIN = {
     "ratio": (pa.float64(), "DOUBLE"),
 }
 TIMES = st.datetimes(datetime(1900, 3, 1), datetime(2199, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
-CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")  # as XML allows
+# characters that XML allows
+CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
 ROWS = st.fixed_dictionaries(
     {
         "id": st.none() | st.integers(-(1 << 63), (1 << 63) - 1),

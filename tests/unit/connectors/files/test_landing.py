@@ -322,8 +322,8 @@ def test_an_archived_file_that_is_taken_is_not_listed_and_every_other_is(folder:
     reader.archive(unit, reader.arrivals(unit).items[:2])  # the last two were not archived, or just arrived
     listed = reader.arrivals(unit, {names[0], names[2]}).items
     assert [(item.name, item.is_archived) for item in listed] == [
-        (names[1], True),  # another table took it: it is free for this one
-        (names[2], False),  # taken, and not yet archived
+        (names[1], True),  # another table collected it, and it is still free for this one
+        (names[2], False),  # collected, and not yet archived
         (names[3], False),
     ]
     assert [file.exists() for file in files] == [False, False, True, True]
@@ -400,7 +400,7 @@ def test_other_content_of_the_same_size_and_time_is_not_removed_for_an_earlier_c
 
     def put(content: str) -> Item:
         path.write_text(content)
-        os.utime(path, (0, 0))  # some senders set the time of change, to that of the data
+        os.utime(path, (0, 0))  # some senders set the modification time to that of the data
         (item,) = listing(folder).items
         return item
 

@@ -1,4 +1,4 @@
-"""A process that is killed within `apply` leaves all of a batch or nothing of it."""
+"""A process that is killed within `apply` writes all of a batch or nothing."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_rejection_has_a_reason_and_changes_nothing(database: FormsDatabase) -
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
     refused("E891", reject, database, GUARDED, number, BOB, " ")
     reject(database, GUARDED, number, BOB, "it is B")
-    reject(database, GUARDED, number, BOB, "it is B")  # the same again, after a lost answer
+    reject(database, GUARDED, number, BOB, "it is B")  # the same again, after a lost response
     proposal, _ = find_proposal(database, GUARDED, number, 9)
     assert (proposal.state, proposal.decided_by, proposal.decided_why) == (ProposalState.REJECTED, "bob", "it is B")
     assert "bob decided it: it is B" in str(refused("E898", approve, database, GUARDED, number, EVE, "").why)
@@ -259,10 +259,10 @@ def test_the_database_refuses_what_four_eyes_refuse(database: FormsDatabase, sta
 
 
 def test_random_proposals_are_what_their_approvals_make_of_them(place: FormsPlace) -> None:  # noqa: PLR0915 - one life
-    """A model of four people who propose, approve, reject and withdraw changes of six rows.
+    """A model of four users who propose, approve, reject and withdraw changes of six rows.
 
-    Each accepted approval writes the proposed rows, once, if these rows are as the proposer saw them; and no other step
-    writes a row.
+    Each accepted approval writes the proposed rows once, if these rows are still as the proposer saw them. No other
+    step writes a row.
     """
     database, chance = place.database, random.Random(11)
     people = [FormRights(name) for name in ("ada", "bob", "eve", "kim")]

@@ -51,7 +51,7 @@ def test_the_values_of_the_most_alike_keys_come_first_and_once(place: FormsPlace
     assert (first.values, first.like, first.rows) == ({"sku": "T"}, "TEA-100", 2)
     assert (second.values, second.like) == ({"sku": "U"}, "TEA-900")
     assert first.likeness > second.likeness >= 0.6
-    assert all(each.like != "tea 102" for each in suggested(place.database, "TEA-777x"))  # which waits itself
+    assert all(each.like != "tea 102" for each in suggested(place.database, "TEA-777x"))  # it waits itself
 
 
 def test_nothing_is_suggested_for_a_row_that_does_not_wait_or_is_like_none(place: FormsPlace) -> None:
@@ -67,7 +67,7 @@ def test_nothing_is_suggested_for_a_row_that_does_not_wait_or_is_like_none(place
 
 
 def test_random_keys_have_the_suggestions_of_a_comparison_with_all(place: FormsPlace) -> None:
-    """An oracle: all rows of the form, compared without the filters, the index and the early ends."""
+    """Oracle: all rows of the form, compared without the filters, the index and the early ends."""
     chance = random.Random(5)
     keys = {"".join(chance.choices("ABC12-", k=chance.randrange(3, 9))) for _ in range(150)}
     mapped = {key: chance.choice("XYZUVW") for key in sorted(keys)[::2]}

@@ -21,7 +21,7 @@ from waterclock.timelabel.instant import EPOCH
 
 @dataclass
 class Told:
-    """A record, the word that the log ends at an offset, or an error."""
+    """A record, the message that the log ends at an offset, or an error."""
 
     at: int
     code: int | None = None
@@ -127,7 +127,7 @@ def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twic
 ) -> None:
     monkeypatch.setattr(Cluster, "log_of", lambda *_: Log("orders", "id", {0: 0, 1: 0}, {0: 9, 1: 9}))
     lost = Told(0, KafkaError._AUTO_OFFSET_RESET, 1)
-    again = [Told(1, part=1), Told(2, part=1)]  # this one was under way already when the place was lost
+    again = [Told(1, part=1), Told(2, part=1)]  # this one was already in flight when the position was lost
     client = Client([Told(0), Told(0, part=1), lost, Told(1, part=1), Told(1), *again, Told(2)])
     assert read(client, OffsetSpan(0, 0, 3), OffsetSpan(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
     assert client.assigned == [{0: 0, 1: 0}, {0: 2, 1: 2}]

@@ -208,7 +208,7 @@ OF_SPARK = {
 def test_a_value_of_which_the_destination_keeps_less_is_refused(
     database: MysqlDatabase, folder: Path, mode: Mode, kind: str, spark: str, fits: object, cut: object
 ) -> None:
-    """The server would round or cut it, with a note at most."""
+    """The server would round or truncate it, at most with a note."""
     database.run(f"CREATE TABLE totals (id varchar(9), amount {kind} NULL)")
 
     def brought(claim: int, *values: object) -> Delivery:
@@ -340,7 +340,7 @@ def test_names_that_are_too_long_are_refused(database: MysqlDatabase, folder: Pa
 
 @pytest.mark.parametrize("is_by_label", [True, False])
 def test_any_other_name_is_taken(database: MysqlDatabase, folder: Path, *, is_by_label: bool) -> None:
-    """A percent sign is one in a statement with values, too."""
+    """A percent sign is literal, also in a statement with values."""
     at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% `of` "select";')
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
@@ -454,7 +454,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
 
 
 def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDatabase, folder: Path) -> None:
-    """A lock is the server's, whatever database it is taken in."""
+    """A lock is global to the server, whatever database it is taken in."""
     other = MysqlDatabase(folder)
     other.setting = replace(other.setting, options={**other.setting.options, "timeout": 1})
     found: list[DeliveryOutcome] = []

@@ -148,7 +148,7 @@ AT = datetime(2013, 1, 1, 5, 30, 0, 123456, tzinfo=UTC)
 def test_a_value_of_which_the_destination_keeps_less_is_refused(
     database: PostgresDatabase, folder: Path, mode: Mode, kind: str, spark: str, fits: object, cut: object
 ) -> None:
-    """The server would round it without a word."""
+    """The server would round it silently."""
     database.run(f"CREATE TABLE totals (id text, amount {kind})")
     type_ = pa.decimal128(6, 3) if spark.startswith("DECIMAL") else pa.timestamp("us", "UTC")
 
@@ -262,7 +262,7 @@ def test_an_interval_is_read_alike_whatever_the_server_is_set_to(database: Postg
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND, Mode.MERGE])
 def test_names_that_the_server_would_cut_are_refused(database: PostgresDatabase, folder: Path, mode: Mode) -> None:
-    """Two could become one."""
+    """Two names could become one."""
     one = delivery(folder, ("a", 1), mode=mode, keys=("id",) if mode is Mode.MERGE else ())
     at = CONNECTOR.deliverer(database.setting)
     long = "\u00e9" * 32  # 64 bytes
@@ -276,7 +276,7 @@ def test_names_that_the_server_would_cut_are_refused(database: PostgresDatabase,
 
 @pytest.mark.parametrize("is_by_label", [True, False])
 def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is_by_label: bool) -> None:
-    """A percent sign is one in a statement with values, too."""
+    """A percent sign is literal, also in a statement with values."""
     at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% "of" select;')
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)

@@ -208,7 +208,7 @@ def test_a_message_with_a_size_or_a_number_that_cannot_be_is_refused(messages: l
         except ValueError as error:
             refused.append(str(error))
 
-    reading = threading.Thread(target=read, daemon=True)  # reading backwards, it would never end
+    reading = threading.Thread(target=read, daemon=True)  # regression: it read backwards and never ended
     reading.start()
     reading.join(10)
     assert why in "".join(refused)

@@ -73,7 +73,7 @@ def test_numbers_decide_where_the_log_has_them() -> None:
 
 @given(STEPS)
 def test_what_is_accepted_is_under_its_own_name(steps: list[tuple[str, int]]) -> None:
-    """A table of the model has the name of each column by its number; each change notes the names as of then."""
+    """The model has the name of each column by its number; each change records the names of its time."""
     there = dict(enumerate(WANTED, 1))
     last = fresh = len(WANTED)
     before = {"columns": columns_for_record({number: (name, "", "") for number, name in there.items()}, last, None, 0)}

@@ -324,11 +324,11 @@ def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> N
     lines = [AcceptedRequest(LABEL, at, (f"{at:016}",)) for at in range(3)]
     journal.accept(1, lines[0])
     with (tmp_path / "1.accepted").open("a") as file:
-        file.write('["20130101000000", 1, "00000')  # and the power went
+        file.write('["20130101000000", 1, "00000')  # then the power failed
     for line in lines[1:]:
         journal.accept(1, line)
     assert list(journal.read_accepted(1)) == lines
-    journal.accept(1, lines[2])  # another runner, which had sent it as well
+    journal.accept(1, lines[2])  # another runner had sent it as well
     assert journal.count_carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
 
 

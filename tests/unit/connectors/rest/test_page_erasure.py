@@ -44,7 +44,7 @@ def erase(folder: Path, *persons: str, requested: tuple[str, ...] = (), **how: A
 
 
 def records_of(series: Series) -> list[str]:
-    """Return the records of all pages, which must be whole, and of which no page must have another number."""
+    """Return the records of all pages; each page must be complete and keep its number."""
     found: list[str] = []
     for page in series.pages():
         series.require_whole(page, "a test")

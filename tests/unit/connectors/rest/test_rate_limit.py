@@ -48,7 +48,7 @@ class Told:
 
 
 def granted(file: Path, count: int) -> list[float]:
-    """Reserve so many places in turn, wait for each, and return when each was granted."""
+    """Reserve places in turn, wait for each, and return the times at which they were granted."""
     told = Told()
     pace = SharedRateLimiter(file, 5, 0.4, clock=told)
     times = []

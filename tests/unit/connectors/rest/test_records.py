@@ -79,6 +79,6 @@ def test_records_that_are_not_there_are_told(content: bytes, told: str) -> None:
     ],
 )
 def test_what_is_no_json_is_no_answer(content: bytes) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 (of which it may be any)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (any of several errors)
         body_of(content, ["rows"])
     assert not isinstance(caught.value, NoRecords)

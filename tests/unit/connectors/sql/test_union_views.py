@@ -101,7 +101,7 @@ class Destination:
 
     def rows(self, columns: str = "timelabel, id, is_closed") -> list[Any]:
         sql = f"SELECT {columns} FROM totals"
-        if isinstance(self.database, DuckDatabase):  # as a reader in the process that writes
+        if isinstance(self.database, DuckDatabase):  # a reader in the writing process
             with database_of(self.database.setting).open_for_writing("totals") as connection:
                 found = connection.execute(sql).fetchall()
         else:

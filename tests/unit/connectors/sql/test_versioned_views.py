@@ -59,7 +59,7 @@ def deliver(
     at: int = 0,
     **options: Any,
 ) -> DeliveryOutcome:
-    """Deliver the version of the day `at`, or the rows of a day where that is given."""
+    """Deliver the version of the day `at`, or if given, the rows of a day."""
     path = folder / f"{claim}-{day}.parquet"
     columns = {"id": [key for key, _ in rows], "amount": pa.array([amount for _, amount in rows], pa.int32())}
     pq.write_table(pa.table({**columns, **{name: ["x"] * len(rows) for name in more}}), path)
@@ -178,7 +178,7 @@ def test_each_label_has_a_table_of_its_own_under_the_view(database: Database, tm
     for day in range(3):
         deliver(database, tmp_path, day + 1, [("a", day), ("b", day)], day)
     assert tables(database) == [f"_totals_2013010{day}000000" for day in (1, 2, 3)]
-    deliver(database, tmp_path, 9, [("c", 7)], 1, more=("note",))  # restated, with a column more
+    deliver(database, tmp_path, 9, [("c", 7)], 1, more=("note",))  # restated, with an additional column
     rows: list[Any] = [("a", 0, "20130101000000", None), ("b", 0, "20130101000000", None)]
     rows += [("c", 7, "20130102000000", "x"), ("a", 2, "20130103000000", None), ("b", 2, "20130103000000", None)]
     assert shown(database, "id, amount, timelabel, note") == sorted(rows, key=str)
@@ -211,7 +211,7 @@ def test_what_others_have_at_the_name_is_told_and_left(database: Database, tmp_p
         deliver(database, tmp_path, 2, [("a", 1)], day)
     assert (shown(database, "one"), tables(database)) == ([(1,)], [])
     assert deliver(database, tmp_path, 3, [("a", 1)], day, adopt=True) is DeliveryOutcome.DELIVERED
-    with pytest.raises(WaterclockError, match="E829") as told:  # the option is taken back, the view is there
+    with pytest.raises(WaterclockError, match="E829") as told:  # the option is removed, while the view exists
         deliver(database, tmp_path, 4, [("b", 1)], day, behind="")
     assert shown(database) == [("a", 1)]
     assert "recompute ops.totals" in (told.value.fix or "")

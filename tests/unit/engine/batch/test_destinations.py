@@ -86,7 +86,7 @@ def test_a_destination_that_has_all_that_was_delivered_is_continued(tmp_path: Pa
 
 
 def test_a_destination_that_lacks_an_older_label_restated_since_is_refused(tmp_path: Path) -> None:
-    """It was put back to a copy of before, or `publish` was false then."""
+    """An earlier copy was restored, or `publish` was false at that time."""
     delivering = Delivering(PublishedFolder(tmp_path), {1: 12, 2: 11})
     for number, claim in ((1, 10), (2, 11)):
         delivering.brought(number, claim)

@@ -17,7 +17,7 @@ from waterclock.storage.lake import Lake
 
 
 class Api(FakeConnections):
-    """An API that notes its requests."""
+    """An API that records its requests."""
 
     request: Any = None
 

@@ -22,7 +22,7 @@ class Context:
     def fragment(self) -> str:
         return self.said
 
-    def contextType(self) -> str:  # noqa: N802 - as PySpark has it
+    def contextType(self) -> str:  # noqa: N802 - PySpark's name
         return "QueryContextType.SQL"
 
 
@@ -35,7 +35,7 @@ class Raised(AnalysisException):
     def __str__(self) -> str:
         return self.said
 
-    def getQueryContext(self) -> Any:  # noqa: N802 - as PySpark has it
+    def getQueryContext(self) -> Any:  # noqa: N802 - PySpark's name
         return self.fragments
 
 

@@ -24,7 +24,7 @@ MARKER = Awaits(WindowSignal.MARKER, "_SUCCESS")
 
 @dataclass
 class Signed(FakeConnections):
-    """A source that shows the signs of some days."""
+    """A source that shows the signals of some days."""
 
     signs: frozenset[int] = frozenset()
     looks: list[int] = field(default_factory=list)

@@ -26,7 +26,7 @@ FILE = Column("File", SOMEWHERE, metadata_field="file")
 
 
 def made(told: Table, *columns: str) -> Any:
-    return add_origins(told, Rows(*columns))  # type: ignore[arg-type] # stands for a frame
+    return add_origins(told, Rows(*columns))  # type: ignore[arg-type]  # a fake frame
 
 
 def test_what_the_source_tells_becomes_a_column_and_stays_beside_the_row() -> None:

@@ -19,7 +19,7 @@ from waterclock.flow.enums import Batching
 
 @dataclass
 class Log(FakeConnections):
-    """A log that notes from which instant its first range is requested."""
+    """A log that records the instant from which its first range is requested."""
 
     firsts: list[datetime] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ def test_records_of_windows_that_were_skipped_or_not_selected_are_in_the_first_r
 
 @dataclass
 class Grown(Log):
-    """A log of two parts, the second of which began after some ranges."""
+    """A log of two parts, the second of which was added after some ranges."""
 
     ends: Mapping[str, int] = field(default_factory=lambda: {"0": 90, "1": 9})
 

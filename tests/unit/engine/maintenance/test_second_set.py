@@ -51,7 +51,7 @@ def opened(root: Path) -> Iterator[RunContext]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project of which three days are done."""
+    """Return a project with three done days."""
     declare(tmp_path, COLLECT + READERS)
     with opened(tmp_path) as work:
         apply_flow(work, NOW)
@@ -63,7 +63,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def kept(work: RunContext, monkeypatch: pytest.MonkeyPatch, now: datetime = NOW) -> Mapping[str, Sequence[datetime]]:
-    """Return by table the labels that stay as they are."""
+    """Return the unchanged labels by table."""
     brought: dict[str, list[datetime]] = {}
 
     def bring(_: object, __: object, table: Any, pieces: Any) -> None:

@@ -54,7 +54,7 @@ def test_a_slice_is_replaced_when_the_next_revision_of_its_label_is_committed() 
 
 
 def test_slices_of_labels_that_do_not_exist_since_are_replaced_when_the_table_was_emptied() -> None:
-    """A rebuild of all tables has cut hours into days: only the first hour has a later revision."""
+    """A rebuild of all tables merged hours into days, so only the first hour has a later revision."""
     hour = day(1) + timedelta(hours=1)
     revisions = [(day(1), 1, day(10)), (hour, 1, day(10)), (day(1), 7, day(20)), (day(2), 8, day(21))]
     assert find_replacement_times(revisions, [(7, day(20))]) == {(day(1), 1): day(20), (hour, 1): day(20)}
@@ -107,7 +107,7 @@ def test_what_was_never_sealed_goes_with_its_claim() -> None:
     assert may_delete_slice(of(Kind.COLLECT), leaf(OLD, sealed=False), known(claims={}))
     assert not may_delete_slice(
         of(Kind.COLLECT), leaf(NEW, sealed=False), known(claims={})
-    )  # just being written, perhaps
+    )  # perhaps still being written
 
 
 def test_what_was_sealed_by_nobody_knows_whom_stays() -> None:
@@ -125,7 +125,7 @@ def test_a_state_goes_only_where_that_is_said_and_a_later_one_is_read() -> None:
     states = known(current={day(1): OLD, day(2): OLD, day(90): OLD}, made=made)
     said = of(mode=Mode.REPLACE, kept=True)
     assert may_delete_slice(said, leaf(OLD, day(1)), states)
-    assert not may_delete_slice(said, leaf(OLD, day(2)), states)  # read until the one of the 90th
+    assert not may_delete_slice(said, leaf(OLD, day(2)), states)  # read until that of the 90th exists
     assert not may_delete_slice(said, leaf(OLD, day(90)), states)
     assert not may_delete_slice(of(mode=Mode.REPLACE), leaf(OLD, day(1)), states)
     lately = replace(states, made={(day(1), OLD): NOW})
@@ -185,7 +185,7 @@ def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, g
 
 @pytest.mark.parametrize(("keys", "goes"), [(("id",), False), (("id", "timelabel"), True)])
 def test_a_merge_by_label_keeps_what_was_staged_for_keys_that_come_back(keys: tuple[str, ...], goes: bool) -> None:
-    """A label that is delivered again reads the keys that it delivered before, and the rows of older labels."""
+    """A label that is delivered again reads the keys of its earlier delivery, and the rows of older labels."""
     published = table("a.rows", kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, keys=keys)
     both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
     assert may_delete_slice(published, leaf(OLD), both) is goes

@@ -84,7 +84,7 @@ def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_s
 
 @pytest.fixture
 def clicks(tmp_path: Path) -> Iterator[RunContext]:
-    """A project of which two days are done."""
+    """Return a project with two done days."""
     test_reset.declare(tmp_path, test_reset.COLLECT.format("BY ARRIVAL TIME APPEND"))
     with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
         apply_flow(work, test_reset.NOW)

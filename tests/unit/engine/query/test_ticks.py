@@ -29,7 +29,7 @@ ALL = ("orders", "revenue", "total", "grand")
 
 @pytest.fixture
 def shop() -> Iterator[Desk]:
-    """Three days of all four tables, an hour between one label and the next."""
+    """Yield three days of all four tables, an hour between one label and the next."""
     opened = desk()
     with opened.ledger:
         opened.apply(ORDERS, REVENUE, TOTAL, GRAND)
@@ -198,7 +198,7 @@ BOTH = replace(table("both", reads=["orders", "late"]), partial_after=Duration(1
 
 @pytest.fixture
 def partial() -> Iterator[Desk]:
-    """A day of a table that was made without `late`, before a restatement of `orders`."""
+    """Yield a day of a table that was made without `late`, before a restatement of `orders`."""
     opened = desk()
     with opened.ledger:
         opened.apply(ORDERS, LATE, BOTH)

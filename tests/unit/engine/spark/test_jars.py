@@ -46,7 +46,7 @@ def retrieving(content: str) -> str:
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WATERCLOCK_JARS", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no /etc/passwd
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # not in /etc/passwd
     with pytest.raises(WaterclockError) as refused:
         jars.delta_jars()
     assert (refused.value.code, refused.value.what) == ("E702", "the folder of Waterclock's cache is unknown")
@@ -79,7 +79,7 @@ def test_storage_in_s3_has_jars_of_its_own_which_are_told_by_name(
 
 
 def test_the_log_store_s_jar_holds_the_source_that_it_was_made_from() -> None:
-    """Where this fails, the source has changed: run bin/_log_store."""
+    """If this fails, the source has changed: run bin/_log_store."""
     folder = Path(jars.__file__).parent / "log_store"
     with zipfile.ZipFile(folder / "log-store.jar") as jar:
         assert jar.read("ConditionalLogStore.java") == (folder / "ConditionalLogStore.java").read_bytes()

@@ -153,7 +153,7 @@ def test_a_spark_that_did_not_start_is_not_tried_again_until_it_is_revived(
 
 
 class Ended:
-    """A process that ended."""
+    """A process that has ended."""
 
     def __init__(self, code: int | None) -> None:
         self.code = code

@@ -24,7 +24,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass
 class Shelf:
-    """The exports there are, newest first."""
+    """The existing exports, newest first."""
 
     exports: list[tuple[str, list[str]]] = field(default_factory=list)
 
@@ -116,7 +116,7 @@ def test_what_grows_is_told_once(at_desk: Desk) -> None:
 
 
 def test_a_rebuild_that_an_export_came_into_is_in_the_next_one(at_desk: Desk) -> None:
-    """A rebuild draws its claim number first, and records the claim with its inputs at its end."""
+    """A rebuild reserves its claim number first, and records the claim with its inputs at its end."""
     shelf = Shelf()
     sums = table("b.sums", partitioned=True, reads=["a.rows"])
     at_desk.apply(table("a.rows", partitioned=True), sums)

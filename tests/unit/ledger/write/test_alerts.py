@@ -66,7 +66,7 @@ def test_messages_go_out_in_order_one_at_a_time_and_again_where_a_runner_died(at
 
 
 def test_turns_and_delays_from_before_the_clock_was_set_back_are_over(at_desk: Desk) -> None:
-    """A message of a runner that died would wait until the clock has passed the former time again."""
+    """Otherwise a dead runner's message would wait until the clock has passed the earlier time again."""
     look(at_desk, "ops")
     alerts, lineage = at_desk.ledger.alerts, at_desk.ledger.openlineage
     assert alerts.take_message("ops", LEASE) is not None

@@ -99,7 +99,7 @@ def test_the_head_only_moves_forward_in_labels(at_desk: Desk) -> None:
 
 def test_an_older_replace_state_goes_to_history_and_leaves_the_head(at_desk: Desk) -> None:
     at_desk.done("core.r", 4)  # version 1
-    at_desk.done("core.r", 2)  # made again in the history, whatever its version there
+    at_desk.done("core.r", 2)  # recomputed in the history, with any version there
     record = at_desk.ledger.reads.table("core.r")
     assert (record.head_label, record.head_version) == (day(4), 1)
     assert at_desk.ledger.reads.versions("core.r") == {day(4): 1}

@@ -291,7 +291,7 @@ def test_create_is_done_once_whoever_comes_first(tmp_path: Path) -> None:
     def create() -> None:
         try:
             create_table(folder, schema_json(SCHEMA), is_partitioned=True, project=PROJECT)
-        except BaseException as error:  # noqa: BLE001 - shown by the test
+        except BaseException as error:  # noqa: BLE001 - the test asserts on it
             errors.append(error)
 
     threads = [threading.Thread(target=create) for _ in range(8)]
@@ -379,7 +379,7 @@ def test_the_table_can_be_moved_whole(tmp_path: Path) -> None:
 
 
 def _once(point: str, act: Any) -> Any:
-    """Do something at the first passing of a fault point."""
+    """Call a function at the first passing of a fault point."""
     passed: list[str] = []
 
     def strike(name: str) -> None:

@@ -66,7 +66,7 @@ def test_a_followed_table_is_as_one_opened_anew(tmp_path: Path, is_partitioned: 
     followed, dice = OpenTable(folder), random.Random(3)
     assert followed.files == {}
     for what in history(folder, dice):
-        if dice.random() < 0.6:  # else it follows several commits at once
+        if dice.random() < 0.6:  # otherwise it follows several commits at once
             followed.follow()
             assert told(followed) == told(OpenTable(folder)), what
     assert followed.version > 15
