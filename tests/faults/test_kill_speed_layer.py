@@ -79,7 +79,10 @@ class Reader:
 
 
 def kill(stream: Stream, form: str, point: str, times: int, reader: Reader) -> bool:
-    """Start ticks or batches in a process that is killed at a point, and read until it ends. Return whether it was."""
+    """Start ticks or batches in a process that is killed at a point, and read until it ends.
+
+    Return whether it was killed.
+    """
     root, now = str(stream.tiny.root), stream.now.isoformat()
     words = [sys.executable, "-m", "tests.faults.killing_a_speed_layer", root, form, point, str(times), now]
     at = os.environ | gateway_of(stream.tiny.spark)
