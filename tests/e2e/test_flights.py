@@ -90,7 +90,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is
 
 
 @pytest.fixture(scope="module")
-def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - requested for its effect
+def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - used indirectly
     """Return the tables' answers to the oracle's questions, and the counts of batches."""
     asked = {question.table: question.asked for question in oracle.QUESTIONS}
     asked["batches"] = "SELECT table, status, count(*) AS n FROM waterclock.batches GROUP BY table, status"

@@ -58,7 +58,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Site:  # noqa: ARG001 - requested for its effect
+def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Site:  # noqa: ARG001 - used indirectly
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, DAYS)
     at = server()

@@ -172,7 +172,10 @@ def test_links_of_others_among_the_files_are_not_followed(
 
 @needs_root
 def test_the_folder_of_a_table_of_others_is_in_their_storage(mallory: Mallory, tmp_path: Path) -> None:
-    """A link there was followed with our permissions, and so was the folder of a renamed table in their ledger."""
+    """Regression: a link there was followed with our permissions.
+
+    So was the folder of a renamed table in their ledger.
+    """
     folder = mallory.storage / "tables/shop/orders"
     folder.rename(tmp_path / "private")
     folder.symlink_to(tmp_path / "private")

@@ -192,7 +192,7 @@ def test_retain_counts_days_in_the_zone_of_the_table_read() -> None:
 
 
 def test_arrival_and_data_time_tables_are_read_alike() -> None:
-    arrived = replace(HOURLY, source=replace(HOURLY.source, batching=Batching.ARRIVAL_TIME))  # type: ignore[type-var]  # the table is a collect
+    arrived = replace(HOURLY, source=replace(HOURLY.source, batching=Batching.ARRIVAL_TIME))  # type: ignore[type-var]  # it is a collect
     table = transform("t", ["hourly"])
     assert bind(table, DAY, flow(arrived, table), STARTS) == bind(table, DAY, flow(HOURLY, table), STARTS)
 
