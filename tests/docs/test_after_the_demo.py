@@ -41,4 +41,4 @@ def test_what_tests_copy_is_what_is_committed() -> None:
     if listed.returncode:
         pytest.skip("no checkout of git")
     known = {Path(name) for name in listed.stdout.decode().split("\0") if name}
-    assert set(committed()) >= known, "COMMITTED names the patterns of what is there"
+    assert set(committed()) >= known, "COMMITTED lists the patterns of existing files"

@@ -204,11 +204,11 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     three = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total), "
     three += "(SELECT twice FROM sales.twice)"
     answer = asked(tiny, three, "2020-01-02")
-    assert answer.rows == ((10, 10, 20),), "twice has not followed: all as before the first restatement"
+    assert answer.rows == ((10, 10, 20),), "twice has not followed: everything as before the first restatement"
     assert answer.moment is not None
     assert answer.moment.behind == {"sales.twice": (day(1),)}
     two = "SELECT (SELECT total FROM sales.total), (SELECT twice FROM sales.twice)"
-    assert rows(tiny, two, "2020-01-02") == [(10, 20)], "nor of two of them, though orders is not asked"
+    assert rows(tiny, two, "2020-01-02") == [(10, 20)], "nor of two of them, although orders is not queried"
     followed = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total)"
     assert rows(tiny, followed, "2020-01-02") == [(500, 500)]
     assert rows(tiny, three, "2020-01-03") == [(520, 520, 1040)], "the newest states have followed"

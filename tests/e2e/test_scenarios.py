@@ -433,9 +433,9 @@ def test_scenario_t_the_whole_history_of_a_batch_is_kept_failures_and_restatemen
     assert "DIVIDE_BY_ZERO" in str(alone[0].error)
     assert [attempt.revision.rows for attempt in alone if attempt.revision] == [1, 1]
     codes = [attempt.code for attempt in alone]
-    assert codes[0] != codes[1] == codes[2], "which code ran is kept"
+    assert codes[0] != codes[1] == codes[2], "the code of the run is recorded"
     first, second = (attempt.inputs for attempt in alone[1:])
-    assert first[0].version < second[0].version, "and what it read"
+    assert first[0].version < second[0].version, "and its inputs"
     assert [event.kind for event in trail.events].count("retried") == 1
     kept = tiny.rows(
         "SELECT kind, count(*) FROM waterclock.events WHERE table = 'sales.revenue' AND "

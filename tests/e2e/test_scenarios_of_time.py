@@ -322,11 +322,11 @@ def test_scenario_y2_changed_code_is_told_and_all_that_would_run_is_shown_before
     days.declare(REVENUE.replace("sum(amount) AS", "sum(amount) * 10 AS") + reader)
     assert "sales.revenue: 15 done labels ran under older code" in told(days, day(16), "plan")
     shown = ask("backfill", "sales.revenue", "--changed", "--project", str(days.root), "--now", "2020-01-16")
-    assert shown.exit_code == 1, "nobody said yes"
+    assert shown.exit_code == 1, "it was not confirmed"
     parent, child = shown.stdout.split("then, if rows differ, up to 15 batches")
     assert "sales.revenue     15 labels" in parent
     assert "sales.large     15 labels" in child
-    assert days.run(day(16)).done == 0, "code that changed restates nothing by itself"
+    assert days.run(day(16)).done == 0, "changed code alone restates no batch"
 
 
 def test_scenario_z_days_off_are_made_before_the_newest_ones(days: Tiny) -> None:

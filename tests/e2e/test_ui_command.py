@@ -46,7 +46,7 @@ def address_told(process: subprocess.Popen[str]) -> str:
     for line in process.stdout:
         if found := re.search(r"http://\S+", line):
             return found.group().rstrip('",')
-    raise AssertionError("no address was told")
+    raise AssertionError("no address was printed")
 
 
 class Browser:

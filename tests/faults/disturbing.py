@@ -135,7 +135,7 @@ def watched(look: Callable[[], None]) -> Iterator[list[BaseException]]:
     finally:
         stop.set()
         thread.join()
-    assert looks or wrong, "nobody looked"
+    assert looks or wrong, "the check never ran"
 
 
 def main(folder: str, now: str) -> int:

@@ -441,7 +441,7 @@ def test_a_jvm_that_is_killed_again_when_what_it_lost_is_made_once_more_is_said_
 def wait_until(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < until, "it does not come about"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.05)
 
 

@@ -112,7 +112,7 @@ def begins_to_make(tiny: Tiny, begun: Path) -> None:
 def wait_until(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < until, "it does not come about"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.05)
 
 

@@ -306,7 +306,7 @@ def test_a_killed_promotion_is_ended_by_the_same_command(undisturbed: Stages, ma
     )
     succeed(made, DELETE["try"])
     assert not (made.root / ".branches").exists()
-    assert reached(made) == expected, "what was adopted needs the branch no more"
+    assert reached(made) == expected, "adopted labels do not need the branch any more"
     assert not [path for path in (made.root / ".prod").rglob("*") if path.is_symlink()]
 
 

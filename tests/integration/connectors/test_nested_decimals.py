@@ -146,7 +146,7 @@ def test_a_far_number_in_a_file_takes_no_time_and_is_refused(
     path.write_text(f'{{"rows": [{text}]}}' if way == "records" else text)
     frame = FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC").frame
     if number == "1e-99999999" and way in BY_DOUBLE:
-        assert list(numbers(plain(frame.collect()[0].of))) == [0], "as docs/limits.md says"
+        assert list(numbers(plain(frame.collect()[0].of))) == [0], "as docs/limits.md documents"
     else:
         with pytest.raises(Exception, match="waterclock-misfit"):
             frame.collect()
@@ -161,7 +161,7 @@ def test_a_far_number_in_a_topic_takes_no_time_and_is_refused(spark: SparkSessio
     matched = ColumnMatch((CollectedColumn("of", "of", TYPE, is_typed=True),), ())
     read = TopicShape("json", has_metadata=False).select_columns(frame, matched, "UTC")
     if number == "1e-99999999":
-        assert list(numbers(plain(read.collect()[0].of))) == [0], "as docs/limits.md says"
+        assert list(numbers(plain(read.collect()[0].of))) == [0], "as docs/limits.md documents"
     else:
         with pytest.raises(Exception, match="waterclock-record:0/7/of is not STRUCT"):
             read.collect()

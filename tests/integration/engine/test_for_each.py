@@ -85,14 +85,14 @@ def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alo
     asked = len(shop.space.asked)
     outcome = shop.run(day(3))
     assert not outcome.failed, described(outcome)
-    assert shop.asked(asked) == ["3"], "what was answered serves again"
+    assert shop.asked(asked) == ["3"], "stored responses are used again"
     assert shop.rows(ROWS) == [(first, 2, "u2"), (first, 3, "new3"), (second, 2, "u2")]
     assert shop.rows("SELECT name FROM mart.sold ORDER BY ALL") == [("new3",), ("u2",), ("u2",)]
 
     asked = len(shop.space.asked)
     shop.ask_again(RECOMPUTE, "raw.users", 1, 2)
     assert not shop.run(day(3)).failed
-    assert shop.asked(asked) == [], "a recompute asks nobody"
+    assert shop.asked(asked) == [], "a recompute sends no request"
     shop.ask_again(RECOLLECT, "raw.users", 2)
     assert not shop.run(day(3)).failed
     assert sorted(shop.asked(asked)) == ["2", "9"]
@@ -104,7 +104,7 @@ def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alo
     assert not shop.run(day(3)).failed
     shop.ask_again(RECOMPUTE, "raw.people", 1, 2)
     assert not shop.run(day(3)).failed
-    assert shop.asked(asked) == [], "a renamed table keeps its answers"
+    assert shop.asked(asked) == [], "a renamed table keeps its responses"
 
 
 def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop: Shop) -> None:
@@ -143,7 +143,7 @@ def test_several_ids_in_a_request_and_answers_that_serve_later_labels(shop: Shop
     told = [one["ids"] for one in shop.space.asked if one["path"] == "detail"]
     assert max(map(len, told)) == 2
     assert sorted(shop.asked()) == ["1", "2", "3", "4", "8", "8"], (
-        "3 was answered, and that 8 is unknown is asked again"
+        "3 has a response, and the unknown 8 is requested again"
     )
     shop.space.set(echo="all")
     shop.order((3, 5))

@@ -52,7 +52,7 @@ def settled(shop: Tiny, now: datetime) -> None:
                     ledger.decisions.retry(table, [instant_of(label)], who="a test")
         if not shop.run(now).failed and "failed" not in shop.batches().values():
             return
-    raise AssertionError("it does not come to an end")
+    raise AssertionError("it does not end")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -173,7 +173,9 @@ def test_flat_brings_no_hidden_column_of_a_parent(
     assert set(columns_of(tiny, "SELECT * FROM shop.code")) == whole
     assert set(columns_of(tiny, "SELECT * FROM shop.asked")) == whole | {"file", "more"}
     assert tiny.rows("SELECT id, file, name, called FROM shop.told") == [(7, "p.csv", "Ulm", "DE")]
-    assert tiny.rows("SELECT id, city, file FROM shop.before") == [(7, 1, "p.csv")], "nothing is before the first tick"
+    assert tiny.rows("SELECT id, city, file FROM shop.before") == [(7, 1, "p.csv")], (
+        "there are no rows before the first tick"
+    )
     assert not tiny.run(day(3)).failed
     assert tiny.rows("SELECT id, city, file FROM shop.before ORDER BY file") == [(7, 1, None), (7, 1, "p.csv")]
 

@@ -406,7 +406,7 @@ def test_labels_of_a_group_are_asked_in_one_scan(
     assert {str(each["input_rules"]["shop.lands"]["broken"]) for each in told.values()} == {"{'home': 1}"}
     if otherwise == "QUARANTINE":
         assert len(quarantine(tiny, "sales.daily")) == 3 + 6
-    assert scans == [2, 1], "slices with the table of who reads them, and what all read alike"
+    assert scans == [2, 1], "the slices with the reading table, and the shared input"
 
 
 def test_what_others_share_or_another_query_makes_is_left_as_it_is(tmp_path: Path, spark: SparkSession) -> None:

@@ -53,7 +53,7 @@ def test_each_label_goes_on_where_the_one_before_ended(tiny: Tiny, log: Log) -> 
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     first, second, third = labels(1, 2, 3)
-    assert tiny.done("raw.events") == [first, second, third], "where nothing came, the label is empty"
+    assert tiny.done("raw.events") == [first, second, third], "without new entries the label is empty"
     assert tiny.rows(ALL) == [(first, "0", 0, "a"), (first, "0", 1, "b"), (second, "0", 2, "c"), (second, "1", 0, "x")]
 
     with tiny.ledger() as ledger:

@@ -134,7 +134,7 @@ def test_nothing_but_what_a_list_says_goes_out_whatever_the_source_gains(tmp_pat
     tiny.declare(FLOW.format(kept=", keep_first => 1"))
     assert not (outcome := tiny.run(day(4))).has_failed, described(outcome)
     others = [(1, "axx@xxxxxxx.xxx"), (2, "Bxxxx@xxxxxxx.xxx"), (3, None), (4, "cx@x.xxx")]
-    assert sorted(tiny.delivered("SELECT * FROM merged")) == others, "rows that did not change are masked anew too"
+    assert sorted(tiny.delivered("SELECT * FROM merged")) == others, "unchanged rows are masked again, too"
 
 
 def test_the_page_on_replicas_runs(tmp_path: Path, spark: SparkSession) -> None:

@@ -69,7 +69,7 @@ def test_one_scan_serves_all_readers_with_the_rows_of_an_unshared_view(
         key: digest for key, digest in apart.digests().items() if key[0] in tables
     }
     assert together.done("marts.pairs") == labels(1, 2)
-    assert not list((together.root / ".waterclock" / FOLDER).glob("*")), "what is shared goes with the run"
+    assert not list((together.root / ".waterclock" / FOLDER).glob("*")), "shared rows are removed with the run"
 
 
 def test_a_branch_that_fails_leaves_the_others_alone_and_what_cannot_be_written_is_made_by_each(

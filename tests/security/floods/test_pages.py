@@ -138,7 +138,7 @@ def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reade
         readers[runs[0]].close()
         assert until(lambda: process.cancelled > 0)
     assert until(lambda: queries_of(asker) == 0)
-    assert process.asked == runs, "what waited when its reader left never runs"
+    assert process.asked == runs, "a waiting query whose reader left never runs"
     assert len(runs) == 1
 
 

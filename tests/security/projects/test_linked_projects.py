@@ -252,5 +252,5 @@ def test_a_file_of_others_names_no_storage_or_ledger_elsewhere(tmp_path: Path, l
     found = WaterclockCollector(setting_of("upstream", tmp_path, path="theirs")).facts(unit)
     assert found.problem is not None
     named = {"storage": "private/.waterclock", "ledger": f"sqlite:///{tmp_path}/private/.waterclock/ledger.db"}
-    assert place(**named) == str(tmp_path / "private/.waterclock"), "what we named ourselves is read"
+    assert place(**named) == str(tmp_path / "private/.waterclock"), "files that we named ourselves are read"
     os.chown(theirs, 0, 0)

@@ -196,7 +196,7 @@ def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: Trouble
     refused = RefusedBatch("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
     (trouble,) = build_alert_input(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
     assert trouble.kind is kind
-    assert build_alert_input(looked_at(of, {})).unsettled(trouble), "no run looked"
+    assert build_alert_input(looked_at(of, {})).unsettled(trouble), "no run has checked it"
     assert build_alert_input(looked_at(of, {}, of_run=frozenset({"raw.b"}))).unsettled(trouble)
     assert not build_alert_input(looked_at(of, {}, of_run=ALL)).unsettled(trouble)
 

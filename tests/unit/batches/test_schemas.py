@@ -46,11 +46,13 @@ def test_a_change_is_what_came_went_and_is_of_another_type() -> None:
 def test_old_labels_that_bring_old_columns_are_no_news() -> None:
     versions = [version(1, 1, 0), version(2, 5, 2)]
     assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[0]) == versions[0], (
-        "what the label before it had"
+        "the columns of the label before it"
     )
-    assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[2]) == versions[1], "what the last batch brought"
+    assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[2]) == versions[1], (
+        "the columns of the last batch"
+    )
     assert find_matching_version(versions, Side.SOURCE, day(6), SHAPES[0]) is None, (
-        "what was there once is a change again"
+        "columns that existed before are a change again"
     )
     assert find_matching_version(versions, Side.TABLE, day(6), SHAPES[2]) is None
     change = change_at(versions, Side.SOURCE, day(6), SHAPES[0])

@@ -104,7 +104,7 @@ def test_a_failure_is_told_once_with_what_it_holds_up_and_once_that_it_is_over(t
 
     telling.shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     telling.look()
-    assert hook.statuses == ["firing"], "it is being tried again, which mends nothing yet"
+    assert hook.statuses == ["firing"], "it is being retried, and not fixed yet"
     telling.shop.done("shop.orders", 19)
     telling.look()
     assert hook.statuses == ["firing", "resolved"]
@@ -122,7 +122,7 @@ def test_a_lost_target_loses_nothing_and_is_left_alone_for_a_while(telling: Tell
     assert found.sent.lost[0].why == "it answered 503"
     assert other.statuses == ["firing"]
     telling.look(minutes=0.1)
-    assert hook.tries == 1, "it is not tried at every look"
+    assert hook.tries == 1, "it is not retried at every check"
     telling.shop.done("shop.orders", 19)
     for _ in range(3):
         telling.look(minutes=20)
@@ -198,7 +198,7 @@ def test_rules_choose_by_what_is_hit_and_how_loud_it_is(telling: Telling, hook: 
         '[alerts.rules.loud]\nto = "other"\nseverity = "critical"\n'
     )
     telling.look()
-    assert [body["commonLabels"]["table"] for body in hook.bodies] == ["shop.orders"], "what it reads has failed"
+    assert [body["commonLabels"]["table"] for body in hook.bodies] == ["shop.orders"], "its input has failed"
     assert not other.bodies
 
 
@@ -248,7 +248,7 @@ def test_targets_are_tested_and_those_that_are_lost_are_named(telling: Telling, 
     assert telling.shop.ask("alerts", "test").exit_code == 0
     for body in (*hook.bodies, *other.bodies):
         assert [alert["labels"]["alertname"] for alert in body["alerts"]] == ["waterclock_test"]
-        assert body["status"] == "resolved", "nobody is called for a test"
+        assert body["status"] == "resolved", "a test notifies no user"
     other.answer = 404
     said = telling.shop.ask("alerts", "test")
     assert said.exit_code == 1
@@ -287,7 +287,7 @@ def test_a_target_without_its_secret_is_told_by_check_and_stops_no_run(telling: 
         assert "waterclock.toml:" in said.output
     assert telling.shop.ask("plan").exit_code == 0
     told = telling.look()
-    assert told.sent.messages == 1, "the others are told"
+    assert told.sent.messages == 1, "the other targets are notified"
     assert [(each.target, each.why) for each in told.sent.lost] == [("far", "secret ops/slack does not resolve")]
 
 
@@ -332,7 +332,7 @@ def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Tell
         runner, first, second = Runner(work), RunOutcome(), RunOutcome()
         runner._report_unclaimed(report, set(), first)
         runner._report_unclaimed(report, set(), second)
-    assert (len(first.failed), len(second.failed)) == (1, 0), "it is told once"
+    assert (len(first.failed), len(second.failed)) == (1, 0), "it is sent once"
     assert first.unclaimed == second.unclaimed == {"web.visits": report}
 
 
@@ -344,7 +344,7 @@ def test_an_environment_that_tells_nobody_says_so(busy_shop: Shop, hook: Heard) 
     refused = busy_shop.ask("alerts", "send")
     assert refused.exit_code == 1
     assert "alerts = true below [env.dev]" in refused.output
-    assert busy_shop.ask("alerts", "test").exit_code == 0, "a test is asked for by name"
+    assert busy_shop.ask("alerts", "test").exit_code == 0, "a test is requested by name"
 
 
 def test_sending_looks_anew_and_tells_what_waits(telling: Telling, hook: Heard) -> None:

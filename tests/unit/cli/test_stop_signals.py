@@ -35,7 +35,7 @@ with stoppable(lambda: os.write(1, b"first\\n"), output=sys.stdout):
 def wait_for(is_so: object, seconds: float = 20.0) -> None:
     until = time.monotonic() + seconds
     while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < until, "it does not come about"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.01)
 
 

@@ -207,7 +207,7 @@ def files(folder: Path, kind: str) -> Destination:
 
 
 def _rows_in(path: Path, kind: str) -> list[dict[str, Any]]:
-    assert not path.name.startswith("."), "nothing is left aside"
+    assert not path.name.startswith("."), "no staged rows are left"
     if kind == "json":
         return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
     if kind == "parquet":

@@ -80,7 +80,7 @@ def test_they_go_with_the_run_and_what_a_killed_runner_left_with_the_next(tmp_pa
         assert SharedRows(str(tmp_path), runner).find_or_make(["k"], made)
     rows.clear()
     assert [each.name for each in (tmp_path / FOLDER).iterdir()] == [elsewhere.replace(":", "~")]
-    assert rows.find_or_make(["k"], made), "a later look makes them again"
+    assert rows.find_or_make(["k"], made), "a later lookup makes them again"
 
 
 def test_nothing_is_there_to_clear_at_first(tmp_path: Path) -> None:

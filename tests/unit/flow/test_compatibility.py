@@ -153,7 +153,7 @@ def test_what_is_refused_loses_values_or_changes_what_they_mean(have: str, wante
         kept = there.cast(arrow_of(have), safe=True).to_pylist() == values.to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         kept = False
-    assert kept is ((have, wanted) in MEANS_ANOTHER), "a pair that keeps all values, and is refused, says why"
+    assert kept is ((have, wanted) in MEANS_ANOTHER), "a refused pair that keeps all values needs a reason"
 
 
 MEANS_ANOTHER = {

@@ -106,8 +106,8 @@ def test_the_newest_state_is_made_whether_or_not_production_has_made_that_of_the
     production = state_oracle()
     assert list(shown(production)) == [2]
     for tick in (3, 4):
-        assert rows_of(state_of(production, tick=tick)[2]) == [[11, 50]], "it follows what it reads"
-        assert 3 not in state_of(production, tick=tick), "production has made no input of that of the tick"
+        assert rows_of(state_of(production, tick=tick)[2]) == [[11, 50]], "it follows its inputs"
+        assert 3 not in state_of(production, tick=tick), "production has made no input for the state at the tick"
     production.tables[MADE].code = 100
     assert rows_of(state_of(production, tick=4)[2]) == [[111, 150]]
     production.books[MADE].shown.clear()

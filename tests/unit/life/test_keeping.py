@@ -68,7 +68,7 @@ def test_an_erased_person_is_nobody_in_the_events() -> None:
     assert joined_rows(oracle) == {1: tuple(sorted([Row(0, 10, 60), Row(0, 30, 180), ROWS[1]])), 2: (ROWS[3],)}
     oracle.ask(EVENTS, 1, "recompute")
     run(oracle)
-    assert joined_rows(oracle) == {1: (ROWS[1],), 2: (ROWS[3],)}, "made again, the events are gone"
+    assert joined_rows(oracle) == {1: (ROWS[1],), 2: (ROWS[3],)}, "after a recomputation the events are missing"
 
 
 def test_no_life_with_a_branch_keeps_persons_apart() -> None:

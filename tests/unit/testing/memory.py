@@ -89,7 +89,7 @@ class Memory:
         self.rows_held = [dict(row) for row in rows]
 
     def remove(self) -> None:
-        raise AssertionError("no test here takes it away")
+        raise AssertionError("no test here removes it")
 
     def put(self, *said: Any) -> None:
         if isinstance(said[0], datetime):

@@ -80,7 +80,7 @@ class TestKafkaDeliveries(DeliveryConformance):
     @pytest.fixture(autouse=True)
     def _as_a_stream(self, request: pytest.FixtureRequest) -> None:
         if any(word in request.node.name for word in ("emptied", "merge")):
-            pytest.skip("a stream takes nothing back; what it does instead is tried below")
+            pytest.skip("a stream cannot remove records; the tests below cover its behavior")
 
 
 def deliverer(system: Topic) -> KafkaDeliverer:

@@ -40,7 +40,7 @@ class Source:
 
 
 def _no_spark() -> Any:
-    raise AssertionError("a database is asked without Spark")
+    raise AssertionError("a database is scanned without Spark")
 
 
 KINDS = {

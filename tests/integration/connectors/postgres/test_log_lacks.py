@@ -247,7 +247,7 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
         assert {row["a"] for row in it.read(end)} == {str(number)}
     assert it.held == it.source()
     size = int(it.noted["to"]) - begin
-    assert sum(decoded) < 3 * size, "up to the log's end each time would be five times and more"
+    assert sum(decoded) < 3 * size, "reading to the log's end each time would be at least five times as much"
 
 
 def test_other_tables_without_an_identity_are_no_concern_of_ours() -> None:

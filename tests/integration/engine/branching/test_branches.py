@@ -102,7 +102,7 @@ def test_a_branch_makes_what_a_clean_project_makes_and_production_stays_byte_for
 
     branch.heard.finished_.clear()
     branch.make()
-    assert not branch.heard.finished_, "nothing is made twice"
+    assert not branch.heard.finished_, "no batch is made twice"
     delete_branch(find_branch(branch.root, "try"))
     assert not folder.exists()
     assert contents(copied.root / ".prod") == before
@@ -165,7 +165,7 @@ TRANSFORM marts.total AS SELECT sum(net) AS net FROM HISTORY(marts.held);
     assert branch.rows("SELECT net FROM marts.total") == [(21,)]
     branch.heard.finished_.clear()
     branch.make()
-    assert not branch.heard.finished_, "nothing is made twice"
+    assert not branch.heard.finished_, "no batch is made twice"
     plan, _ = project.promote(branch, NOW)
     assert plan.stopped == {name: (day(2), day(3)) for name in ("marts.net", "marts.held")}
     assert sorted(project.rows("SELECT net FROM marts.days")) == [(3,), (7,), (11,)]

@@ -121,9 +121,9 @@ def test_a_late_row_that_breaks_a_rule_holds_its_window_alone(
     outcome = tiny.run(day(4, 1))
     assert [report.group.batches[0].label for report in outcome.failed] == [day(2)]
     assert tiny.batches()["raw.o", label_of(day(2))] == "held"
-    assert tiny.rows(ids) == [(1,), (2,), (3,), (7,)], "the batch itself, and what else its LOOKBACK found"
+    assert tiny.rows(ids) == [(1,), (2,), (3,), (7,)], "the batch itself, and the other windows that its LOOKBACK found"
     put(tiny, (4, 1, "2020-01-04 01:00:00", "2020-01-04 01:00:00"))
-    assert not tiny.run(day(5, 1)).failed, "it is held with these rows already"
+    assert not tiny.run(day(5, 1)).failed, "it is already held with these rows"
     # a further late row of the window: the held slice is made again and includes it
     put(
         tiny, (5, 1, "2020-01-05 01:00:00", "2020-01-05 01:00:00"), (8, 8, "2020-01-02 10:00:00", "2020-01-05 01:00:00")
@@ -188,7 +188,7 @@ def test_a_late_row_of_a_window_that_was_held_is_not_lost_if_it_is_released_afte
     # the next batch reads the window again, and the rule holds it unchanged with the late row
     failed = [*releasing.failed, *tiny.run(day(4)).failed]
     assert [report.group.batches[0].label for report in failed] == [day(1)]
-    assert tiny.rows(ids) == [(1, 1), (2, 2)], "what was released stays"
+    assert tiny.rows(ids) == [(1, 1), (2, 2)], "released rows stay"
     with tiny.ledger() as ledger:
         ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
     for number in (4, 5, 6):

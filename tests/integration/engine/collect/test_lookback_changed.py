@@ -67,7 +67,7 @@ def test_windows_that_changed_alone_are_collected_again_and_each_change_once(
     told = [(each.rows, each.earlier) for each in tiny.heard.finished_ if each.group.table == "shop.orders"]
     assert told[-1] == (3, 1), "two rows of an earlier day, and one of its own"
     assert last_look(tiny, "shop.orders") == {labels(2)[0]: "changed up to 2020-01-04 09:00:00Z"}
-    assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "what was taken once is not taken again"
+    assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "a collected change is not collected again"
 
     assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY timelabel") == list(
         zip(labels(1, 2, 3, 4, 5), (10, 17, 10, 10, None), strict=True)

@@ -205,7 +205,7 @@ def test_an_older_copy_of_the_ledger_answers_nothing_of_tables_that_have_changed
     outcome = tiny.run(day(4))
     codes = {report.group.table: report.error.code for report in outcome.failed if report.error}
     assert codes == dict.fromkeys((name for name in TABLES if name.startswith("shop.")), "E758")
-    assert outcome.done == 0, "and what reads them waits"
+    assert outcome.done == 0, "and their readers wait"
     assert tiny.delivered("SELECT id, total FROM sums ORDER BY id") == delivered
 
     assert rebuilt(tiny, force=True).aside is not None

@@ -210,7 +210,7 @@ def test_a_late_label_whose_slice_lacks_columns_reads_no_state_before_it(
     """Orders grow with the labels, as the times of windows do; the highest of one label is the lowest of the next."""
 
     def never(*_: object) -> None:
-        pytest.fail("a state before the label was asked for")
+        pytest.fail("a state before the label was requested")
 
     monkeypatch.setattr(merging, "find_newest_state", never)
     dice = random.Random(3)

@@ -165,7 +165,7 @@ def test_a_text_is_no_decimal_where_digits_would_be_rounded_away(spark: SparkSes
     rows = {(row["amount"], row["bad"]) for row in found.frame.collect()}
     assert rows == {(None, True), (Decimal("7.12"), False), (None, False)}
     made = shaped(spark, "SELECT 7.125 AS amount", opened(amount="DECIMAL(10,2)"))
-    assert made.frame.first()["amount"] == Decimal("7.13"), "what a query reckons is cast as SQL casts it"  # type: ignore[index]
+    assert made.frame.first()["amount"] == Decimal("7.13"), "computed values are cast as in SQL"  # type: ignore[index]
 
 
 def test_nulls_pass_every_cast(spark: SparkSession, tmp_path: Path) -> None:

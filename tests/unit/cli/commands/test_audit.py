@@ -256,4 +256,4 @@ def test_what_the_rules_took_out_before_a_replay_stays_told(busy_shop: Shop) -> 
     told = busy_shop.ask("audit", "sales.by_country@2024-11-17", width=160).stdout
     assert "      in: 10; dropped: 3; broken: positive: 3" in told.splitlines()
     assert "quarantined  1" in told
-    assert told.count("quarantined") == 1, "of the current one it stands above"
+    assert told.count("quarantined") == 1, "the current revision has it above"

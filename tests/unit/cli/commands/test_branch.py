@@ -381,7 +381,9 @@ def test_a_creation_that_fails_after_an_interrupted_one_leaves_nothing(root: Pat
         ran = CliRunner().invoke(app, ["branch", "create", "new", "--project", str(root)])
     assert ran.exit_code != 0
     found = contents(root)
-    assert {name: found[name] for name in found if not name.startswith(".waterclock")} == before, "but the report"
+    assert {name: found[name] for name in found if not name.startswith(".waterclock")} == before, (
+        "except for the report"
+    )
 
 
 def test_files_of_others_in_the_folder_of_a_new_branch_are_kept(root: Path) -> None:

@@ -166,7 +166,7 @@ def test_scenario_k_an_unknown_column_of_an_open_collect_is_refused_once_it_ran(
     collect.write_text(collect.read_text().replace("(customer_id KEY, name NOT NULL, country)", "(customer_id KEY, *)"))
     transform = fresh / "flows" / "2_transform.dpl"
     transform.write_text(transform.read_text().replace("SELECT c.country,", "SELECT c.contry AS country,"))
-    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "the source's columns are not known yet"
     rows = pa.table({"timelabel": ["20241119000000"], "customer_id": [1], "name": ["Ada"], "country": ["GB"]})
     write_deltalake(fresh / ".waterclock" / "tables" / "shop" / "customers", rows)
     found = ask("check", "--project", str(fresh))
@@ -183,7 +183,7 @@ def test_a_misspelt_time_of_an_open_collect_with_versions_is_refused_once_it_ran
     collect = fresh / "flows" / "1_collect.dpl"
     said = "\nCOLLECT shop.staff (id KEY, *) FROM shop.staff EVERY DAY BY DATA TIME at START '2024-01-01' TEMPORAL AT "
     collect.write_text(collect.read_text() + said + "changd_at;\n")
-    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "the source's columns are not known yet"
     folder = fresh / ".waterclock" / "tables" / "shop" / "staff"
     write_deltalake(folder, pa.table({"timelabel": ["20241119000000"], "id": [1], "rec_eff_time": ["x"]}))
     rows = [("timelabel", pa.string()), ("id", pa.int64()), ("changed_at", pa.timestamp("us", "UTC"))]

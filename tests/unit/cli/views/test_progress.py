@@ -266,7 +266,7 @@ def test_a_run_outlives_its_reader() -> None:
     kept = progress._screen._lines.qsize()
     for _ in range(100):
         progress.on_message("more")
-    assert progress._screen._lines.qsize() == kept, "nobody takes them off the queue"
+    assert progress._screen._lines.qsize() == kept, "no reader takes them off the queue"
 
 
 class Undrawable:

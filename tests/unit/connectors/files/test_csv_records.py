@@ -140,7 +140,7 @@ def test_a_byte_order_mark_is_left_out_and_decides(name: str, codec: str, has_ma
     is_same = codec.upper().startswith(family.rstrip("-").upper()) or codec == family
     other_order = name.upper()[-2:] in ("LE", "BE") and codec.upper()[-2:] != name.upper()[-2:]
     if not is_same or (other_order and not has_mark) or (has_mark and codec == "cp1252"):
-        pytest.skip("no file of that encoding")
+        pytest.skip("no file with this encoding")
     mark = "\ufeff" if has_mark else ""
     file: Any = io.BytesIO(f"{mark}id,é\n1,2\n".encode(codec))
     assert decode_file(file, name).read() == "id,é\n1,2\n"

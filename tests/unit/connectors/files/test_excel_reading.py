@@ -92,7 +92,9 @@ def test_an_error_of_a_cell_is_its_text_and_no_empty_cell() -> None:
         {"a": None, "b": "#N/A", "c": "x"},
     ]
     file.seek(0)
-    assert [row["b"] for row in rows_of(file, null="#N/A")] == [None, "#DIV/0!", None, None], "by option they are none"
+    assert [row["b"] for row in rows_of(file, null="#N/A")] == [None, "#DIV/0!", None, None], (
+        "with the option they are not empty"
+    )
     file.seek(0)
     assert rows_of(file, range="B1:C3")[1] == {"b": "#DIV/0!", "c": "#N/A"}
 
@@ -111,7 +113,7 @@ def test_a_formula_that_nobody_reckoned_is_no_empty_cell(rows: list[list[Any]]) 
     assert caught.value.code == "E884"
     assert ("B2" if len(rows[0]) == 2 else "A2") in caught.value.what
     file.seek(0)
-    assert rows_of(file, sheet="else") == [{"a": "1"}], "of another sheet nothing is said"
+    assert rows_of(file, sheet="else") == [{"a": "1"}], "another sheet is not mentioned"
 
 
 @pytest.mark.parametrize(

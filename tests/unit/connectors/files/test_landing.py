@@ -92,7 +92,7 @@ def test_a_source_named_as_files_end_is_a_file_and_missed_where_it_is_not_there(
     assert (missed.value.code, missed.value.what) == ("E804", "there is no file web.json")
     assert "landing.`web/json/*`" in str(missed.value.fix)
     assert collector(folder).clock(unit_of("landing", "web/json/*")) is not None
-    assert collector(folder).clock(unit_of("landing", "*.json")) is None, "who writes wildcards means files"
+    assert collector(folder).clock(unit_of("landing", "*.json")) is None, "wildcards mean files"
     (new / "web.json").write_text("{}\n")
     assert collector(folder).clock(unit_of("landing", "web.json")) is not None
 

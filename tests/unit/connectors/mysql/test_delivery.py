@@ -445,7 +445,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
     deliverer = CONNECTOR.deliverer(database.setting)
     stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
     assert (stands is not None) == (step == "update_view")
-    assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
+    assert database.rows() == [], "the runner that takes the claim over shows the stored rows"
     if stands is None:
         assert deliver(database, made) is DeliveryOutcome.DELIVERED
     else:

@@ -199,7 +199,7 @@ def test_too_much_that_waits_is_refused_and_let_in_again() -> None:
     statuses = [status for status, _, _ in first]
     assert statuses.count(202) == sum(len(group) for group in disk.groups[:-1]) == 3
     assert statuses.count(503) == 7
-    assert after[0] == 202, "what was held is given back"
+    assert after[0] == 202, "the reserved bytes are released"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_sender_that_goes_away_leaves_nothing() -> None:
             return {"type": "http.disconnect"}
 
         async def send(_: Any) -> None:
-            raise AssertionError("nobody is there")
+            raise AssertionError("no client is connected")
 
         head = [(b"host", b"localhost")]
         await door({"type": "http", "method": "POST", "path": "/door/events", "headers": head}, gone, send)

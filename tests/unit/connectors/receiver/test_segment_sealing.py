@@ -355,9 +355,9 @@ class Story:
         self.look()
         rows = [row for of in self.taken.values() for row in of]
         ids = [row["id"] for row in rows]
-        assert len(ids) == len(set(ids)), "nothing is there twice"
-        assert self.acknowledged <= set(ids), "nothing that was acknowledged is lost"
-        assert self.late == [], "nothing comes into what was sealed"
+        assert len(ids) == len(set(ids)), "no event is stored twice"
+        assert self.acknowledged <= set(ids), "no acknowledged event is lost"
+        assert self.late == [], "sealed files do not change"
         for name, of in self.taken.items():
             window = CADENCE.window_of(segment_names.label_of_file(name.rpartition("/")[2]))
             assert all(window.contains(datetime.fromisoformat(row["_received"])) for row in of)
@@ -419,7 +419,7 @@ def test_keys_that_a_stranger_spells_in_his_own_way_stop_no_closed_list(tmp_path
     (shape,) = shapes_of([str(path)], ReadOptions(), columns)
     assert [found.name for found in shape.found] == ["a b", "userId", "x"]
     (shape,) = shapes_of([str(path)], ReadOptions(), declared(("UserID", "INT"), is_open=False))
-    assert {"userId", "userid"} <= {found.name for found in shape.found}, "neither is meant more than the other"
+    assert {"userId", "userid"} <= {found.name for found in shape.found}, "both are equally possible"
 
 
 def test_a_value_of_another_type_is_no_file_to_deliver_again(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_client_that_is_refused_is_told_without_its_secret(space: Space, tmp_p
         ask(space, tmp_path, None, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
     assert caught.value.code == "E844"
     assert "wr0ng" not in caught.value.render()
-    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in str(caught.value.why), "the words of an error may be broken into lines"
+    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in str(caught.value.why), "the text of an error may contain line breaks"
 
 
 def test_a_secret_is_hidden_however_it_is_told_back(space: Space, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_rows_are_sent_in_chunks_with_their_label_and_a_key_each(space: Space, t
     assert (done.outcome, done.rows, done.is_repeat) == (DeliveryOutcome.DELIVERED, 5, False)
     assert [one["ids"] for one in sent(space)] == [["0", "1"], ["2", "3"], ["4"]]
     assert len({one["key"] for one in sent(space)}) == 3
-    assert not list(tmp_path.rglob("*.accepted")), "what is over needs no detail"
+    assert not list(tmp_path.rglob("*.accepted")), "finished deliveries need no details"
     assert space.told()["kept"][0] == {
         "id": "0", "who": "p0", "at": 0, "timelabel": LABEL, "claim": 1, "method": "POST",
     }  # fmt: skip
@@ -146,7 +146,7 @@ def test_what_stopped_half_way_goes_on_where_it_stopped(space: Space, tmp_path: 
     assert deliverer(space, tmp_path).find(unit(), PROJECT, PUBLISH, 1) is None
     space.set(faults=[], log=[])
     killed = deliverer(space, tmp_path).kill(unit(), PROJECT, PUBLISH, 1)
-    assert (killed.outcome, killed.rows) == (DeliveryOutcome.DELIVERED, 8), "what was begun goes forward"
+    assert (killed.outcome, killed.rows) == (DeliveryOutcome.DELIVERED, 8), "a started delivery continues"
     assert [one["ids"] for one in sent(space)] == [["4", "5"], ["6", "7"]]
     assert ids(space) == [str(at) for at in range(8)]
 

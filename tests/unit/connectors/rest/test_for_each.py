@@ -117,7 +117,7 @@ def test_each_key_is_answered_once_whatever_fails_on_the_way(
         before = kept(series)
         with suppress(WaterclockError):
             ask(asking, asked, series)
-        assert before.items() <= kept(series).items(), "what was answered stays"
+        assert before.items() <= kept(series).items(), "stored responses stay"
     found = kept(series)
     assert found.keys() == {key_of(one) for one in asked}
     assert {key: [each["deep"]["n"] for each in of] for key, of in found.items()} == {
@@ -288,7 +288,9 @@ def test_a_process_that_is_killed_at_any_time_leaves_what_the_next_one_goes_on_w
     assert {key: [one["id"] for one in of] for key, of in done.items()} == {
         key_of(one): [one] if one % 2 == 0 else [] for one in range(90)
     }
-    assert sum(len(one["ids"]) for one in space.asked[asked:]) == 90 - len(before), "what is kept is not asked again"
+    assert sum(len(one["ids"]) for one in space.asked[asked:]) == 90 - len(before), (
+        "stored responses are not requested again"
+    )
 
 
 def test_a_line_holds_the_record_as_it_was_written() -> None:

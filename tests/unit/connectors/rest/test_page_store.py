@@ -133,7 +133,7 @@ def test_a_collect_that_is_stopped_goes_on_with_the_page_where_it_stopped(
     whole = len(space.asked) - redone
     space.set(log=[])
     assert collect(reading) == [str(at) for at in range(count)]
-    assert len(space.asked) == whole, "a whole collect asks for as many pages as those that went on asked for together"
+    assert len(space.asked) == whole, "an undisturbed collect requests as many pages as the continued ones together"
 
 
 @pytest.mark.parametrize("harm", [b"", b"cut", b"other", None])
@@ -220,7 +220,7 @@ def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: S
     space.set(rows=rows(3))
     assert len(ids_of(reading, collection._common_series(reading, first))) == 3
     space.set(rows=rows(5))  # two records appeared in the hour without a reader
-    assert len(ids_of(reading, collection._common_series(reading, first))) == 3, "goes on"
+    assert len(ids_of(reading, collection._common_series(reading, first))) == 3, "continues"
     assert len(ids_of(reading, collection._common_series(reading, second))) == 5
     longer = Window(first.start, second.end)  # of another table
     space.set(rows=rows(6))
@@ -238,8 +238,8 @@ def test_pages_serve_no_later_batch_once_their_rows_are_stored(space: Space, tmp
     space.set(rows=rows(3))
     killed = read(first)
     space.set(rows=rows(1))
-    assert read(first).paths == killed.paths, "its batch was killed: the next attempt goes on"
-    assert set(killed.paths) < set(read(first, second).paths), "a window is one, whatever it is read with"
+    assert read(first).paths == killed.paths, "its batch was killed: the next attempt continues"
+    assert set(killed.paths) < set(read(first, second).paths), "a window has one series, together with any others"
     killed.build_result(cast("DataFrame", None)).before_commit()  # killed from here on, so the series is never closed
     looked_at = read(first, second)
     assert not set(killed.paths) & set(looked_at.paths)
@@ -253,7 +253,7 @@ def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Pa
     with inject_faults(after(1, "page.kept")), pytest.raises(Stopped):
         ids_of(reading, collection._series_of(reading, None, reuses_complete=False))
     assert ids_of(reading, collection._series_of(reading, None, reuses_complete=False)) == ["0", "1", "2"]
-    assert len(space.asked) == 3, "it goes on where it stopped"
+    assert len(space.asked) == 3, "it continues where it stopped"
     space.set(rows=rows(1))  # it is killed after its batch committed, before the series is closed
     assert ids_of(reading, collection._series_of(reading, None, reuses_complete=False)) == ["0"]
 
@@ -382,4 +382,4 @@ def test_after_a_kill_no_page_is_asked_for_again(space: Space, tmp_path: Path) -
     assert collect(reading) == [str(at) for at in range(20)]
     cursors = [one["params"].get("cursor", "c0") for one in space.asked]
     assert before >= 3
-    assert len(cursors) - len(set(cursors)) <= 1, "but for one that may have been on its way"
+    assert len(cursors) - len(set(cursors)) <= 1, "except for one that may have been in flight"

@@ -55,13 +55,13 @@ class Source:
 
 
 def _no_spark() -> Any:
-    raise AssertionError("a database is asked without Spark")
+    raise AssertionError("a database is scanned without Spark")
 
 
 def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", "2020-01-01 05:00:00"), (2, "2020-01-02 05:00:00", "2020-01-02 05:00:00"))
-    assert source.changed() == [], "nobody has looked before: who asks knows that"
+    assert source.changed() == [], "there was no earlier scan, which the caller knows"
     source.put((3, "2020-01-01 06:00:00", "2020-01-04 00:00:00"))
     assert source.changed() == [1]
     assert source.changed() == []
@@ -83,7 +83,7 @@ def test_what_was_committed_late_is_found_up_to_the_slack(tmp_path: Path) -> Non
     source.put((1, "2020-01-01 05:00:00", "2020-01-04 00:00:00"))
     source.changed()
     source.put((2, "2020-01-02 05:00:00", "2020-01-03 23:50:00"), (3, "2020-01-03 05:00:00", "2020-01-03 23:49:00"))
-    assert source.changed() == [2], "the third was changed more than ten minutes before what was seen"
+    assert source.changed() == [2], "the third was changed more than ten minutes before the newest change"
 
 
 def test_a_time_in_the_future_hides_no_change(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_row_changed_twice_within_the_second_of_the_look_is_found(tmp_path: Pa
         again = source.changed()
         if datetime.now(UTC).replace(microsecond=0) == now.replace(microsecond=0):
             break
-    assert again == [1], "another change of it would show the same time"
+    assert again == [1], "another change of it would have the same time"
 
 
 def test_a_row_without_a_time_of_change_is_found_where_it_is_new(tmp_path: Path) -> None:

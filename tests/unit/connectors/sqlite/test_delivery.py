@@ -231,7 +231,7 @@ def test_a_merge_of_a_whole_state_takes_no_longer_for_keys_that_are_no_texts(
         return steps
 
     of_few = cost(4_000)
-    assert cost(16_000) < 6 * of_few, "it is sixteen times as much where each key is sought in all of them"
+    assert cost(16_000) < 6 * of_few, "it would be sixteen times as much if each key were searched in all of them"
 
 
 def test_a_merge_finds_its_keys_however_the_declaration_spells_them(database: SqliteDatabase) -> None:

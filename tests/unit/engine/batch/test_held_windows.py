@@ -112,7 +112,7 @@ def test_a_window_is_requested_once_for_the_same_late_rows(tmp_path: Path, *, fo
         events = len(at.ledger.past.audit(NAME, day(3)).events)
         at.ledger.decisions.request_restate(NAME, [day(5)], "recompute", who="ann")
         assert leave_out(at, tmp_path, 3, "2:7:0", fold=fold) == (day(5),)
-        assert state(at, 3) == (verb, True), "it is held with these rows already"
+        assert state(at, 3) == (verb, True), "it is already held with these rows"
         asked = [it.kind for it in at.ledger.past.audit(NAME, day(3)).events][events:]
         assert not [kind for kind in asked if "requested" in kind]
 

@@ -29,10 +29,10 @@ class Log(FakeConnections):
         return Positions("log 1", {"0": (0, 7)})
 
     def read_items(self, *_: Any) -> Any:
-        raise AssertionError("nothing is read yet")
+        raise AssertionError("no range is read yet")
 
     def archive(self, *_: Any) -> Any:
-        raise AssertionError("nothing is read yet")
+        raise AssertionError("no range is read yet")
 
     def schema(self, _: Any) -> None:
         return None

@@ -150,7 +150,7 @@ def test_collected_windows_that_were_dropped_do_not_come_back_in_other_windows(
         cut = second_set.cut_of(work, NOW)
         assert [each.result.label for each in cut.collected[CLICKS]] == [day(2), day(3)]
         assert cut.dropped == {CLICKS: work.flow.tables[CLICKS].cadence.floor(day(2))}
-        assert cut.find_kept_items_end(CLICKS) == day(2), "nobody collects the files of dropped windows again"
+        assert cut.find_kept_items_end(CLICKS) == day(2), "no batch collects the files of dropped windows again"
         with Ledger.open("sqlite://") as ledger:
             other = second_set.second_set_context(work, cut, ledger)
             facts = other.ledger.reads.snapshot(cut.flow).of(CLICKS)

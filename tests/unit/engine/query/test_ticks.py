@@ -82,7 +82,7 @@ class TestOneInstantForAll:
         assert three.has_pending_restatements
         assert three.behind == {"grand": (day(0),)}
         two = ask(shop, "total", "grand", tick=1)
-        assert two.known_at == just_before(first), "total itself rests on orders, asked or not"
+        assert two.known_at == just_before(first), "total itself reads orders, whether it is queried or not"
         assert ask(shop, "orders", "total", tick=1) == ResolvedTick(day(1)), "they agree now"
         known = ask(shop, "orders", "total", "grand", tick=1, known_at=second)
         assert known.known_at == just_before(first)
@@ -129,7 +129,7 @@ class TestAStuckRipple:
         error = refused(shop, "revenue", tick=4)
         assert (error.code, error.where) == ("E523", "revenue@20130101000000")
         assert "before that, revenue@20130104000000 was not made" in str(error.why)
-        assert ask(shop, "revenue", tick=3).has_pending_restatements, "the tick before was there when all agreed"
+        assert ask(shop, "revenue", tick=3).has_pending_restatements, "the tick before existed when all tables agreed"
 
 
 class TestMissing:
@@ -189,7 +189,7 @@ class TestMissing:
         assert refused(shop, "orders", tick=3).code == "E518"
         found = ask(shop, "orders", tick=3, partial=True)
         assert found.missing == (MissingLabels("orders", day(0), day(0), 1),)
-        assert ask(shop, "revenue", tick=3) == ResolvedTick(day(3)), "what was made of it stays"
+        assert ask(shop, "revenue", tick=3) == ResolvedTick(day(3)), "batches made from it stay"
 
 
 LATE = table("late", start=day(0))
@@ -307,4 +307,4 @@ def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
     assert len(looks) <= 2
     looks.clear()
     assert ask(shop, "total", "grand", tick=60) == ResolvedTick(day(60))
-    assert not looks, "what agrees needs no past"
+    assert not looks, "tables that agree need no earlier state"

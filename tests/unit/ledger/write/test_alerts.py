@@ -54,7 +54,7 @@ def test_messages_go_out_in_order_one_at_a_time_and_again_where_a_runner_died(at
     at_desk.clock.pass_by(minutes=3)
     assert alerts.take_message("ops", LEASE) == first
     alerts.record_lost(first.number, "it answered 503", timedelta(minutes=1))
-    assert alerts.take_message("ops", LEASE) is None, "it is left alone, and what follows waits behind it"
+    assert alerts.take_message("ops", LEASE) is None, "no request is sent to it, and later messages wait"
     at_desk.clock.pass_by(minutes=2)
     again = alerts.take_message("ops", LEASE)
     assert again is not None
@@ -102,7 +102,7 @@ def test_warnings_are_those_since_the_last_look(at_desk: Desk) -> None:
     done(3, "few: 1 rows")
     at_desk.clock.pass_by(days=3)
     assert [warned.label for warned in alerts.find_warned_batches(ledger.sequence()).batches] == [day(3)]
-    assert alerts.find_warned_batches(seen.up_to).batches == (), "what came after the snapshot is the next look's"
+    assert alerts.find_warned_batches(seen.up_to).batches == (), "later entries belong to the next check"
     assert alerts.find_warned_batches(seen.up_to, ["raw.a"]).newest["raw.a"].label == day(3)
 
 

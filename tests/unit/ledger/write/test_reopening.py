@@ -270,6 +270,6 @@ def test_a_window_that_fails_once_it_is_reopened_can_be_skipped(at_desk: Desk) -
     assert reopen(at_desk, {0: 3}) == [0]
     at_desk.ledger.claims.record_failed(claim, error="boom", is_transient=False)
     at_desk.ledger.decisions.skip("web.daily", [window(0)], who="ann", why="no one needs it")
-    assert requested(at_desk, "web.daily") == {}, "its readers would wait for a batch that nobody can make"
+    assert requested(at_desk, "web.daily") == {}, "its readers would wait for a batch that no run can make"
     assert at_desk.ledger.decisions.retry("web.daily", [day(0)], who="ann") == (day(0),)
     assert at_desk.claim("web.daily", 0).request.labels == (day(0),)

@@ -122,8 +122,10 @@ def test_labels_that_are_recorded_in_another_order_than_committed_are_each_known
     slices = ({hour(0): "a", hour(1): "b"}, {hour(0): "c"}, {hour(0): "d", hour(2): "e"}, {hour(3): "f"})
     records = [DataCommit(version, at[version], each) for version, each in enumerate(slices)]
     found = resolve(TABLES["append"], hour(6), records, known_at=BEGAN + timedelta(minutes=5))
-    assert [step.slice_path for step in found.steps] == ["a", "b", "e", "f"], "d took the place of c, not known then"
-    assert found.version == NO_VERSION, "each that holds e or f holds c too"
+    assert [step.slice_path for step in found.steps] == ["a", "b", "e", "f"], (
+        "d replaced c, and was unknown at that time"
+    )
+    assert found.version == NO_VERSION, "each version with e or f also has c"
     found = resolve(TABLES["append"], hour(6), records, known_at=at[1])
     assert ([step.slice_path for step in found.steps], found.version) == (["d", "b", "e", "f"], 3)
 
