@@ -209,7 +209,7 @@ def test_a_tick_that_was_overtaken_is_not_committed(tmp_path: Path, spark: Spark
         assert stream.tick(minute(51)) is None
     assert stream.rows(IDS) == [(1, True), (2, True), (3, True)]
     assert stream.rows(USERS) == [("a", 3, True)]
-    stream.click(minute(55), (5, "b"))  # it comes late
+    stream.click(minute(55), (5, "b"))  # it is late
     assert stream.tick(minute(62)) == 2
     assert stream.rows(IDS)[3:] == [(4, False), (5, False)]
 

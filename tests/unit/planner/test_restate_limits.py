@@ -1,7 +1,4 @@
-"""ON RESTATE ...
-
-AT MOST n LABELS ELSE HOLD, and `run --at-most n`: more labels are made again only after a decision.
-"""
+"""`ON RESTATE AT MOST n LABELS ELSE HOLD` and `run --at-most n`: more labels are made again only after a decision."""
 
 from __future__ import annotations
 
