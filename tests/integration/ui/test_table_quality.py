@@ -156,7 +156,7 @@ def test_pages_ask_a_number_of_statements_that_does_not_grow_with_the_history(so
         path: (statements(young.folder, path), statements(sold, path))
         for path in ("/tables/raw.sales/quality.json", "/lag.json", "/tables/raw.returns/history.json")
     }
-    assert asked == {  # the younger project has a missed deadline and silent sources, which take further queries
+    assert asked == {  # including the queries for a missed deadline of the first window, and for silent sources
         "/tables/raw.sales/quality.json": ([8, 1], [7, 1]),
         "/lag.json": ([5, 1], [6, 1]),
         "/tables/raw.returns/history.json": ([5, 1], [5, 1]),

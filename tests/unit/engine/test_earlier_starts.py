@@ -42,7 +42,10 @@ def total_of_day_6(shop: Desk) -> Claim:
 
 
 def begin_earlier(shop: Desk, total: Table = TOTAL, *, meanwhile: bool = False) -> list[Claim]:
-    """Apply a flow in which orders start on the 2nd; claim a batch after the search for affected ones."""
+    """Apply a flow in which orders start on the 2nd.
+
+    If `meanwhile`, a batch is claimed after the search for labels to make again.
+    """
     former, found = shop.flow, list[Claim]()
     earlier = flow(replace(ORDERS, start=day(2)), total, fingerprint="flow 2")
 

@@ -61,7 +61,10 @@ def test_a_partitioned_table_has_one_open_claim_a_label(at_desk: Desk) -> None:
 
 
 def test_a_publish_has_one_open_claim_also_where_each_label_is_delivered(at_desk: Desk) -> None:
-    """A MERGE restores older rows of lost keys as they were delivered before, so no other delivery may come between."""
+    """A MERGE restores older rows of lost keys as they were delivered before.
+
+    So no other delivery may be in between.
+    """
     at_desk.claim("out.a", 1, runner="p")
     refused = refusal(at_desk, "out.a", 0, runner="u")
     assert (refused.code, refused.transient) == ("E407", True)
