@@ -1,4 +1,4 @@
-"""Two users and a service use the pages in a real Chromium: each sees and does only what the role allows."""
+"""Two users and a service use the pages in a real Chromium: each has only the rights of the role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process with a confined Spark: runs code past both checks, and prints as JSON what it could do.
+"""A process with a confined Spark: runs code past both checks, and prints the successful actions as JSON.
 
 The arguments are the work folder, a path that may be read, and one that may not.
 """
