@@ -25,7 +25,9 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_takes_nothing_that_the_demo_left(page: Path, checkout: Path, tmp_path: Path) -> None:
+def test_a_page_copies_only_committed_example_files_after_the_demo_ran(
+    page: Path, checkout: Path, tmp_path: Path
+) -> None:
     copies = [it.text for it in commands_of(page.read_text(encoding="utf-8")) if "examples/flights" in it.text]
     goal = tmp_path / "flights"
     assert copies
@@ -36,7 +38,7 @@ def test_a_page_takes_nothing_that_the_demo_left(page: Path, checkout: Path, tmp
     assert found <= set(committed())
 
 
-def test_what_tests_copy_is_what_is_committed() -> None:
+def test_the_copy_patterns_of_tests_cover_every_committed_file() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=EXAMPLE, capture_output=True, check=False)
     if listed.returncode:
         pytest.skip("no checkout of git")

@@ -104,7 +104,7 @@ def test_the_example_of_a_declaration_passes_check(name: str, tmp_path: Path, mo
 
 
 @pytest.mark.spark
-def test_commands_return_what_their_examples_show(
+def test_commands_return_the_results_in_their_docstring_examples(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project(tmp_path / "shop", FLOW + SUMS)

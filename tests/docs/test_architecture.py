@@ -80,7 +80,7 @@ def rows_of_the_map() -> Iterator[tuple[str, Resolved]]:
             yield row, Resolved.of(row.replace("\\|", "/"), base)
 
 
-def test_the_map_names_what_the_tree_has() -> None:
+def test_the_architecture_map_names_only_existing_modules() -> None:
     assert {row: found.wrong for row, found in rows_of_the_map() if found.wrong} == {}
 
 
@@ -90,7 +90,7 @@ def test_the_map_names_each_module_at_most_once() -> None:
     assert len(counts) > 150
 
 
-def test_recipes_name_what_the_tree_has() -> None:
+def test_contributing_recipes_name_only_existing_modules() -> None:
     steps = re.split(r"^(?:\d\.|\*\*)", RECIPES, flags=re.MULTILINE)
     assert {step: found.wrong for step in steps if (found := Resolved.of(step)).wrong} == {}
 

@@ -47,7 +47,7 @@ def put_till(folder: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_pages_print_what_they_say(tmp_path: Path) -> None:
+def test_the_commands_of_the_pages_print_their_documented_output(tmp_path: Path) -> None:
     put_till(tmp_path / "mine")
     run, audit, query, *replayed = commands_of(ASIDE)
     with session(tmp_path, is_warm=True) as shell:

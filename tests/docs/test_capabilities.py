@@ -26,7 +26,7 @@ def nodes_of(path: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def test_each_id_of_the_map_stands_once() -> None:
+def test_each_id_of_the_capability_map_is_listed_once() -> None:
     listed = [row[1] for row in _ROW.finditer(PAGE)]
     assert sorted(listed) == sorted(
         f"{part}-{number:02d}" for part, last in MAP.items() for number in range(1, last + 1)
@@ -34,7 +34,7 @@ def test_each_id_of_the_map_stands_once() -> None:
 
 
 @pytest.mark.parametrize("row", _ROW.findall(PAGE), ids=lambda row: row[0])
-def test_what_is_built_names_tests_that_are_there(row: tuple[str, str]) -> None:
+def test_each_built_capability_names_existing_tests(row: tuple[str, str]) -> None:
     named = re.findall(r"`(tests/[^`]+)`", row[1])
     assert named
     for test in named:
@@ -70,6 +70,6 @@ def is_left_to_soak(test: str) -> bool:
 
 
 @pytest.mark.parametrize("row", _ROW.findall(PAGE), ids=lambda row: row[0])
-def test_what_is_built_is_held_by_a_test_of_every_day(row: tuple[str, str]) -> None:
+def test_each_built_capability_has_a_test_outside_the_soak_suite(row: tuple[str, str]) -> None:
     named = re.findall(r"`(tests/[^`]+)`", row[1])
     assert not all(map(is_left_to_soak, named)), named

@@ -8,7 +8,7 @@ from waterclock.cli.app import COMMANDS
 SOURCES = sorted((Path(__file__).resolve().parents[2] / "src").rglob("*.py"))
 
 
-def test_errors_send_nobody_to_a_command_that_is_not_there() -> None:
+def test_errors_name_only_existing_commands() -> None:
     known = {function.__name__ for functions in COMMANDS.values() for function in functions}
     named = {
         (path.name, name)

@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "howto" / "find-a-skewed-key.md").read_text(encoding="ut
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     with session(tmp_path, is_warm=True) as shell:
         wrong = failures(commands_of(PAGE), shell)
     assert not wrong, "\n\n".join(wrong)

@@ -36,7 +36,9 @@ def laid_out(folder: Path, more: str = "") -> Path:
 @pytest.mark.parametrize(
     ("line", "is_refused"), [(line, "E381" in line) for line in PAGE.split("\n") if "TO out" in line]
 )
-def test_each_decision_is_checked_as_the_page_says(tmp_path: Path, line: str, is_refused: bool) -> None:
+def test_each_publish_decision_of_the_page_is_checked_as_documented(
+    tmp_path: Path, line: str, is_refused: bool
+) -> None:
     folder = laid_out(tmp_path / "mine", line)
     path = folder / "flows" / "crm.dpl"
     path.write_text(
@@ -49,7 +51,7 @@ def test_each_decision_is_checked_as_the_page_says(tmp_path: Path, line: str, is
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says_and_no_value(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output_and_no_personal_value(tmp_path: Path) -> None:
     folder = laid_out(tmp_path / "mine")
     with closing(sqlite3.connect(folder / "crm.db")) as crm, crm:
         crm.execute("CREATE TABLE people (id INTEGER, email TEXT, born TEXT, note TEXT, account TEXT)")

@@ -47,7 +47,7 @@ def seen(project: Project, user: str) -> dict[str, bool] | None:
     return {column.name: column.is_plain for column in granted_select(grants, COLUMNS, attributes).columns}
 
 
-def test_users_see_what_the_page_says(tmp_path: Path) -> None:
+def test_users_see_the_columns_that_the_page_documents(tmp_path: Path) -> None:
     own = project(tmp_path)
     assert seen(own, "anna") == {"id": True, "at": True, "land": True, "email": False, "timelabel": True}
     assert seen(own, "ben") == dict.fromkeys(COLUMNS, False) | {"id": True}

@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "howto" / "live-dashboard.md").read_text(encoding="utf-8
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     with session(tmp_path) as shell:
         wrong = failures(
             commands_of(PAGE), shell, exact=("python dashboard.py 2", "python dashboard.py 3", "python database.py 3")

@@ -86,7 +86,7 @@ def test_sqlite_makes_the_text_of_a_key() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     landing = folder / "data" / "new" / "web" / "events"
     landing.mkdir(parents=True)

@@ -23,7 +23,7 @@ def block(language: str) -> str:
     return found[1]
 
 
-def test_another_system_hashes_as_the_page_says() -> None:
+def test_the_python_code_of_the_page_hashes_like_spark() -> None:
     names: dict[str, Any] = {}
     exec(block("py"), names)
     assert names["hash_keyed"]("Ann", NEW, "pii") == hashed("Ann")
@@ -32,7 +32,7 @@ def test_another_system_hashes_as_the_page_says() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "flows").mkdir(parents=True)
     (folder / "waterclock.toml").write_text(TOML, encoding="utf-8")

@@ -36,7 +36,9 @@ def set_clock(clock: SetClock, command: Command) -> None:
 @pytest.mark.parametrize(
     "name", ["edit-a-mapping-table", "replace-a-spreadsheet", "a-classification-queue", "approve-changes"]
 )
-def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     page = (ROOT / "docs" / "howto" / f"{name}.md").read_text(encoding="utf-8")
     clock = SetClock(datetime.fromisoformat("2026-11-16T10:00:00+00:00"))
     monkeypatch.setattr(database, "machine_time", clock)

@@ -28,7 +28,7 @@ def rows_below(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
-def test_the_table_of_arguments_is_what_the_functions_take() -> None:
+def test_the_table_of_arguments_matches_the_function_parameters() -> None:
     rows = rows_below("| argument | clause |")
     for place, kind in enumerate(KINDS.values(), 3):
         marked = [row[0].strip("`") for row in rows if row[place] == "x"]

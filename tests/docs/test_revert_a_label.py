@@ -19,7 +19,7 @@ ORDERS = [(1, 12.0, "2026-11-01 09:00:00"), (2, 24.0, "2026-11-01 10:00:00"), (3
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "flows").mkdir(parents=True)
     [toml] = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -34,7 +34,7 @@ def put_visits(folder: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_a_row_leads_to_its_line_as_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_trace_a_row_to_its_source_line(tmp_path: Path) -> None:
     put_visits(tmp_path / "mine")
     with session(tmp_path, is_warm=True) as shell:
         shell.run("cd /tmp/mine")

@@ -22,7 +22,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     for folder in ("flows", "rules"):
         (tmp_path / folder).mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML, encoding="utf-8")

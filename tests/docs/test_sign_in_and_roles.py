@@ -12,7 +12,7 @@ from tests.docs.console import ROOT, commands_of, failures, session
 PAGE = (ROOT / "docs" / "howto" / "sign-in-and-roles.md").read_text(encoding="utf-8")
 
 
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     made = stocks.make(tmp_path / "mine")
     made.fill(until=stocks.FIRST + timedelta(days=1))
     settings = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -50,7 +50,7 @@ def test_the_page_names_every_step_and_no_other() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says_and_its_notebook_runs(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output_and_its_notebook_runs(tmp_path: Path) -> None:
     with session(tmp_path, is_warm=True) as shell:
         wrong = failures(commands_of(PAGE), shell)
     assert not wrong, "\n\n".join(wrong)

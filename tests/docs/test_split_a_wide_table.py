@@ -29,7 +29,7 @@ VISITS = ((16, "bob@example.com", "fr"), (17, "ada@example.com", "en"), (18, "ev
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     landing = folder / "data" / "new" / "web" / "visits"
     landing.mkdir(parents=True)

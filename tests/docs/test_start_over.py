@@ -18,7 +18,7 @@ TOML = '[project]\nname = "mine"\n[env.dev]\nconnections.crm = { path = "crm.db"
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "flows").mkdir(parents=True)
     (folder / "waterclock.toml").write_text(TOML, encoding="utf-8")

@@ -16,7 +16,7 @@ MODULES = sorted(Path(testing.__path__[0]).glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
-def test_each_suite_stands_in_the_how_to(module: Path) -> None:
+def test_each_conformance_suite_is_named_in_the_connector_how_to(module: Path) -> None:
     page = (ROOT / "docs" / "howto" / "write-a-connector.md").read_text(encoding="utf-8")
     tree = ast.parse(module.read_text(encoding="utf-8"))
     suites = [each.name for each in tree.body if isinstance(each, ast.ClassDef) and each.name.endswith("Conformance")]
@@ -25,6 +25,6 @@ def test_each_suite_stands_in_the_how_to(module: Path) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
-def test_each_suite_tells_its_values_when_it_fails(module: Path) -> None:
+def test_each_conformance_suite_uses_pytest_assertion_rewriting(module: Path) -> None:
     loaded = import_module(f"waterclock.testing.{module.stem}")
     assert isinstance(loaded.__loader__, AssertionRewritingHook)

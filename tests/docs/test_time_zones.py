@@ -15,7 +15,7 @@ EXACT = ("waterclock query", "waterclock audit")  # the page is about the times 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     with session(tmp_path, is_warm=True) as shell:
         wrong = failures(commands_of(PAGE), shell, exact=EXACT)
     assert not wrong, "\n\n".join(wrong)

@@ -24,7 +24,7 @@ from tests.receiving import free_port
         "howto/coming-from-airflow.md",
     ],
 )
-def test_a_page_that_is_run_prints_what_it_says(page: str, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_its_documented_output(page: str, tmp_path: Path) -> None:
     commands = commands_of((ROOT / "docs" / page).read_text(encoding="utf-8"))
     if shutil.which("curl") is None and any("curl " in command.text for command in commands):
         pytest.skip("curl is not installed: bin/_servers says what to install")
@@ -63,7 +63,7 @@ def test_a_command_has_the_lines_below_it() -> None:
         ("cat > it <<'END'\nit isn't\nEND", None),
     ],
 )
-def test_what_only_a_shell_understands_is_left_to_it(command: str, words: list[str] | None) -> None:
+def test_commands_with_shell_syntax_are_left_to_the_shell(command: str, words: list[str] | None) -> None:
     assert plain_call(command) == words
 
 
@@ -81,7 +81,7 @@ def test_what_only_a_shell_understands_is_left_to_it(command: str, words: list[s
         (("3 rows",), ("4 rows",), ["not printed: 3 rows", "not said: 4 rows"]),
     ],
 )
-def test_lines_are_compared_but_for_what_differs_from_run_to_run(
+def test_output_lines_are_compared_except_for_parts_that_vary_between_runs(
     said: tuple[str, ...], printed: tuple[str, ...], missing: list[str]
 ) -> None:
     assert differences(said, printed) == missing

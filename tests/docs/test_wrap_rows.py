@@ -54,7 +54,7 @@ def test_the_flow_of_the_page_is_valid(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_print_its_documented_output(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     put_project(folder)
     with session(tmp_path, is_warm=True) as shell:

@@ -75,7 +75,7 @@ def refusal(tiny: Tiny, sql: str, tick: str, **more: Any) -> WaterclockError:
     return refused.value
 
 
-def test_each_kind_of_table_answers_as_it_stood_at_the_tick(asked_alone: Tiny) -> None:
+def test_each_kind_of_table_is_queried_as_of_a_tick(asked_alone: Tiny) -> None:
     assert rows(asked_alone, "SELECT revenue FROM sales.revenue ORDER BY 1", "2020-01-03") == [(10,), (20,)]
     assert rows(asked_alone, "SELECT id, amount FROM sales.largest ORDER BY 1", "2020-01-03") == [(0, 20), (1, 10)]
     assert rows(asked_alone, "SELECT total FROM sales.total", "2020-01-03") == [(30,)]
@@ -125,7 +125,7 @@ def test_a_tick_without_content_is_refused_with_the_way_out(
     assert code == "E106" or error.fix
 
 
-def test_what_was_known_before_a_restatement_can_still_be_asked(tiny: Tiny) -> None:
+def test_the_state_known_before_a_restatement_can_still_be_queried(tiny: Tiny) -> None:
     sql = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total), "
     sql += "(SELECT sum(amount) FROM sales.largest)"
     with tiny.ledger() as ledger:
@@ -141,7 +141,7 @@ def test_what_was_known_before_a_restatement_can_still_be_asked(tiny: Tiny) -> N
     assert rows(tiny, "SELECT total FROM sales.total", "2020-01-03", known_at=before) == [(30,)]
 
 
-def test_while_a_ripple_runs_the_answer_is_the_one_before_it_and_says_so(tiny: Tiny) -> None:
+def test_during_a_restatement_a_join_returns_the_old_state_and_is_flagged_as_pending(tiny: Tiny) -> None:
     tiny.shop("UPDATE orders SET amount = 500 WHERE amount = 20")
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="ann")

@@ -47,7 +47,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
     return Newcomer(folder, first)
 
 
-def test_scenario_q_the_second_run_works_says_that_nothing_is_due_and_starts_no_spark(newcomer: Newcomer) -> None:
+def test_scenario_q_the_second_run_reports_nothing_due_and_starts_no_spark(newcomer: Newcomer) -> None:
     assert newcomer.first_run.exit_code == 0, newcomer.first_run.output
     assert "17 batches done" in newcomer.first_run.stdout
     code = (
@@ -61,7 +61,7 @@ def test_scenario_q_the_second_run_works_says_that_nothing_is_due_and_starts_no_
     assert has_spark == "False"
 
 
-def test_every_batch_of_the_first_run_was_told(newcomer: Newcomer) -> None:
+def test_the_first_run_prints_a_line_for_every_table(newcomer: Newcomer) -> None:
     lines = [line for line in newcomer.first_run.stdout.splitlines() if line.startswith("✓")]
     tables = {line.split()[1] for line in lines}
     assert {"shop.orders", "shop.customers", "sales.by_country", "out.by_country"} <= tables
@@ -86,7 +86,7 @@ def test_the_status_tables_answer_in_sql(newcomer: Newcomer) -> None:
     assert newcomer.json("query", "SELECT * FROM waterclock.inputs")["rows"]
 
 
-def test_rows_beyond_the_limit_are_cut_and_said(newcomer: Newcomer) -> None:
+def test_a_query_prints_that_rows_beyond_the_limit_are_omitted(newcomer: Newcomer) -> None:
     found = newcomer.types("query", "SELECT order_id FROM shop.orders ORDER BY order_id", "--limit", "2")
     assert found.stdout.splitlines()[-1] == "the first 2 rows; --limit shows more"
 
@@ -99,7 +99,7 @@ def test_an_unknown_table_of_a_query_is_refused_with_the_nearest(newcomer: Newco
     assert "Traceback" not in found.output
 
 
-def test_what_was_published_is_what_the_table_holds(newcomer: Newcomer) -> None:
+def test_published_files_contain_all_rows_of_the_table(newcomer: Newcomer) -> None:
     files = sorted((newcomer.folder / "data" / "out" / "by_country").glob("*.csv"))
     assert len(files) == 3
     delivered = 0
@@ -117,7 +117,7 @@ def test_a_table_is_shown_with_its_columns_and_some_rows(newcomer: Newcomer) -> 
     assert {row[0] for row in told["sample"]["rows"]} == {told["newest_label"]}
 
 
-def test_a_batch_tells_what_it_was_made_from_down_to_the_source(newcomer: Newcomer) -> None:
+def test_audit_lists_the_inputs_of_a_batch_back_to_the_source(newcomer: Newcomer) -> None:
     [newest] = newcomer.json("audit", "out.by_country", "--last", "1")["batches"]
     told = newcomer.json("audit", f"out.by_country@{newest['label']}")
     assert {link["table"] for link in told["made_from"]} == {"sales.by_country", "shop.orders", "shop.customers"}
@@ -131,7 +131,7 @@ def test_the_grid_is_quiet_where_all_is_well(newcomer: Newcomer) -> None:
     assert told["due"] == {}
 
 
-def test_a_broken_query_is_a_card_blocks_its_readers_and_retry_mends_just_that(newcomer: Newcomer) -> None:
+def test_a_failed_query_blocks_its_readers_and_retry_runs_them_once_it_is_fixed(newcomer: Newcomer) -> None:
     flow = newcomer.folder / "flows" / "4_more.dpl"
     flow.write_text(
         "TRANSFORM more.ratio PARTITIONED AS SELECT order_id, 1 / (order_id - order_id) AS r FROM shop.orders;\n"
@@ -149,14 +149,14 @@ def test_a_broken_query_is_a_card_blocks_its_readers_and_retry_mends_just_that(n
     assert newcomer.types("plan", "--detailed-exitcode").exit_code == 0
 
 
-def test_backfill_makes_the_days_that_nobody_needed(newcomer: Newcomer) -> None:
+def test_backfill_makes_days_that_no_reader_needed(newcomer: Newcomer) -> None:
     start = newcomer.json("audit", "shop.orders")["batches"][0]["label"]
     told = newcomer.json("backfill", "sales.best_customers", f"{start}..", "--yes")
     assert (told["done"], told["failed"]) == (2, [])
     assert len(newcomer.json("audit", "sales.best_customers")["batches"]) == 3
 
 
-def test_what_is_paused_is_made_by_no_run_and_what_was_asked_for_is_made_after_resume(newcomer: Newcomer) -> None:
+def test_a_run_skips_a_paused_table_and_makes_its_requests_after_resume(newcomer: Newcomer) -> None:
     label = newcomer.json("status")["columns"][-1]["label"]
     newcomer.types("pause", "sales.by_country", "--why", "the rates are wrong")
     kept = newcomer.types("recompute", "sales.by_country", label, "--yes")

@@ -60,7 +60,7 @@ def _has_begun(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_a_connect_server_that_comes_back_in_the_middle_changes_nothing(
+def test_a_restart_of_the_spark_connect_server_during_a_run_changes_no_result(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
     """Tables over Spark Connect have the same digests as locally; a restart ends sessions, but fails no batch."""

@@ -98,14 +98,14 @@ def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]
 
 
 @pytest.mark.parametrize("table", [question.table for question in oracle.QUESTIONS])
-def test_a_table_holds_what_duckdb_finds_in_the_raw_files(
+def test_a_table_equals_the_result_of_duckdb_over_the_raw_files(
     answers: dict[str, list[dict[str, Any]]], days: int, table: str
 ) -> None:
     assert_same(answers[table], oracle.expected(table, days))
 
 
 @pytest.mark.parametrize("name", oracle.PUBLISHED)
-def test_a_published_table_holds_what_its_table_holds(project: Path, days: int, name: str) -> None:
+def test_a_published_table_equals_the_result_of_duckdb_over_the_raw_files(project: Path, days: int, name: str) -> None:
     table, query = oracle.PUBLISHED[name]
 
     rows = published(project, query)

@@ -98,7 +98,9 @@ def tables(site: Site) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("table", [question.table for question in oracle.QUESTIONS])
-def test_a_table_holds_what_duckdb_finds_in_the_raw_files(tables: dict[str, list[dict[str, Any]]], table: str) -> None:
+def test_a_table_equals_the_result_of_duckdb_over_the_raw_files(
+    tables: dict[str, list[dict[str, Any]]], table: str
+) -> None:
     wanted = oracle.expected(table, DAYS)
     assert len(tables[table]) == len(wanted)
     for row, right in zip(tables[table], wanted, strict=True):
@@ -108,7 +110,7 @@ def test_a_table_holds_what_duckdb_finds_in_the_raw_files(tables: dict[str, list
 
 
 @pytest.mark.parametrize("name", oracle.PUBLISHED)
-def test_a_published_table_holds_what_its_table_holds(site: Site, name: str) -> None:
+def test_a_published_table_equals_the_result_of_duckdb_over_the_raw_files(site: Site, name: str) -> None:
     table, query = oracle.PUBLISHED[name]
     with closing(site.server.connect()) as connection:
         connection.execute(f"SET search_path = {site.reports}; SET TIME ZONE 'UTC'")

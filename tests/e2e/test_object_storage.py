@@ -57,7 +57,7 @@ def published(folder: Path) -> dict[str, list[bytes]]:
 
 
 @pytest.mark.parametrize("days", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_a_flow_in_buckets_comes_to_what_it_comes_to_in_folders(
+def test_a_flow_in_buckets_yields_the_same_digests_as_in_folders_despite_an_outage(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
     """The store is down for a while in between: the run waits or reports it, and the next run continues."""

@@ -56,7 +56,7 @@ def revisions(tiny: Tiny) -> dict[str, int]:
     return {name: tiny.runs_of(name) for name in ("shop.orders", "sales.revenue", "sales.is_large")}
 
 
-def test_recollect_asks_the_source_again_and_the_ripple_ends_where_nothing_changed(three_days: Tiny) -> None:
+def test_recollect_reads_the_source_again_and_stops_at_unchanged_batches(three_days: Tiny) -> None:
     three_days.shop("UPDATE orders SET amount = 25 WHERE id = 2")
     ask(three_days, "shop.orders", "recollect", 1, 2)
     outcome = three_days.run(day(4))
@@ -69,7 +69,7 @@ def test_recollect_asks_the_source_again_and_the_ripple_ends_where_nothing_chang
     assert three_days.run(day(4)).done == 0
 
 
-def test_recompute_of_a_collect_keeps_what_was_collected(three_days: Tiny) -> None:
+def test_recompute_of_a_collect_keeps_the_collected_rows(three_days: Tiny) -> None:
     three_days.shop("UPDATE orders SET amount = 25 WHERE id = 2")
     before = three_days.digests()
     ask(three_days, "shop.orders", "recompute", 2)
@@ -79,7 +79,7 @@ def test_recompute_of_a_collect_keeps_what_was_collected(three_days: Tiny) -> No
     assert three_days.digests() == before
 
 
-def test_recompute_of_what_arrived_reads_its_archived_items_with_the_columns_of_today(tiny: Tiny) -> None:
+def test_recompute_reads_archived_files_with_the_currently_declared_columns(tiny: Tiny) -> None:
     for number in (1, 2):
         tiny.land("visits", evening(number), f"page,visitor\nhome,{number}\nnews,{number}\n")
     tiny.declare(VISITS.replace("(page, *)", "(page)"))
@@ -96,7 +96,7 @@ def test_recompute_of_what_arrived_reads_its_archived_items_with_the_columns_of_
     ]
 
 
-def test_an_archived_item_that_is_gone_is_named_and_the_label_keeps_its_rows(tiny: Tiny) -> None:
+def test_a_missing_archived_file_is_named_and_the_label_keeps_its_rows(tiny: Tiny) -> None:
     tiny.land("visits", evening(1), "page,visitor\nhome,1\n")
     tiny.declare(VISITS)
     assert tiny.run(day(2)).done == 2
@@ -124,7 +124,7 @@ def test_an_archived_item_that_was_cut_off_is_named_and_the_label_keeps_its_rows
     assert tiny.rows("SELECT page, visitor FROM web.visits ORDER BY 1") == [("home", "1"), ("news", "1")]
 
 
-def test_a_transform_is_recomputed_alone_and_what_it_changes_follows(three_days: Tiny) -> None:
+def test_recompute_of_a_transform_remakes_only_readers_of_changed_labels(three_days: Tiny) -> None:
     three_days.declare(FLOW.replace("sum(amount) AS", "sum(amount) * 10 AS"))
     ask(three_days, "sales.revenue", "recompute", 2, 3)
     outcome = three_days.run(day(4))
@@ -135,7 +135,7 @@ def test_a_transform_is_recomputed_alone_and_what_it_changes_follows(three_days:
     ]
 
 
-def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(three_days: Tiny) -> None:
+def test_audit_lists_both_revisions_of_a_restated_label_and_both_slices_remain(three_days: Tiny) -> None:
     three_days.shop("UPDATE orders SET amount = 25 WHERE id = 2")
     ask(three_days, "shop.orders", "recollect", 2)
     three_days.run(day(4))
@@ -149,7 +149,7 @@ def test_the_rows_of_a_restated_label_are_kept_and_told_in_its_trail(three_days:
     assert first.digest != second.digest
 
 
-def test_on_restate_report_leaves_stale_batches_until_they_are_asked_for(three_days: Tiny) -> None:
+def test_on_restate_report_leaves_stale_batches_until_they_are_requested(three_days: Tiny) -> None:
     three_days.declare(FLOW.replace("sales.revenue PARTITIONED AS", "sales.revenue PARTITIONED ON RESTATE REPORT AS"))
     three_days.shop("UPDATE orders SET amount = 250 WHERE id = 2")
     ask(three_days, "shop.orders", "recollect", 2)
@@ -229,7 +229,7 @@ PUBLISH sales.largest TO out.largest MERGE;
 )
 
 
-def test_what_is_restated_is_published_by_its_own_label_and_from_regular_tables_at_the_newest_tick(tiny: Tiny) -> None:
+def test_a_restatement_is_published_under_its_label_or_as_the_newest_regular_state(tiny: Tiny) -> None:
     tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(PUBLISHED)
     assert not tiny.run(day(2), day(4)).failed

@@ -88,7 +88,7 @@ def test_scenario_b_one_failing_day_of_ten_blocks_only_its_own_child(tiny: Tiny)
     assert tiny.done("sales.revenue") == labels(*range(1, 11))
 
 
-def test_scenario_c_a_late_row_of_an_old_day_restates_that_day_and_what_read_it_alone(tiny: Tiny) -> None:
+def test_scenario_c_a_late_row_restates_only_its_day_and_the_readers_of_that_day(tiny: Tiny) -> None:
     ten_days(tiny)
     tiny.declare(COLLECT.replace("BY DATA TIME at", "BY DATA TIME at LOOKBACK 3 DAYS") + REVENUE)
     assert not tiny.run(day(10)).failed
@@ -128,7 +128,7 @@ def test_scenario_e_four_days_down_are_caught_up_oldest_first_with_a_cap(tiny: T
     assert order == labels(3, 4, 5, 6)
 
 
-def test_scenario_f_a_child_run_alone_before_its_parent_waits_and_says_for_what(tiny: Tiny) -> None:
+def test_scenario_f_a_table_run_before_its_input_waits_and_names_the_input(tiny: Tiny) -> None:
     ten_days(tiny)
     tiny.declare(COLLECT + REVENUE)
     outcome = tiny.run(day(2), only=["sales.revenue"])

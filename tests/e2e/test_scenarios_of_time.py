@@ -102,7 +102,7 @@ def order(tiny: Tiny, table: str) -> list[str]:
     return [batch.window.label for report in reports for batch in report.group.batches]
 
 
-def test_scenario_u_an_hour_that_is_made_again_takes_its_day_along_once_and_no_other_hour(hours: Tiny) -> None:
+def test_scenario_u_a_restated_hour_remakes_its_day_once_and_no_other_hour(hours: Tiny) -> None:
     before = hours.digests()
     hours.shop("UPDATE visits SET visitors = 100 WHERE at = '2020-01-02 05:30:00'")
     recollect(hours, day(4), day(2, 5))
@@ -155,7 +155,7 @@ def both(tiny: Tiny) -> list[list[tuple[Any, ...]]]:
     return [tiny.rows(f"SELECT whole, hours FROM web.{name}") for name in ("days", "read")]
 
 
-def test_scenario_u3_an_edit_of_when_a_day_may_go_forgets_no_hour_that_came(tiny: Tiny) -> None:
+def test_scenario_u3_editing_the_delay_of_a_daily_table_loses_no_hour(tiny: Tiny) -> None:
     visits(tiny, day(1), day(2))
     tiny.declare(HOURS + DAYS.replace("EVERY DAY", "EVERY DAY DELAY 1 HOUR"))
     assert tiny.run(day(1, 23)).done == 23
@@ -165,7 +165,7 @@ def test_scenario_u3_an_edit_of_when_a_day_may_go_forgets_no_hour_that_came(tiny
     assert tiny.rows("SELECT hours FROM web.days") == [(24,)]
 
 
-def test_scenario_u4_and_w5_days_that_nobody_watched_for_are_due_oldest_first_with_a_cap(tiny: Tiny) -> None:
+def test_scenario_u4_and_w5_missed_days_are_made_oldest_first_with_a_cap(tiny: Tiny) -> None:
     visits(tiny, day(1), day(7))
     tiny.declare(QUARTERS)
     assert tiny.run(day(3)).done == 8
@@ -286,7 +286,7 @@ def test_scenario_x_nothing_follows_an_hour_that_is_made_again_with_equal_conten
     assert "nothing is due" in told(hours, day(4), "plan")
 
 
-def test_scenario_x2_nothing_follows_content_that_changed_and_came_back(hours: Tiny) -> None:
+def test_scenario_x2_no_batch_follows_content_that_changed_and_was_restored(hours: Tiny) -> None:
     for visitors in (100, 1):
         hours.shop(f"UPDATE visits SET visitors = {visitors} WHERE at = '2020-01-03 05:30:00'")
         recollect(hours, day(4), day(3, 5))
@@ -315,7 +315,7 @@ def test_scenario_x2_a_day_whose_hour_changes_while_it_is_made_is_made_once_more
     assert hours.rows("SELECT visitors FROM web.days ORDER BY timelabel") == [(24,), (24,), (1023,)]
 
 
-def test_scenario_y2_changed_code_is_told_and_all_that_would_run_is_shown_before_it_does(days: Tiny) -> None:
+def test_scenario_y2_changed_code_is_reported_and_backfill_lists_all_batches_first(days: Tiny) -> None:
     reader = "TRANSFORM sales.large PARTITIONED AS SELECT revenue > 5 AS is_large FROM sales.revenue;"
     days.declare(REVENUE + reader)
     assert days.run(day(16)).done == 15

@@ -119,7 +119,7 @@ def desk() -> Iterator[Heard]:
         yield heard
 
 
-def test_no_byte_of_a_secret_is_in_what_we_write_or_say(server: postgres.Server, desk: Heard, tmp_path: Path) -> None:
+def test_no_secret_appears_in_any_file_output_or_alert(server: postgres.Server, desk: Heard, tmp_path: Path) -> None:
     schema, ledger = server.fresh_schema(), server.fresh_schema()
     address = f"127.0.0.1:{server.port}/postgres"
     server.run(f"CREATE SCHEMA {schema} AUTHORIZATION careful")
@@ -182,7 +182,7 @@ def test_no_byte_of_a_secret_is_in_what_we_write_or_say(server: postgres.Server,
 
 @pytest.mark.soak
 @kafka.needs_broker
-def test_no_byte_of_a_secret_of_kafka_or_an_api_is_in_what_we_write_or_say(tmp_path: Path) -> None:
+def test_no_secret_of_kafka_or_an_api_appears_in_any_file_output_or_message(tmp_path: Path) -> None:
     bus, api, told = kafka.broker(), Space(), Space()
     for name in ("lines", "payments", "counted"):
         bus.topic(name)
@@ -273,7 +273,7 @@ connections.out = { path = "out.db", create = true }
 """
 
 
-def test_no_byte_of_a_key_is_in_what_we_write_or_say(tmp_path: Path) -> None:
+def test_no_hash_key_appears_in_any_file_or_output(tmp_path: Path) -> None:
     events, project = tmp_path / "events", tmp_path / "shop"
     events.mkdir()
     (project / "flows").mkdir(parents=True)

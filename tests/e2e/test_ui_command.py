@@ -81,7 +81,7 @@ def asked(address: str, **headers: str) -> int:
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_pages_are_served_until_they_are_told_to_end(project: Path, end: signal.Signals) -> None:
+def test_pages_are_served_until_the_process_receives_a_signal(project: Path, end: signal.Signals) -> None:
     with running("ui", "--listen", "0", "--project", str(project)) as process:
         assert Browser(address_told(process)).asked() == 200
         process.send_signal(end)
@@ -98,7 +98,7 @@ def test_a_missing_sandbox_is_reported_at_the_start(tmp_path: Path, words: tuple
         assert any("run without a sandbox: WATERCLOCK_UNCONFINED is set" in line for line in process.stdout)
 
 
-def test_the_address_is_told_to_scripts(project: Path) -> None:
+def test_the_json_output_contains_address_link_and_port(project: Path) -> None:
     with running("ui", "--listen", "0", "--json", "--project", str(project)) as process:
         assert process.stdout is not None
         told = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
@@ -151,7 +151,7 @@ def test_another_link_opens_another_browser_and_each_opens_one(project: Path, tm
 
 
 @pytest.mark.parametrize("words", [("--now", "yesterday"), ("--now", "2026-11-20T05"), ("--env", "nope")])
-def test_words_that_no_page_could_be_told_with_start_no_server(project: Path, words: tuple[str, str]) -> None:
+def test_invalid_arguments_are_reported_and_start_no_server(project: Path, words: tuple[str, str]) -> None:
     with running("ui", "--listen", "0", "--project", str(project), *words) as process:
         said, _ = process.communicate(timeout=20)
     assert process.returncode == 1
@@ -159,7 +159,7 @@ def test_words_that_no_page_could_be_told_with_start_no_server(project: Path, wo
     assert "the pages are at" not in said
 
 
-def test_a_port_that_is_taken_is_said_to_be(project: Path) -> None:
+def test_a_port_in_use_is_reported(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(

@@ -71,7 +71,7 @@ def version(tiny: Tiny, table: str) -> int:
     return max(int(path.stem) for path in log.glob("*.json"))
 
 
-def test_half_written_and_misnamed_files_are_left_alone_and_told_of(tiny: Tiny) -> None:
+def test_half_written_and_misnamed_files_are_reported_and_not_collected(tiny: Tiny) -> None:
     tiny.declare(CLICKS)
     tiny.land("clicks", evening(1), "id,customer\n1,a\n")
     whole = tiny.land("clicks", day(1, 13), "id,customer\n2,b\n3,c\n")
@@ -124,7 +124,7 @@ def test_a_broken_row_is_named_with_file_and_line_and_other_labels_go_on(tiny: T
     assert tiny.open_claims() == 0
 
 
-def test_rows_that_no_window_will_ever_take_are_told_of(tiny: Tiny) -> None:
+def test_rows_without_a_valid_data_time_are_reported(tiny: Tiny) -> None:
     tiny.declare(
         COLLECT + "COLLECT web.visits PARTITIONED (id, at TIMESTAMP) FROM land.acme.visits EVERY DAY BY DATA TIME at;"
     )
@@ -147,7 +147,7 @@ def test_rows_that_no_window_will_ever_take_are_told_of(tiny: Tiny) -> None:
     }
 
 
-def test_a_source_table_that_lost_a_column_is_told_by_its_name(tiny: Tiny) -> None:
+def test_a_missing_source_column_is_reported_by_name(tiny: Tiny) -> None:
     tiny.declare(COLLECT + DOUBLED)
     assert not tiny.run(day(2)).failed
     tiny.shop("ALTER TABLE orders RENAME COLUMN amount TO amuont")
@@ -181,7 +181,7 @@ def test_a_locked_database_is_tried_again_and_the_next_run_carries_on(tiny: Tiny
     assert ids(tiny, "clean.orders") == [1]
 
 
-def test_a_database_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
+def test_a_missing_database_fails_only_its_own_tables(tiny: Tiny) -> None:
     tiny.declare(COLLECT + CLICKS)
     for number in (1, 2):
         tiny.land("clicks", evening(number), f"id,customer\n{number},a\n")
@@ -201,7 +201,7 @@ def test_a_database_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
     assert ids(tiny) == [1]
 
 
-def test_a_landing_folder_that_is_gone_stops_its_own_tables_alone(tiny: Tiny) -> None:
+def test_a_missing_landing_folder_fails_only_its_own_tables(tiny: Tiny) -> None:
     tiny.declare(COLLECT + CLICKS)
     for number in (1, 2):
         tiny.land("clicks", evening(number), f"id,customer\n{number},a\n")
@@ -248,7 +248,7 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_disk_that_is_really_full_is_said_to_be(tiny: Tiny) -> None:
+def test_a_full_disk_is_reported_with_the_batch(tiny: Tiny) -> None:
     tiny.declare(COLLECT + "TRANSFORM big.texts PARTITIONED AS SELECT id, repeat(uuid_of, 1) AS text FROM "
                  "(SELECT id, sha2(CAST(id * n AS STRING), 512) AS uuid_of FROM shop.orders "
                  "LATERAL VIEW explode(sequence(1, :count)) AS n);")  # fmt: skip
@@ -401,7 +401,7 @@ def orders(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_a_jvm_that_is_killed_again_when_what_it_lost_is_made_once_more_is_said_to_be_gone(tiny: Tiny) -> None:
+def test_a_jvm_killed_again_during_the_retry_is_reported_as_ended(tiny: Tiny) -> None:
     tiny.declare(COLLECT)
     slow = tiny.root / "flows" / "slow.py"
     slow.write_text(SLOW)

@@ -26,9 +26,7 @@ TRANSFORM marts.texts PARTITIONED AS
 """
 
 
-def test_a_rebuild_that_runs_out_of_disk_leaves_the_old_set_and_goes_once_there_is_room(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_rebuild_without_disk_space_keeps_the_old_set_and_later_succeeds(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("sales", "id INT, at TEXT", [(1, "2020-01-01 12:00:00")])
     tiny.declare(SALES)
@@ -65,7 +63,7 @@ connections.files = {{ path = "files" }}
 """
 
 
-def test_two_projects_that_wait_for_each_other_are_told_and_go_on_once_one_does_not(
+def test_projects_that_wait_for_each_other_are_reported_and_run_once_the_cycle_is_broken(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     def linked(name: str, there: str) -> Tiny:

@@ -93,7 +93,7 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("case", "how"), cases())
-def test_a_damaged_file_gives_the_right_answer_or_an_error_that_mends_it(
+def test_a_damaged_file_yields_right_rows_or_an_error_with_a_working_fix(
     tiny: Tiny, made: Made, case: str, how: str
 ) -> None:
     path = file_of(tiny, case)
@@ -158,7 +158,7 @@ def test_a_slice_that_a_merge_table_shows_is_replaced_by_the_same_rows(shows_its
     assert shows_its_slice.rows(ITEMS) == [(1, 10), (2, 20)]
 
 
-def test_a_damaged_slice_that_is_shown_and_not_current_is_told_with_what_mends_it(
+def test_a_damaged_visible_slice_that_is_not_current_is_reported_with_its_fix(
     shows_its_slice: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # as before the fix: the same rows came again, and the shown state stayed broken
@@ -173,7 +173,7 @@ def test_a_damaged_slice_that_is_shown_and_not_current_is_told_with_what_mends_i
     assert shows_its_slice.rows(ITEMS) == [(1, 10), (2, 20)]
 
 
-def test_a_label_whose_source_is_gone_is_given_up_knowingly(tiny: Tiny) -> None:
+def test_a_label_whose_source_rows_are_missing_can_be_skipped_and_this_is_recorded(tiny: Tiny) -> None:
     shutil.rmtree(leaves_of(tiny, "shop.prices")[1])
     tiny.shop("DELETE FROM changes WHERE at LIKE '2020-01-02%'")
     [error] = run(tiny)

@@ -110,7 +110,7 @@ def assert_no_fewer_points(passed: Points) -> None:
     assert {"deliver.rows", "deliver.done"} <= delivered
 
 
-def test_what_stands_is_compared_whole(tmp_path: Path, spark: SparkSession) -> None:
+def test_the_compared_state_covers_tables_archive_and_deliveries(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     prepare(tiny)
     assert not tiny.run(day(2)).failed

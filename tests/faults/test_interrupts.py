@@ -134,7 +134,7 @@ def let_leases_run_out(tiny: Tiny) -> None:
 
 
 @pytest.mark.soak
-def test_a_run_through_time_starts_spark_anew_after_its_jvm_was_killed(tiny: Tiny) -> None:
+def test_a_run_with_until_restarts_spark_after_its_jvm_was_killed(tiny: Tiny) -> None:
     declare(tiny, KILLS_ITS_JVM)
     with running(tiny, "--now", "2020-01-02", "--until", "2020-01-03") as run:
         said = said_by(run)
@@ -148,7 +148,7 @@ def test_a_run_through_time_starts_spark_anew_after_its_jvm_was_killed(tiny: Tin
     wait_until(lambda: group_is_gone(run.pid))
 
 
-def test_ctrl_c_lets_the_spark_job_that_runs_finish_and_says_what_is_left(tiny: Tiny) -> None:
+def test_ctrl_c_finishes_the_running_batch_and_reports_the_remaining_ones(tiny: Tiny) -> None:
     begun = declare(tiny, TAKES_ITS_TIME)
     with running(tiny, "--now", "2020-01-02") as run:
         begins_to_make(tiny, begun)
@@ -169,7 +169,7 @@ def test_ctrl_c_lets_the_spark_job_that_runs_finish_and_says_what_is_left(tiny: 
 
 
 @pytest.mark.soak
-def test_ctrl_c_twice_leaves_at_once_and_the_next_run_takes_over(tiny: Tiny) -> None:
+def test_ctrl_c_twice_exits_at_once_and_the_next_run_takes_over(tiny: Tiny) -> None:
     begun = declare(tiny, NEVER_ENDS)
     with running(tiny, "--now", "2020-01-02") as run:
         begins_to_make(tiny, begun)

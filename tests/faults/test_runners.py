@@ -222,7 +222,7 @@ def test_two_runners_that_are_disturbed_do_each_batch_once(
     assert disturbed(site, spark, wanted, runners=2, disturbances=3, seed=_seed(ledger)) == 3
 
 
-def test_a_server_that_goes_away_in_the_middle_of_a_run_loses_and_doubles_nothing(
+def test_a_postgres_outage_during_a_run_loses_and_duplicates_no_rows(
     tmp_path: Path, spark: SparkSession, wanted: dict[str, Any]
 ) -> None:
     """Ledger and destination are down for some seconds: the run waits for the ledger and retries the destination."""

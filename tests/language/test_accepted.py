@@ -168,7 +168,7 @@ def tree_of(flat: Flat, indent: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.dpl")))
-def test_it_compiles_to_what_its_golden_file_says(name: str, tmp_path: Path) -> None:
+def test_each_accepted_file_compiles_to_its_golden_file(name: str, tmp_path: Path) -> None:
     found = "\n".join(lines_of(project_of(name, tmp_path))) + "\n"
     golden = FOLDER / f"{name}.expected"
     if os.environ.get("UPDATE_CASES"):

@@ -82,7 +82,7 @@ def spellings(text: str, drawn: int) -> str:
 @pytest.mark.parametrize("path", ACCEPTED, ids=lambda path: path.name)
 @settings(max_examples=12)
 @given(seed=st.integers(0, 2**32))
-def test_however_it_is_spelt_and_ordered_python_says_what_dpl_says(
+def test_python_in_any_spelling_and_order_compiles_to_the_flow_of_dpl(
     path: Path, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     drawn = random.Random(seed)

@@ -128,7 +128,7 @@ class World:
 
 @settings(max_examples=60, deadline=None)
 @given(rules=st.lists(rules, min_size=1, max_size=3), history=st.lists(looks, max_size=25))
-def test_each_cause_is_told_once_and_once_that_it_is_over_whatever_is_lost(
+def test_each_cause_is_reported_once_and_resolved_once_despite_lost_messages(
     rules: list[AlertRule], history: list[Look]
 ) -> None:
     targets = {name: Target(name, TargetKind.WEBHOOK, "http://x") for name in TARGETS}
@@ -157,7 +157,7 @@ def test_each_cause_is_told_once_and_once_that_it_is_over_whatever_is_lost(
 
 @settings(max_examples=50, deadline=None)
 @given(hours=st.integers(1, 200), every=st.integers(1, 9), ends=st.booleans())
-def test_what_stands_is_repeated_as_often_as_is_said(hours: int, every: int, *, ends: bool) -> None:
+def test_an_ongoing_alert_is_repeated_at_its_declared_interval(hours: int, every: int, *, ends: bool) -> None:
     rule = AlertRule("r", frozenset(TABLES), Severity.WARNING, ("ops",), timedelta(hours=every))
     world = World(Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True))
     cause = RootCause("a", TroubleKind.FAILED, "a", {"raw.a": frozenset({START})})

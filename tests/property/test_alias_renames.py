@@ -110,7 +110,7 @@ def test_renamed_aliases_are_equal_and_no_other_query_is(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_a_row_shows_is_never_equal(seed: int) -> None:
+def test_queries_that_differ_in_visible_columns_or_rows_are_never_equal(seed: int) -> None:
     before = Writer(random.Random(seed), random.Random(seed)).write()
     head, between, tail = before.rpartition(" AS id")
     visible = [

@@ -87,7 +87,7 @@ def test_ticks_are_the_first_boundaries_at_which_the_condition_holds() -> None:
     assert closed > LIVES * 2
 
 
-def test_a_tick_is_kept_when_what_was_read_is_restated() -> None:
+def test_a_closing_tick_is_kept_when_its_input_is_restated() -> None:
     life = Life.of(Random(4))
     while not life.made:
         life.arrive()

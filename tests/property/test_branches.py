@@ -165,7 +165,9 @@ def recompute(production: Branched, table: str, number: int) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_branch_equals_its_moment_while_production_goes_on(tmp_path: Path, spark: SparkSession, seed: int) -> None:
+def test_a_branch_equals_the_state_at_its_creation_while_production_changes(
+    tmp_path: Path, spark: SparkSession, seed: int
+) -> None:
     dice = random.Random(1000 + seed)
     sources, before = Sources(), dict.fromkeys(TABLES, 1)
     for table in ("o", "m"):

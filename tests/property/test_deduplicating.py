@@ -115,7 +115,7 @@ class World:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(12))
-def test_each_key_is_there_once_within_the_reach_whatever_comes_late(
+def test_each_key_is_stored_once_within_its_past_range_despite_late_rows(
     seed: int, tmp_path: Path, spark: SparkSession
 ) -> None:
     world = World(Tiny(tmp_path, spark), Random(seed))

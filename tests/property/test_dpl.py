@@ -123,7 +123,7 @@ def test_each_character_of_the_user_leads_back_to_its_own_place(text: str) -> No
 
 
 @given(queries())
-def test_what_is_read_is_what_is_put_in_place(text: str) -> None:
+def test_the_reads_replaced_by_splice_are_those_of_the_compiled_table(text: str) -> None:
     query = query_in(text)
     seen: list[Read | Flat] = []
 

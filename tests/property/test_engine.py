@@ -178,7 +178,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_random_history_comes_to_what_a_clean_rebuild_comes_to(
+def test_a_random_history_yields_the_rows_of_a_clean_rebuild(
     seed: int, tmp_path: Path, spark: SparkSession, *, is_long: bool
 ) -> None:
     history = History(random.Random(seed), Tiny(tmp_path / "lived", spark))

@@ -14,7 +14,7 @@ LIVES = 40
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("report", [False, True])
 @pytest.mark.parametrize("seed", range(LIVES))
-def test_what_is_held_is_seen_by_nobody_and_comes_out_once(seed: int, report: bool) -> None:
+def test_held_batches_are_invisible_and_released_once(seed: int, report: bool) -> None:
     life = Life(Random(seed), report=report)
     life.live()
     life.settle()

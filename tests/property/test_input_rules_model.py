@@ -190,7 +190,7 @@ class World:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_read_is_seen_set_aside_or_dropped_by_the_rules_of_its_code(
+def test_input_rows_are_read_quarantined_or_dropped_by_the_rules_of_their_code(
     tmp_path: Path, spark: SparkSession, seed: int
 ) -> None:
     world = World(Tiny(tmp_path, spark), Random(seed))

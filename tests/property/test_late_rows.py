@@ -175,7 +175,7 @@ def past(slices: Slices, window: int, reach: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("short", [0, 1])
-def test_a_join_in_a_bound_is_whole_with_the_reach_that_check_asks_for_and_not_with_less(short: int) -> None:
+def test_a_time_bounded_join_is_complete_only_with_the_reach_that_check_requires(short: int) -> None:
     wrong = found = 0
     for seed in range(HISTORIES):
         random = Random(seed)
@@ -198,7 +198,7 @@ def test_a_join_in_a_bound_is_whole_with_the_reach_that_check_asks_for_and_not_w
 
 
 @pytest.mark.parametrize("short", [0, 1])
-def test_the_first_of_a_key_within_a_horizon_is_found_with_the_reach_that_check_asks_for(short: int) -> None:
+def test_the_first_row_of_a_key_is_found_only_with_the_reach_that_check_requires(short: int) -> None:
     wrong = 0
     for seed in range(HISTORIES):
         random = Random(seed)

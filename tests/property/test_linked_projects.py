@@ -22,7 +22,7 @@ CHUNK = 10
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + PAIRS, CHUNK))
-def test_linked_projects_come_to_what_one_flow_comes_to(first: int) -> None:
+def test_linked_projects_yield_the_rows_of_a_single_flow(first: int) -> None:
     for seed in range(first, min(first + CHUNK, FIRST + PAIRS)):
         live_and_compare(seed)
 

@@ -29,16 +29,16 @@ CLOSING_CHUNK = 10  # of five, two chunks of forty close a single window
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
-def test_random_flows_come_to_what_a_clean_rebuild_comes_to(first: int) -> None:
+def test_random_flows_yield_the_rows_of_a_clean_rebuild(first: int) -> None:
     for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
         live_and_compare(seed)
 
 
-def test_what_is_paused_is_claimed_by_nobody_and_all_is_made_once_it_is_resumed() -> None:
+def test_paused_tables_are_not_claimed_and_are_made_after_resume() -> None:
     assert sum(live_and_compare(seed, pauses=(0.3,)).refused for seed in range(12)) > 10
 
 
-def test_what_batches_went_without_makes_them_whole_in_the_end() -> None:
+def test_batches_made_without_an_input_become_complete_in_the_end() -> None:
     assert sum(live_and_compare(seed).went_without for seed in (8, 40, 202)) > 20
 
 
@@ -51,19 +51,19 @@ def test_books_are_closed_where_they_are_to_be_and_stay_so(first: int) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
-def test_a_start_that_moves_back_comes_to_what_a_clean_rebuild_comes_to(first: int) -> None:
+def test_flows_with_an_earlier_start_yield_the_rows_of_a_clean_rebuild(first: int) -> None:
     for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
         live_and_compare(seed, begins_earlier=True)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
-def test_flows_that_keep_versions_of_snapshots_come_to_what_a_clean_rebuild_comes_to(first: int) -> None:
+def test_flows_with_versions_of_snapshots_yield_the_rows_of_a_clean_rebuild(first: int) -> None:
     for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
         live_and_compare(seed, keeps_versions=True)
 
 
-def test_what_was_cut_at_the_old_start_is_made_again() -> None:
+def test_batches_that_read_back_to_the_old_start_are_made_again() -> None:
     assert sum(live_and_compare(seed, begins_earlier=True).begun_earlier for seed in (13, 14)) > 15
 
 
@@ -73,7 +73,7 @@ def test_so_are_windows_whose_books_are_closed() -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
-def test_restatements_that_limits_held_come_to_what_a_clean_rebuild_comes_to(first: int) -> None:
+def test_restatements_held_by_limits_yield_the_rows_of_a_clean_rebuild(first: int) -> None:
     for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
         live_and_compare(seed, has_limits=True)
 

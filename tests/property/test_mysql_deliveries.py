@@ -46,7 +46,7 @@ def by_oracle(state: State, label: str, brought: dict[str, int], gone: list[str]
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("kind", ["replace", "merge", "by label"])
-def test_deliveries_come_to_what_they_say(seed: int, kind: str, tmp_path: Path) -> None:
+def test_random_deliveries_yield_the_rows_of_the_python_model(seed: int, kind: str, tmp_path: Path) -> None:
     chance = random.Random(f"{kind} {seed}")
     database = MysqlDatabase(tmp_path)
     folder = tmp_path / "sealed"

@@ -108,7 +108,9 @@ class World:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(8))
-def test_labels_and_weeks_come_to_what_their_rows_come_to(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_measures_of_labels_and_weeks_equal_those_computed_from_all_rows(
+    seed: int, tmp_path: Path, spark: SparkSession
+) -> None:
     random = Random(seed)
     world = World(Tiny(tmp_path, spark), random)
     for week in range(1, WEEKS + 1):

@@ -111,7 +111,7 @@ class World:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(steps, max_size=25))
-def test_each_attempt_is_told_once_in_order_however_often_the_sink_was_down(history: list[tuple[Any, ...]]) -> None:
+def test_each_attempt_is_sent_once_and_in_order_despite_outages_of_the_sink(history: list[tuple[Any, ...]]) -> None:
     world = World()
     with patch.object(sending, "deliver", world.deliver):
         for step in history:

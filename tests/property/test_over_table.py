@@ -142,7 +142,7 @@ class World:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(12))
-def test_a_rule_of_the_table_is_asked_of_what_will_be_there(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_table_rule_is_checked_against_the_resulting_table(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     world = World(Tiny(tmp_path, spark), Random(seed))
     world.run()
     for _ in range(5):
@@ -241,7 +241,7 @@ def some_rows(random: Random) -> list[Row]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(12))
-def test_what_a_rule_of_the_table_holds_is_shown_by_nobody_but_who_releases_it(
+def test_rows_held_by_a_table_rule_are_visible_only_after_their_release(
     seed: int, tmp_path: Path, spark: SparkSession
 ) -> None:
     world = Held(Tiny(tmp_path, spark), Random(seed))

@@ -257,7 +257,7 @@ def plain(row: dict[str, Any]) -> Row:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_shown_and_set_aside_is_what_a_clean_rebuild_comes_to(
+def test_visible_and_quarantined_rows_equal_those_of_a_clean_rebuild(
     seed: int, tmp_path: Path, spark: SparkSession
 ) -> None:
     world = World(Tiny(tmp_path, spark), Random(seed))

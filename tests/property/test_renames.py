@@ -114,7 +114,7 @@ def names_of(names: dict[str, str]) -> dict[str, str]:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(0, 100, 5))
 @pytest.mark.parametrize("closes", [False, True])
-def test_lives_with_renames_come_to_what_a_clean_rebuild_comes_to(first: int, *, closes: bool) -> None:
+def test_random_flows_with_renames_yield_the_rows_of_a_clean_rebuild(first: int, *, closes: bool) -> None:
     for seed in range(first, first + 5):
         random = Random(seed)
         driver = Renaming.of(random_flow(random, closes=closes), random)

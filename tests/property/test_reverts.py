@@ -190,7 +190,7 @@ class Life:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(6))
-def test_after_random_reverts_every_table_is_what_a_clean_computation_gives(
+def test_after_random_reverts_every_table_equals_a_clean_computation(
     tmp_path: Path, spark: SparkSession, seed: int
 ) -> None:
     tiny = Tiny(tmp_path, spark)

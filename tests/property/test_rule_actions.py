@@ -24,7 +24,7 @@ OUTCOMES = st.sampled_from([ROW_KEPT, ROW_QUARANTINED, ROW_DROPPED])
 
 
 @given(st.lists(OUTCOMES, min_size=1, max_size=6), st.data())
-def test_what_came_is_in_the_table_set_aside_or_dropped(outcomes: list[int], data: st.DataObject) -> None:
+def test_each_row_is_kept_quarantined_or_dropped_exactly_once(outcomes: list[int], data: st.DataObject) -> None:
     row_rules = tuple(RowRule(f"r{at}", "TRUE", outcome) for at, outcome in enumerate(outcomes))
     row_filter = RowFilter(row_rules)
     rows = data.draw(st.lists(st.lists(st.booleans(), min_size=len(outcomes), max_size=len(outcomes)), max_size=30))
@@ -74,7 +74,9 @@ def ladders(draw: st.DrawFn) -> RuleActions:
 
 
 @given(ladders(), st.integers(0, 40), st.integers(0, 40))
-def test_a_step_is_taken_while_its_limit_bears_what_is_broken(ladder: RuleActions, broken: int, others: int) -> None:
+def test_an_action_applies_while_the_broken_rows_are_within_its_limit(
+    ladder: RuleActions, broken: int, others: int
+) -> None:
     of = broken + others
     wanted: Action | None = Action.FAIL
     for rung in reversed(ladder):

@@ -242,7 +242,7 @@ def test_labels_sort_as_their_instants(pair: list[datetime]) -> None:
 
 
 @given(st.text(st.sampled_from("0123456789-T: Z"), max_size=16))
-def test_what_is_no_label_is_refused_and_never_crashes(text: str) -> None:
+def test_an_invalid_label_is_refused_and_causes_no_crash(text: str) -> None:
     assert outcome(lambda: label_of(instant_of(text))) in {text, "E101"}
 
 
@@ -369,7 +369,9 @@ def test_minutes_fit_where_a_day_shows_it(reader: Period, read: Period) -> None:
 
 
 @given(st.sampled_from(CALENDAR), st.sampled_from(CALENDAR), st.sampled_from(ZONES), st.sampled_from(ZONES))
-def test_what_fits_by_rule_is_never_cut(reader: Period, read: Period, zone: str, other: str) -> None:
+def test_a_cadence_that_consists_of_whole_windows_never_splits_a_window(
+    reader: Period, read: Period, zone: str, other: str
+) -> None:
     of_reader, of_read = Cadence(reader, zone=zone), Cadence(read, zone=other)
     if consists_of_windows(of_reader, of_read):
         start = datetime(2009, 1, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ LINES = st.text(st.characters(blacklist_categories=("C", "Z")), min_size=1)
 
 
 @given(what=LINES, where=st.none() | LINES, why=st.none() | LINES, fix=st.none() | LINES)
-def test_what_is_kept_as_text_is_taken_apart_again(
+def test_a_rendered_error_is_parsed_back_into_its_parts(
     what: str, where: str | None, why: str | None, fix: str | None
 ) -> None:
     error = WaterclockError("E731", what, where=where, why=why, fix=fix)
@@ -66,7 +66,7 @@ WITHOUT_A_FIX = {"E200", "E210", "E220", "E250", "E790", "E812", "E871"}
 
 
 @pytest.mark.slow
-def test_each_refusal_says_how_it_is_mended() -> None:
+def test_each_permanent_error_has_a_fix() -> None:
     silent = [
         f"{path.relative_to(SOURCE)}:{call.lineno} {code}"
         for path in sorted(SOURCE.rglob("*.py"))

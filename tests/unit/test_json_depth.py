@@ -16,7 +16,7 @@ from waterclock.json_depth import MOST_LEVELS, require_depth, require_shallow
         '"' + '\\"' * 100_000 + "[" * 2000,
     ],
 )
-def test_what_spark_reads_is_not_too_deep(text: str) -> None:
+def test_json_that_spark_can_read_is_not_too_deep(text: str) -> None:
     require_depth(text)
 
 
@@ -28,7 +28,7 @@ def test_one_level_more_is_too_deep(text: str) -> None:
         require_depth(text)
 
 
-def test_parsed_values_may_have_as_many_levels_as_is_said() -> None:
+def test_parsed_values_may_have_at_most_the_given_number_of_levels() -> None:
     value: object = "leaf"
     for _ in range(3):
         value = {"a": [1], "b": [value]}

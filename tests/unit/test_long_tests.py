@@ -50,13 +50,13 @@ def test_a_long_test_is_run_by_one_commit_of_four_and_by_each_soak() -> None:
 
 @pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize("name", ["tests/faults/test_x.py::test_b", "tests/faults/test_x.py::test_new"])
-def test_each_commit_runs_what_is_not_long_or_was_never_recorded(name: str) -> None:
+def test_each_commit_runs_unrecorded_tests_and_those_that_are_not_long(name: str) -> None:
     assert not any(is_left_out(name, commit) for commit in range(selection.COMMITS_OF_LONG))
     assert not is_left_out(name, is_soak=True)
 
 
 @pytest.mark.usefixtures("recorded")
-def test_check_leaves_out_the_recorded_tests_and_says_so() -> None:
+def test_recorded_long_tests_are_deselected_and_reported_to_pytest() -> None:
     left_out: list[Any] = []
 
     def deselect(items: list[Any]) -> None:

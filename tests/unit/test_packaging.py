@@ -115,7 +115,7 @@ def test_a_release_has_absolute_links_and_urls_for_the_page_of_the_package() -> 
     assert all(url.startswith(where) for url in urls.values())
 
 
-def test_scenario_y_all_that_is_installed_comes_from_the_registry_that_pip_is_told_of() -> None:
+def test_scenario_y_all_packages_come_from_the_registry_that_pip_is_configured_with() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project, build = declared["project"], declared["build-system"]
     groups = [*project["optional-dependencies"].values(), *declared["dependency-groups"].values()]

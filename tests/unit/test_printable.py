@@ -51,5 +51,5 @@ def test_joiners_that_a_script_needs_are_kept(text: str) -> None:
         ("\u4e2d", "\ud55c", False),
     ],
 )
-def test_texts_that_readers_cannot_tell_apart_look_alike(one: str, other: str, *, expected: bool) -> None:
+def test_texts_that_readers_cannot_distinguish_are_found(one: str, other: str, *, expected: bool) -> None:
     assert look_alike(one, other) is expected

@@ -46,7 +46,7 @@ def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
         yield postgres.server().ledger_url(), postgres.server().ledger_url()
 
 
-def test_hours_that_are_moved_leave_what_hours_that_are_run_leave(
+def test_bulk_written_hours_leave_the_same_rows_as_hours_that_were_run(
     history: Any, made: Flow, urls: tuple[str, str]
 ) -> None:
     moved, run = urls

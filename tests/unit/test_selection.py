@@ -77,7 +77,7 @@ class TestTables:
     def test_several_texts_are_united(self) -> None:
         assert tables("raw.a", "+marts.y") == ["raw.a", "raw.b", "marts.y"]
 
-    def test_a_view_is_asked_and_has_no_labels(self) -> None:
+    def test_a_view_is_refused_since_it_has_no_labels_and_can_only_be_queried(self) -> None:
         with pytest.raises(WaterclockError) as raised:
             tables("raw.a_view", among=flow(collect("raw.a"), collect("raw.b")))
         assert raised.value.what == "raw.a_view is a view of raw.a, not a table"
@@ -86,7 +86,7 @@ class TestTables:
     def test_no_text_means_all(self) -> None:
         assert tables() == tables("") == list(FLOW.tables)
 
-    def test_a_name_with_other_characters_stands_in_backticks(self) -> None:
+    def test_a_name_with_special_characters_is_written_in_backticks(self) -> None:
         odd = flow(collect("out.my table, 2*"), collect("out.my table, 22"))
         assert tables("`out.my table, 2*`", among=odd) == ["out.my table, 2*"]
 
@@ -109,7 +109,7 @@ class TestTables:
             ("tag:dayly", "no table has the tag dayly", "did you mean daily?"),
         ],
     )
-    def test_scenario_p_what_matches_nothing_is_refused_with_the_nearest_names(
+    def test_scenario_p_a_selection_without_matches_is_refused_with_the_nearest_names(
         self, text: str, what: str, fix: str
     ) -> None:
         error = refused("E511", text)
@@ -134,7 +134,7 @@ class TestTables:
             ("@2013-01-01", 0),
         ],
     )
-    def test_what_is_no_selection_is_refused_with_its_place(self, text: str, place: int) -> None:
+    def test_an_invalid_selection_is_refused_with_its_place(self, text: str, place: int) -> None:
         with pytest.raises(WaterclockError) as caught:
             select(FLOW, text)
         assert caught.value.code in {"E510", "E512"}
@@ -213,7 +213,7 @@ class TestLabels:
             "a..b",
         ],
     )
-    def test_what_is_no_label_is_refused(self, text: str) -> None:
+    def test_an_invalid_label_is_refused(self, text: str) -> None:
         with pytest.raises(WaterclockError) as caught:
             parse_labels(text)
         assert caught.value.code == "E512"
@@ -227,12 +227,12 @@ class TestLabels:
             ("0000", "0000 is not a date: year 0 is out of range"),
         ],
     )
-    def test_a_date_that_does_not_exist_is_told_so(self, text: str, why: str) -> None:
+    def test_a_nonexistent_date_is_refused_with_the_reason(self, text: str, why: str) -> None:
         with pytest.raises(WaterclockError) as caught:
             parse_labels(text)
         assert caught.value.why == why
 
-    def test_what_stands_behind_a_last_day_is_told_before_it(self) -> None:
+    def test_text_after_the_last_representable_day_is_reported_before_the_day_itself(self) -> None:
         with pytest.raises(WaterclockError) as caught:
             parse_labels("19000101..99991231x")
         assert caught.value.code == "E512"
@@ -257,7 +257,7 @@ class TestLabels:
         assert (caught.value.code, caught.value.what) == ("E513", "no label of raw.a is in 2014-01-05")
         assert caught.value.fix == "the nearest: 20130131000000 (2013-01-31 00:00 +00:00)"
 
-    def test_labels_beside_what_there_is_are_refused_with_where_it_begins_and_ends(self) -> None:
+    def test_labels_outside_the_windows_of_a_table_are_refused_with_their_limits(self) -> None:
         for text, why in (
             ("2012-12-05", "its first window is 2013-01-01 00:00 +00:00, its START"),
             ("2013-03-05", "its newest window that has ended is 2013-01-31 00:00 +00:00"),
@@ -267,7 +267,7 @@ class TestLabels:
                 parse_labels(text).limit_to(collect("raw.a"), at("2013-01-01"), at("2013-02-01"))
             assert (caught.value.code, caught.value.why) == ("E513", why)
 
-    def test_a_table_that_declares_no_start_is_told_none(self) -> None:
+    def test_the_start_is_not_mentioned_for_a_table_that_declares_none(self) -> None:
         with pytest.raises(WaterclockError) as caught:
             parse_labels("2012-12-05").limit_to(transform("marts.a", ["raw.a"]), at("2013-01-01"), at("2013-02-01"))
         assert caught.value.why == "its first window is 2013-01-01 00:00 +00:00"
@@ -301,7 +301,7 @@ class TestLabels:
     )
 
     @given(st.one_of(POINTS, POINTS.map(lambda point: f"{point}.."), POINTS.map(lambda point: f"..{point}")))
-    def test_what_is_written_is_read_back(self, text: str) -> None:
+    def test_labels_are_formatted_as_they_were_written(self, text: str) -> None:
         labels = outcome(parse_labels, text)
         # refused beyond the years that instants support; the last year and month have no end
         assert labels in {"E512", "E106"} or str(labels) == text

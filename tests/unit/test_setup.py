@@ -61,7 +61,7 @@ def python_without_pip(machine: Path) -> None:
         ("brew", "brew install openjdk@21 uv"),
     ],
 )
-def test_without_root_it_says_exactly_what_to_install(machine: Path, manager: str, order: str) -> None:
+def test_without_root_the_exact_install_command_is_printed(machine: Path, manager: str, order: str) -> None:
     put(machine, "id", "echo 1000")
     put(machine, manager, "echo it must not run; exit 9")
     python_without_pip(machine)
@@ -109,7 +109,7 @@ def test_help_installs_nothing(machine: Path, command: str) -> None:
     assert (done.stderr, (machine / ".venv").exists()) == ("", False)
 
 
-def test_an_unknown_system_is_told_in_words(machine: Path) -> None:
+def test_on_an_unknown_system_the_missing_software_is_described(machine: Path) -> None:
     put(machine, "id", "echo 0")
     status, said = ensure(machine)
     assert status == 1

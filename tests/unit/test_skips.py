@@ -19,7 +19,7 @@ def test_more_than_five_reasons_share_the_last_line() -> None:
     assert lines[-1] == "skipped     6: for 3 other reasons, which pytest -rs lists"
 
 
-def test_a_reason_is_said_without_its_place() -> None:
+def test_a_skip_reason_is_returned_without_its_place() -> None:
     assert skip_reason(SimpleNamespace(longrepr=("tests/a.py", 3, "Skipped: no curl"))) == "no curl"
 
 

@@ -13,7 +13,7 @@ from waterclock.spark_sql import cast_text, column_name, decimal_of, illegal_cha
         ("/srv/back\\slash", r"/srv/back\\slash"),
     ],
 )
-def test_what_spark_takes_for_a_pattern_is_escaped(path: str, written: str) -> None:
+def test_characters_that_spark_treats_as_a_pattern_are_escaped(path: str, written: str) -> None:
     assert literal_path(path) == written
 
 
@@ -27,7 +27,7 @@ def test_what_spark_takes_for_a_pattern_is_escaped(path: str, written: str) -> N
         ("ARRAY<DECIMAL>", None),
     ],
 )
-def test_a_decimal_says_its_digits(type_text: str, told: tuple[int, int] | None) -> None:
+def test_the_precision_and_scale_of_a_decimal_are_parsed(type_text: str, told: tuple[int, int] | None) -> None:
     assert decimal_of(type_text) == told
 
 
@@ -36,10 +36,10 @@ def test_other_types_are_cast_alone() -> None:
     assert cast_text("`a`", "DATE").endswith(" THEN try_cast(`a` AS DATE) END")
 
 
-def test_signs_that_no_column_has_are_told_each_once() -> None:
+def test_illegal_characters_of_a_column_name_are_returned_once_each() -> None:
     assert illegal_characters("a b=c b") == (" ", "=")
     assert illegal_characters("naïve-name.x") == ()
 
 
-def test_a_source_s_name_becomes_one_that_a_table_bears() -> None:
+def test_a_name_of_a_source_becomes_a_legal_column_name() -> None:
     assert column_name(" order id (new) ") == "order_id_new_"

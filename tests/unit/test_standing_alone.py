@@ -32,7 +32,7 @@ def test_nothing_is_cited_that_is_elsewhere() -> None:
     assert found == []
 
 
-def test_what_the_code_cites_is_there() -> None:
+def test_every_path_cited_in_the_code_exists() -> None:
     lacking = {
         (str(file.relative_to(ROOT)), path)
         for file, text in texts()
@@ -43,7 +43,7 @@ def test_what_the_code_cites_is_there() -> None:
     assert lacking == set()
 
 
-def test_what_a_decision_names_is_there() -> None:
+def test_every_path_cited_in_a_decision_exists() -> None:
     pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     assert len(pages) > 20
     lacking = {

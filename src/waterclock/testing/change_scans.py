@@ -40,11 +40,11 @@ class Revised(System, Protocol):
 class ChangeScanConformance(KeepsSecrets):
     """Tests that a scan reports the windows that changed since the last scan, and none if nothing changed."""
 
-    def test_what_was_never_looked_at_did_not_change(self, spark: SparkSession, system: Revised) -> None:
+    def test_windows_that_were_never_read_have_not_changed(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1))
         assert _look(spark, system, {}).changed == {}
 
-    def test_where_nothing_happened_nothing_changed(self, spark: SparkSession, system: Revised) -> None:
+    def test_nothing_has_changed_without_changes_at_the_source(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1))
         marks = _marks(_look(spark, system, {}))
         for _ in range(2):
@@ -52,9 +52,7 @@ class ChangeScanConformance(KeepsSecrets):
             assert scanned.changed == {}
             marks = _marks(scanned)
 
-    def test_the_window_of_a_row_that_came_is_told_with_why_and_once(
-        self, spark: SparkSession, system: Revised
-    ) -> None:
+    def test_the_window_of_a_new_row_is_reported_once_with_a_reason(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1))
         marks = _marks(_look(spark, system, {}))
         system.put([("late", _DAY + 2 * _HALF + _HALF)])
@@ -63,19 +61,19 @@ class ChangeScanConformance(KeepsSecrets):
         assert all(scanned.changed.values()), "a few words say why"
         assert _look(spark, system, _marks(scanned)).changed == {}
 
-    def test_the_window_of_a_row_that_was_changed_is_told(self, spark: SparkSession, system: Revised) -> None:
+    def test_the_window_of_a_changed_row_is_reported(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 1, 2))
         marks = _marks(_look(spark, system, {}))
         system.revise(_rows(2)[0])
         assert list(_look(spark, system, marks).changed) == [_HOURS[2].start]
 
-    def test_a_look_takes_nothing_away(self, spark: SparkSession, system: Revised) -> None:
+    def test_a_scan_does_not_consume_changes(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0))
         marks = _marks(_look(spark, system, {}))
         system.put([("late", _DAY + _HALF)])
         assert _look(spark, system, marks) == _look(spark, system, marks)
 
-    def test_what_was_missed_by_one_table_is_told_to_it_later(self, spark: SparkSession, system: Revised) -> None:
+    def test_a_change_missed_by_one_table_is_reported_to_it_later(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0, 3))
         old = _marks(_look(spark, system, {}))
         system.put([("late", _DAY + _HALF)])
@@ -83,7 +81,7 @@ class ChangeScanConformance(KeepsSecrets):
         system.put([("later", _HOURS[3].start)])
         assert sorted(_look(spark, system, old).changed) == [_HOURS[0].start, _HOURS[3].start]
 
-    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Revised) -> None:
+    def test_a_wrong_secret_is_reported(self, spark: SparkSession, system: Revised) -> None:
         system.put(_rows(0))
         refused(system, lambda wrong: _look(spark, system, {}, wrong))
 

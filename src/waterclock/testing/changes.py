@@ -46,7 +46,7 @@ class Changing(RowCut, Protocol):
 class ChangesConformance(KeepsSecrets):
     """Tests of a collect BY CHANGES: it returns first all rows, then each of their changes once."""
 
-    def test_all_rows_come_first_and_then_what_became_of_them(self, spark: SparkSession, system: Changing) -> None:
+    def test_the_first_read_has_all_rows_and_later_ones_changes(self, spark: SparkSession, system: Changing) -> None:
         system.put({"1": "a", "2": "a", "3": "a"})
         first = self._read(spark, system, None)
         assert first.whole_at is not None
@@ -64,7 +64,7 @@ class ChangesConformance(KeepsSecrets):
                 state[key] = note
         assert state == {"2": "b", "3": "again", "4": "b"}
 
-    def test_reading_consumes_nothing_and_confirming_what_was_read(self, spark: SparkSession, system: Changing) -> None:
+    def test_only_confirming_consumes_the_changes_that_were_read(self, spark: SparkSession, system: Changing) -> None:
         first = self._read(spark, system, None)
         system.put({"1": "a"})
         once = self._read(spark, system, first.noted)
@@ -77,16 +77,14 @@ class ChangesConformance(KeepsSecrets):
         assert [note for _, _, note in _read_changes(self._read(spark, system, once.noted))] == ["b"]
         assert _read_changes(self._read(spark, system, self._read(spark, system, once.noted).noted)) == []
 
-    def test_what_is_committed_after_the_windows_end_is_left_to_the_next(
-        self, spark: SparkSession, system: Changing
-    ) -> None:
+    def test_changes_after_the_end_of_a_window_belong_to_the_next(self, spark: SparkSession, system: Changing) -> None:
         first = self._read(spark, system, None)
         system.put({"1": "a"})
         none = self._read(spark, system, first.noted, until=_NEVER)
         assert (_read_changes(none), none.collected.is_empty) == ([], True)
         assert [key for _, key, _ in _read_changes(self._read(spark, system, none.noted))] == ["1"]
 
-    def test_changes_are_placed_in_their_order(self, spark: SparkSession, system: Changing) -> None:
+    def test_changes_keep_their_order(self, spark: SparkSession, system: Changing) -> None:
         first = self._read(spark, system, None)
         for note in "abc":
             system.put({"1": note, "2": note})
@@ -97,7 +95,7 @@ class ChangesConformance(KeepsSecrets):
         assert [row["note"] for row in ordered if row["id"] == "1"] == ["a", "b", "c"]
         assert [row[AT] for row in ordered] == sorted(row[AT] for row in rows)
 
-    def test_what_is_lost_is_told_and_never_passed_over(self, spark: SparkSession, system: Changing) -> None:
+    def test_lost_changes_are_reported_and_never_skipped(self, spark: SparkSession, system: Changing) -> None:
         first = self._read(spark, system, None)
         first.collected.close()
         system.lose()
@@ -107,14 +105,14 @@ class ChangesConformance(KeepsSecrets):
         assert not caught.value.transient
         assert caught.value.fix
 
-    def test_what_is_let_go_is_gone(self, spark: SparkSession, system: Changing) -> None:
+    def test_released_resources_are_gone(self, spark: SparkSession, system: Changing) -> None:
         first = self._read(spark, system, None)
         collector = _collector(system)
         first.collected.close()
         assert collector.release_resources(system.unit, [first.name]) == (first.name,)
         assert collector.release_resources(system.unit, [first.name]) == (first.name,)
 
-    def test_what_is_kept_is_told_by_its_name(self, spark: SparkSession, system: Changing) -> None:
+    def test_retained_logs_are_reported_by_name(self, spark: SparkSession, system: Changing) -> None:
         collector = _collector(system)
         if not isinstance(collector, LogRetentionReporter):
             pytest.skip("it does not report how much it keeps")
@@ -129,12 +127,12 @@ class ChangesConformance(KeepsSecrets):
             LogSafety.GONE,
         }
 
-    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Changing) -> None:
+    def test_a_wrong_secret_is_reported(self, spark: SparkSession, system: Changing) -> None:
         system.put({"1": "a"})
         refused(system, lambda wrong: self._read(spark, system, None, setting=wrong))
         assert [key for _, key, _ in _read_changes(self._read(spark, system, None))] == ["1"]
 
-    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Changing) -> None:
+    def test_an_interrupted_read_returns_no_rows(self, spark: SparkSession, system: Changing) -> None:
         system.put({f"{at:02}": "a" for at in range(40)})
         cut_midway(system, _collector(system), declared(), lambda: _read_changes(self._read(spark, system, None)))
         first = self._read(spark, system, None)

@@ -27,26 +27,26 @@ class Signing(System, Protocol):
 class CompletenessConformance(KeepsSecrets):
     """Tests of the signals for AWAIT: a signal is found only after it was given, and belongs to one window."""
 
-    def test_a_sign_is_seen_once_it_is_given(self, system: Signing) -> None:
+    def test_a_completion_mark_is_found_after_it_is_set(self, system: Signing) -> None:
         window = hours(3, 1)[0]
         for sign in _signs(system):
             assert not _has(system, sign, window), f"{sign.value}: nothing was given"
             system.give(sign, window)
             assert _has(system, sign, window), f"{sign.value}: it was given"
 
-    def test_a_sign_is_not_that_of_a_later_window(self, system: Signing) -> None:
+    def test_a_completion_mark_does_not_count_for_a_later_window(self, system: Signing) -> None:
         first, second = hours(3, 2)
         for sign in _signs(system):
             system.give(sign, first)
             assert not _has(system, sign, second), f"{sign.value}: the sign of a window before"
 
-    def test_asking_changes_nothing(self, system: Signing) -> None:
+    def test_checking_for_completion_marks_changes_nothing(self, system: Signing) -> None:
         window = hours(3, 1)[0]
         for sign in _signs(system):
             system.give(sign, window)
             assert [_has(system, sign, window) for _ in range(3)] == [True] * 3
 
-    def test_a_wrong_secret_is_told_and_is_no_missing_sign(self, system: Signing) -> None:
+    def test_a_wrong_secret_is_not_taken_for_a_missing_completion_mark(self, system: Signing) -> None:
         window = hours(3, 1)[0]
         for sign in _signs(system):
             system.give(sign, window)

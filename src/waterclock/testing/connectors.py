@@ -112,7 +112,7 @@ class ConnectorConformance(KeepsSecrets):
         found = registry.connector(system.connector.capabilities.type)
         assert found.capabilities == system.connector.capabilities
 
-    def test_it_is_loaded_without_anything_heavy(self, system: System) -> None:
+    def test_it_is_imported_without_heavy_modules(self, system: System) -> None:
         kind = system.connector.capabilities.type
         code = (
             "import sys\nfrom waterclock.connectors import registry\n"
@@ -122,13 +122,13 @@ class ConnectorConformance(KeepsSecrets):
         ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         assert ran.stdout.strip() == "[]"
 
-    def test_each_option_says_what_it_is_for(self, system: System) -> None:
+    def test_each_option_has_a_description(self, system: System) -> None:
         can = system.connector.capabilities
         options = [*can.connection_options.values(), *can.collect_options.values(), *can.publish_options.values()]
         assert all(option.kind in ("text", "number", "flag") for option in options)
         assert all(option.help for option in options)
 
-    def test_it_offers_what_it_says(self, system: System) -> None:
+    def test_it_implements_the_abilities_that_it_declares(self, system: System) -> None:
         can = system.connector.capabilities
         offered: Mapping[str, Any] = {
             "arrival time": (ArrivalCollector, PositionCollector),
@@ -160,7 +160,7 @@ class ArrivalConformance(KeepsSecrets):
         assert len({item.name for item in listing.items}) == 3
         assert listing.reports == ()
 
-    def test_an_unfinished_item_is_left_alone_and_reported(self, system: Arriving) -> None:
+    def test_an_unfinished_item_is_skipped_and_reported(self, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         system.put_unfinished(_DAY + _HOUR)
         listing = _arrivals(system).arrivals(system.unit)
@@ -174,7 +174,7 @@ class ArrivalConformance(KeepsSecrets):
         system.put_unfinished(_DAY + 5 * _HOUR)
         assert collector.clock(system.unit) == before
 
-    def test_each_row_bears_the_label_that_took_its_item(self, spark: SparkSession, system: Arriving) -> None:
+    def test_each_row_has_the_label_that_took_its_item(self, spark: SparkSession, system: Arriving) -> None:
         for at in range(3):
             system.put(_DAY + at * _HOUR, [{"id": f"{at}a", "note": "n"}, {"id": f"{at}b", "note": "n"}])
         collector = _arrivals(system)
@@ -185,7 +185,7 @@ class ArrivalConformance(KeepsSecrets):
         first, second = label_of(_DAY), label_of(_DAY + _HOUR)
         assert labels == {"0a": first, "0b": first, "1a": first, "1b": first, "2a": second, "2b": second}
 
-    def test_a_closed_list_leaves_out_and_says_so(self, spark: SparkSession, system: Arriving) -> None:
+    def test_a_closed_column_list_omits_columns_and_reports_them(self, spark: SparkSession, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         collector = _arrivals(system)
         taken = {_DAY: collector.arrivals(system.unit).items}
@@ -195,7 +195,7 @@ class ArrivalConformance(KeepsSecrets):
         assert read.left_out == ("note",)
         assert "note" in read.source_columns, "what is left out is seen all the same"
 
-    def test_what_is_archived_stays_readable_under_its_name(self, spark: SparkSession, system: Arriving) -> None:
+    def test_an_archived_item_stays_readable_by_its_name(self, spark: SparkSession, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         collector = _arrivals(system)
         before = collector.arrivals(system.unit).items
@@ -209,7 +209,7 @@ class ArrivalConformance(KeepsSecrets):
         rows = rows_of(collector.read_items(spark, system.unit, {_DAY: after}, declared(), "UTC"))
         assert [row["id"] for row in rows] == ["1"]
 
-    def test_only_what_is_taken_and_archived_may_be_left_out(self, system: Arriving) -> None:
+    def test_only_taken_and_archived_items_may_be_omitted(self, system: Arriving) -> None:
         for at in range(3):
             system.put(_DAY + at * _HOUR, [{"id": str(at), "note": "n"}])
         collector = _arrivals(system)
@@ -231,7 +231,7 @@ class ArrivalConformance(KeepsSecrets):
             (second.name, second.stamp, False),
         }
 
-    def test_archiving_twice_is_archiving_once(self, system: Arriving) -> None:
+    def test_archiving_is_idempotent(self, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         collector = _arrivals(system)
         items = collector.arrivals(system.unit).items
@@ -240,12 +240,12 @@ class ArrivalConformance(KeepsSecrets):
         assert collector.archive(system.unit, items) == ()
         assert collector.arrivals(system.unit) == once
 
-    def test_a_wrong_secret_is_told_and_nothing_is_taken(self, system: Arriving) -> None:
+    def test_a_wrong_secret_is_reported_and_nothing_is_taken(self, system: Arriving) -> None:
         system.put(_DAY, [{"id": "1", "note": "n"}])
         refused(system, lambda wrong: _arrivals(system, wrong).arrivals(system.unit))
         assert [item.is_archived for item in _arrivals(system).arrivals(system.unit).items] == [False]
 
-    def test_a_read_that_is_cut_takes_nothing_and_the_next_one_all(self, spark: SparkSession, system: Arriving) -> None:
+    def test_an_interrupted_read_takes_no_item(self, spark: SparkSession, system: Arriving) -> None:
         for at in range(2):
             system.put(_DAY + at * _HOUR, _MANY[at::2])
         collector = _arrivals(system)
@@ -264,7 +264,7 @@ class ArrivalConformance(KeepsSecrets):
 class WindowConformance(KeepsSecrets):
     """Tests of a collect BY DATA TIME: each row belongs to one window, by its own time."""
 
-    def test_windows_are_half_open_and_take_each_row_once(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_windows_are_half_open_and_each_row_is_read_once(self, spark: SparkSession, system: TimedSystem) -> None:
         second = timedelta(seconds=1)
         times = [_DAY, _DAY + _HOUR - second, _DAY + _HOUR, _DAY + 2 * _HOUR - second, _DAY + 2 * _HOUR]
         system.put([(str(at), self._to_system_time(system, time)) for at, time in enumerate(times)])
@@ -298,13 +298,13 @@ class WindowConformance(KeepsSecrets):
         assert rows_of(read) == []
         assert set(read.frame.columns) == {"id", "at", TIMELABEL}
 
-    def test_a_time_column_that_is_not_there_is_named(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_a_missing_time_column_is_reported_by_name(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._to_system_time(system, _DAY))])
         collector = _windows(system)
         with pytest.raises(WaterclockError, match="moment"):
             collector.read_windows(spark, system.unit, WindowRequest("moment", hours(0, 1)), declared(), "UTC")
 
-    def test_the_time_column_need_not_be_taken(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_the_time_column_need_not_be_selected(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._to_system_time(system, _DAY))])
         request = WindowRequest("at", hours(0, 1))
         closed = declared(("id", None), is_open=False)
@@ -313,7 +313,7 @@ class WindowConformance(KeepsSecrets):
         assert read.left_out == ("at",)
         assert "at" in read.source_columns
 
-    def test_a_repeated_hour_is_its_first_pass(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_a_repeated_hour_belongs_to_its_first_pass(self, spark: SparkSession, system: TimedSystem) -> None:
         if system.zone_of_times is None:
             pytest.skip("its times are instants")
         zone = "America/New_York"  # 01:00 to 02:00 occurred twice on 2013-11-03, from 05:00Z and from 06:00Z
@@ -325,7 +325,7 @@ class WindowConformance(KeepsSecrets):
         )
         assert [(row["id"], row[TIMELABEL]) for row in rows_of(read)] == [("a", label_of(start))]
 
-    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: TimedSystem) -> None:
+    def test_a_wrong_secret_is_reported(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([("a", self._to_system_time(system, _DAY))])
         request = WindowRequest("at", hours(0, 1))
         refused(
@@ -334,9 +334,7 @@ class WindowConformance(KeepsSecrets):
         )
         assert set(self._read(spark, system, hours(0, 1))) == {"a"}
 
-    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(
-        self, spark: SparkSession, system: TimedSystem
-    ) -> None:
+    def test_an_interrupted_read_returns_no_rows(self, spark: SparkSession, system: TimedSystem) -> None:
         system.put([(row["id"], self._to_system_time(system, _DAY + at * _MINUTES)) for at, row in enumerate(_MANY)])
         cut_midway(system, _windows(system), declared(), lambda: self._read(spark, system, hours(0, 4)))
         assert sorted(self._read(spark, system, hours(0, 4))) == [row["id"] for row in _MANY]
@@ -374,7 +372,7 @@ class SnapshotConformance(KeepsSecrets):
         assert sorted(row["id"] for row in rows_of(read)) == ["0", "1", "2", "3", "4"]
         assert set(read.frame.columns) == {"id", "note"}
 
-    def test_it_holds_only_what_it_holds_now(self, spark: SparkSession, system: Holding) -> None:
+    def test_a_snapshot_has_only_the_current_rows(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "old"}, {"id": "2", "note": "old"}])
         system.hold([{"id": "1", "note": "new"}])
         rows = rows_of(_snapshots(system).read_snapshot(spark, system.unit, declared(), "UTC"))
@@ -390,14 +388,14 @@ class SnapshotConformance(KeepsSecrets):
         ]
         assert frame.count() == 1
 
-    def test_a_lost_column_is_named_with_those_that_are_there(self, spark: SparkSession, system: Holding) -> None:
+    def test_a_missing_column_is_reported_with_the_existing_columns(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}])
         with pytest.raises(WaterclockError, match="notes") as caught:
             _snapshots(system).read_snapshot(spark, system.unit, declared(("notes", None)), "UTC")
         assert "note" in str(caught.value.why)
         assert not caught.value.transient
 
-    def test_a_value_that_is_not_of_its_type_is_told(self, spark: SparkSession, system: Holding) -> None:
+    def test_a_value_of_a_wrong_type_is_reported(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}, {"id": "one", "note": "n"}])
         collector = _snapshots(system)
         columns = declared(("id", "INT"))
@@ -408,7 +406,7 @@ class SnapshotConformance(KeepsSecrets):
         assert error is not None
         assert "one" in error.render()
 
-    def test_a_source_that_is_gone_is_told(self, spark: SparkSession, system: Holding) -> None:
+    def test_a_missing_source_is_reported(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}])
         system.remove()
         with pytest.raises(WaterclockError) as caught:
@@ -416,7 +414,7 @@ class SnapshotConformance(KeepsSecrets):
         assert caught.value.where
         assert caught.value.fix
 
-    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Holding) -> None:
+    def test_a_wrong_secret_is_reported(self, spark: SparkSession, system: Holding) -> None:
         system.hold([{"id": "1", "note": "n"}])
         refused(
             system,
@@ -424,7 +422,7 @@ class SnapshotConformance(KeepsSecrets):
         )
         assert self._ids(spark, system) == ["1"]
 
-    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Holding) -> None:
+    def test_an_interrupted_read_returns_no_rows(self, spark: SparkSession, system: Holding) -> None:
         system.hold(_MANY)
         cut_midway(system, _snapshots(system), declared(), lambda: self._ids(spark, system))
         assert self._ids(spark, system) == [row["id"] for row in _MANY]
@@ -438,7 +436,7 @@ class SnapshotConformance(KeepsSecrets):
         else:
             assert schema is None
 
-    def test_an_error_of_somebody_else_is_not_explained(self, system: Holding) -> None:
+    def test_an_error_of_another_system_is_not_translated(self, system: Holding) -> None:
         collector = system.connector.collector(system.setting)
         assert collector.explain(system.unit, declared(), ValueError("division by zero")) is None
 

@@ -122,7 +122,7 @@ class DeliveryConformance(KeepsSecrets):
         _deliver(system, slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True))
         assert _read_sorted_rows(system) == [("a", 2, _SECOND), ("a", 9, _FIRST), ("b", 2, _SECOND)]
 
-    def test_an_emptied_label_is_emptied(self, system: Receiving, slices: Slices) -> None:
+    def test_a_restated_label_without_rows_removes_its_rows(self, system: Receiving, slices: Slices) -> None:
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         _deliver(system, slices.of(_FIRST, [], Mode.APPEND, is_from_partitioned=True))
         assert _read_sorted_rows(system) == []
@@ -135,7 +135,7 @@ class DeliveryConformance(KeepsSecrets):
         assert _deliver(system, delivery).outcome is DeliveryOutcome.KILLED
         assert _read_sorted_rows(system) == []
 
-    def test_a_kill_after_the_data_finds_the_data(self, system: Receiving, slices: Slices) -> None:
+    def test_killing_a_delivered_claim_reports_its_delivery(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         deliverer = _deliverer(system)
         _deliver(system, delivery)
@@ -143,7 +143,7 @@ class DeliveryConformance(KeepsSecrets):
         assert (stands.outcome, stands.rows, stands.is_repeat) == (DeliveryOutcome.DELIVERED, 1, True)
         assert _read_sorted_rows(system) == [("a", 1, _FIRST)]
 
-    def test_what_stands_can_be_asked(self, system: Receiving, slices: Slices) -> None:
+    def test_the_current_delivery_can_be_queried(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
         assert deliverer.find(system.unit, PROJECT, slices.publish, 1) is None
         assert deliverer.last(system.unit, PROJECT, slices.publish) is None
@@ -157,20 +157,20 @@ class DeliveryConformance(KeepsSecrets):
         assert (found.label_text, found.note) == (_FIRST, "note 1")
         assert (last.claim, last.label_text, last.note) == (2, _SECOND, "note 2")
 
-    def test_a_delivery_that_stands_has_lost_nothing(self, system: Receiving, slices: Slices) -> None:
+    def test_a_present_delivery_is_not_reported_as_lost(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
         for rows in ([row("a", 1), row("b", 2)], []):
             delivery = slices.of(_FIRST, rows, Mode.APPEND, is_from_partitioned=True)
             _deliver(system, delivery)
             assert deliverer.find_loss(system.unit, PROJECT, slices.publish, delivery.claim) is None
 
-    def test_a_newer_delivery_of_the_label_loses_nothing(self, system: Receiving, slices: Slices) -> None:
+    def test_a_newer_delivery_of_the_label_is_not_a_loss(self, system: Receiving, slices: Slices) -> None:
         first = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         _deliver(system, first)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True))
         assert _deliverer(system).find_loss(system.unit, PROJECT, slices.publish, first.claim) is None
 
-    def test_a_newer_delivery_of_another_label_of_the_claim_loses_nothing(
+    def test_a_newer_delivery_of_another_label_of_the_claim_is_not_a_loss(
         self, system: Receiving, slices: Slices
     ) -> None:
         deliverer = _deliverer(system)
@@ -179,7 +179,7 @@ class DeliveryConformance(KeepsSecrets):
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("c", 2)], Mode.APPEND, is_from_partitioned=True))
         assert deliverer.find_loss(system.unit, PROJECT, slices.publish, together[0].claim) is None
 
-    def test_a_delivery_that_never_came_is_lost(self, system: Receiving, slices: Slices) -> None:
+    def test_a_missing_delivery_is_reported_as_lost(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
         assert deliverer.find_loss(system.unit, PROJECT, slices.publish, 7)
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
@@ -189,7 +189,7 @@ class DeliveryConformance(KeepsSecrets):
             assert lost is not None
             assert str(claim) in lost
 
-    def test_a_lost_slice_changes_nothing(self, system: Receiving, slices: Slices) -> None:
+    def test_a_missing_slice_file_leaves_the_destination_unchanged(self, system: Receiving, slices: Slices) -> None:
         deliverer = _deliverer(system)
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         lost = slices.of(_FIRST, [row("a", 9)], Mode.APPEND, is_from_partitioned=True)
@@ -199,7 +199,7 @@ class DeliveryConformance(KeepsSecrets):
         assert _read_sorted_rows(system) == [("a", 1, _FIRST)]
         assert deliverer.find(system.unit, PROJECT, slices.publish, lost.claim) is None
 
-    def test_labels_of_one_claim_come_together_or_not_at_all(self, system: Receiving, slices: Slices) -> None:
+    def test_labels_of_one_claim_are_delivered_together_or_not_at_all(self, system: Receiving, slices: Slices) -> None:
         rows = {_FIRST: [row("a", 1)], _SECOND: [row("a", 2), row("b", 2)]}
         together = slices.claim_of(rows, Mode.APPEND)
         lost = slices.claim_of({_FIRST: [row("a", 9)], _THIRD: [row("a", 9)]}, Mode.APPEND)
@@ -214,7 +214,7 @@ class DeliveryConformance(KeepsSecrets):
         assert [one.label_text for one in again if one.is_repeat] == [_FIRST, _SECOND]
         assert _read_sorted_rows(system) == [("a", 1, _FIRST), ("a", 2, _SECOND), ("b", 2, _SECOND)]
 
-    def test_a_wrong_secret_is_told_and_nothing_is_delivered(self, system: Receiving, slices: Slices) -> None:
+    def test_a_wrong_secret_is_reported_and_nothing_is_delivered(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         refused(system, lambda wrong: system.connector.deliverer(wrong).deliver(system.unit, [delivery]))
         assert _read_sorted_rows(system) == []
@@ -223,7 +223,7 @@ class DeliveryConformance(KeepsSecrets):
         _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.APPEND, is_from_partitioned=True))
         assert _read_sorted_rows(system) == [("a", 2, _FIRST)]
 
-    def test_a_fault_at_any_step_is_mended_by_delivering_again(self, system: Receiving, slices: Slices) -> None:
+    def test_delivering_again_repairs_a_fault_at_any_step(self, system: Receiving, slices: Slices) -> None:
         _deliver(system, slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True))
         points = _points_of(system, slices)
         assert points, "a deliverer passes fault points, so that its steps can be tested"
@@ -235,7 +235,7 @@ class DeliveryConformance(KeepsSecrets):
             assert _deliver(system, delivery).outcome is DeliveryOutcome.DELIVERED
             assert _read_sorted_rows(system) == sorted([("a", 1, _FIRST), ("a", number, _SECOND)])
 
-    def test_a_fault_before_the_latch_can_be_killed(self, system: Receiving, slices: Slices) -> None:
+    def test_a_claim_with_a_fault_before_its_commit_can_be_killed(self, system: Receiving, slices: Slices) -> None:
         delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
         with pytest.raises(_StruckError), inject_faults(_strike_at("deliver.rows")):
             _deliver(system, delivery)
@@ -243,7 +243,7 @@ class DeliveryConformance(KeepsSecrets):
         assert killed.outcome is DeliveryOutcome.KILLED
         assert _read_sorted_rows(system) == []
 
-    def test_replace_brings_the_whole_state(self, system: Receiving, slices: Slices) -> None:
+    def test_replace_delivers_the_whole_state(self, system: Receiving, slices: Slices) -> None:
         _skip_unless_supported(system, Mode.REPLACE)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.REPLACE))
         _deliver(system, slices.of(_SECOND, [row("b", 2)], Mode.REPLACE))
@@ -267,14 +267,14 @@ class DeliveryConformance(KeepsSecrets):
         _deliver(system, slices.of(_FIRST, [row("a", 2)], Mode.REPLACE))
         assert _read_sorted_rows(system) == [("a", 2, None)]
 
-    def test_merge_puts_rows_in_place_of_their_keys(self, system: Receiving, slices: Slices) -> None:
+    def test_merge_replaces_rows_by_key(self, system: Receiving, slices: Slices) -> None:
         _skip_unless_supported(system, Mode.MERGE)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
         delivered = _deliver(system, slices.of(_SECOND, [row("b", 2), row("c", 2)], Mode.MERGE, deleted=["a", "x"]))
         assert (delivered.rows, delivered.deleted) == (2, 1)
         assert _read_sorted_rows(system) == [("b", 2, None), ("c", 2, None)]
 
-    def test_merge_of_a_whole_state_leaves_nothing_else(self, system: Receiving, slices: Slices) -> None:
+    def test_merge_of_a_whole_state_removes_all_other_rows(self, system: Receiving, slices: Slices) -> None:
         _skip_unless_supported(system, Mode.MERGE)
         _deliver(system, slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE))
         _deliver(system, slices.of(_SECOND, [row("b", 2)], Mode.MERGE, is_whole=True))

@@ -39,21 +39,21 @@ class Linked(RowCut, Protocol):
 class LinkedConformance(KeepsSecrets):
     """Tests of a collect of another project's table: which windows may be read, and their content."""
 
-    def test_only_what_is_done_there_is_settled(self, system: Linked) -> None:
+    def test_only_labels_done_in_the_linked_project_are_settled(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
         facts = _open_linked_collector(system).facts(system.unit)
         assert facts.problem is None
         assert facts.upstream == str(system.unit)
         assert list(facts.settled) == [(_DAY, _DAY + _HOUR)]
 
-    def test_what_is_to_be_made_again_is_not_settled(self, system: Linked) -> None:
+    def test_a_requested_label_is_not_settled(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
         collector = _open_linked_collector(system)
         assert collector.facts(system.unit).settled
         system.ask_again(_DAY)
         assert not collector.facts(system.unit).settled
 
-    def test_contents_are_equal_where_rows_are(self, system: Linked) -> None:
+    def test_content_digests_are_equal_if_rows_are_equal(self, system: Linked) -> None:
         collector, span = _open_linked_collector(system), [(_DAY, _DAY + _HOUR)]
         system.land(_DAY, [{"id": "a", "note": "n"}])
         first = collector.contents(system.unit, span)
@@ -62,7 +62,7 @@ class LinkedConformance(KeepsSecrets):
         system.land(_DAY, [{"id": "b", "note": "n"}])
         assert collector.contents(system.unit, span) != first
 
-    def test_rows_bear_the_label_of_the_window_that_takes_them(self, spark: SparkSession, system: Linked) -> None:
+    def test_rows_have_the_label_of_the_window_that_reads_them(self, spark: SparkSession, system: Linked) -> None:
         for hour, key in enumerate("abc"):
             system.land(_DAY + hour * _HOUR, [{"id": key, "note": "n"}])
         window = Window(_DAY, _DAY + 2 * _HOUR)
@@ -71,7 +71,7 @@ class LinkedConformance(KeepsSecrets):
         rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
         assert {(row["id"], row[TIMELABEL]) for row in rows} == {("a", window.label), ("b", window.label)}
 
-    def test_what_was_pinned_is_read_though_it_was_restated_since(self, spark: SparkSession, system: Linked) -> None:
+    def test_a_pinned_slice_is_read_after_its_restatement(self, spark: SparkSession, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "old"}])
         [window], collector = hours(0, 1), _open_linked_collector(system)
         pins = list(zip([window], collector.pins(system.unit, [(window.start, window.end)]), strict=True))
@@ -79,7 +79,7 @@ class LinkedConformance(KeepsSecrets):
         rows = rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
         assert [row["note"] for row in rows] == ["old"]
 
-    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_all(self, spark: SparkSession, system: Linked) -> None:
+    def test_an_interrupted_read_returns_no_rows(self, spark: SparkSession, system: Linked) -> None:
         keys = [f"{at:02}" for at in range(40)]
         system.land(_DAY, [{"id": key, "note": "n"} for key in keys])
         [window], collector = hours(0, 1), _open_linked_collector(system)
@@ -92,7 +92,7 @@ class LinkedConformance(KeepsSecrets):
         cut_midway(system, collector, declared(), read)
         assert read() == keys
 
-    def test_nothing_there_is_written(self, spark: SparkSession, system: Linked) -> None:
+    def test_the_linked_project_is_not_written_to(self, spark: SparkSession, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
         before = system.files()
         [window], collector = hours(0, 1), _open_linked_collector(system)
@@ -101,7 +101,7 @@ class LinkedConformance(KeepsSecrets):
         rows_of(collector.read_pinned(spark, system.unit, pins, declared(), by_label=True))
         assert system.files() == before
 
-    def test_an_unknown_table_is_told_with_the_nearest(self, system: Linked) -> None:
+    def test_an_unknown_table_is_reported_with_the_nearest_name(self, system: Linked) -> None:
         system.land(_DAY, [{"id": "a", "note": "n"}])
         path = system.unit.path
         problem = _open_linked_collector(system).facts(replace(system.unit, path=f"{path}s")).problem

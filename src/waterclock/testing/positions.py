@@ -42,13 +42,13 @@ class Logging(RowCut, Protocol):
 class PositionConformance(KeepsSecrets):
     """Tests that each label has a range, and that every read of the range returns the same rows."""
 
-    def test_the_first_range_holds_what_is_there(self, spark: SparkSession, system: Logging) -> None:
+    def test_the_first_range_has_all_existing_rows(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a", "b"])
         first = _next(system, None)
         assert first is not None
         assert _read(spark, system, first) == ["a", "b"]
 
-    def test_a_range_goes_on_where_the_last_one_ended(self, spark: SparkSession, system: Logging) -> None:
+    def test_a_range_begins_where_the_last_one_ended(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         first = _next(system, None)
         system.append(["b", "c"])
@@ -58,11 +58,11 @@ class PositionConformance(KeepsSecrets):
         require_contiguous(first, second, where="conformance")
         assert (_read(spark, system, first), _read(spark, system, second)) == (["a"], ["b", "c"])
 
-    def test_where_nothing_came_there_is_no_range(self, system: Logging) -> None:
+    def test_there_is_no_range_without_new_rows(self, system: Logging) -> None:
         system.append(["a"])
         assert _next(system, _next(system, None)) is None
 
-    def test_what_comes_later_changes_no_range(self, spark: SparkSession, system: Logging) -> None:
+    def test_later_rows_change_no_range(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         first = _next(system, None)
         assert first is not None
@@ -70,7 +70,7 @@ class PositionConformance(KeepsSecrets):
         assert _read(spark, system, first) == ["a"]
         assert _read(spark, system, first) == ["a"], "whoever reads it again finds the same"
 
-    def test_a_range_is_kept_as_json(self, spark: SparkSession, system: Logging) -> None:
+    def test_a_range_survives_a_round_trip_through_json(self, spark: SparkSession, system: Logging) -> None:
         import json
 
         system.append(["a"])
@@ -80,7 +80,7 @@ class PositionConformance(KeepsSecrets):
         assert _read(spark, system, kept) == ["a"]
         assert _next(system, kept) is None
 
-    def test_what_was_taken_back_is_never_read(self, spark: SparkSession, system: Logging) -> None:
+    def test_rows_that_were_rolled_back_are_never_read(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         if not system.append_in_vain(["never"]):
             pytest.skip("what comes to it stays")
@@ -91,7 +91,7 @@ class PositionConformance(KeepsSecrets):
         if (second := _next(system, first)) is not None:
             assert _read(spark, system, second) == []
 
-    def test_each_row_bears_the_label_that_owns_its_range(self, spark: SparkSession, system: Logging) -> None:
+    def test_each_row_has_the_label_of_its_range(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         first = _next(system, None)
         system.append(["b"])
@@ -102,13 +102,13 @@ class PositionConformance(KeepsSecrets):
         rows = _collector(system).read_items(spark, system.unit, owned, _ALL, "UTC").frame.collect()
         assert {row["note"]: row[TIMELABEL] for row in rows} == {"a": label_of(_DAY), "b": label_of(_NEXT)}
 
-    def test_labels_that_own_nothing_have_no_rows(self, spark: SparkSession, system: Logging) -> None:
+    def test_labels_without_a_range_have_no_rows(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         read = _collector(system).read_items(spark, system.unit, {_DAY: ()}, _ALL, "UTC")
         assert read.is_empty
         assert read.frame.collect() == []
 
-    def test_letting_go_twice_is_letting_go_once(self, spark: SparkSession, system: Logging) -> None:
+    def test_releasing_a_range_is_idempotent(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         first = _next(system, None)
         assert first is not None
@@ -120,7 +120,7 @@ class PositionConformance(KeepsSecrets):
         assert second is not None
         assert _read(spark, system, second) == ["b"]
 
-    def test_what_was_lost_before_it_was_read_is_told(self, system: Logging) -> None:
+    def test_rows_lost_before_they_were_read_are_reported(self, system: Logging) -> None:
         system.append(["a"])
         first = _next(system, None)
         system.append(["b"])
@@ -133,16 +133,14 @@ class PositionConformance(KeepsSecrets):
         assert caught.value.fix
         assert not caught.value.transient
 
-    def test_a_wrong_secret_is_told(self, spark: SparkSession, system: Logging) -> None:
+    def test_a_wrong_secret_is_reported(self, spark: SparkSession, system: Logging) -> None:
         system.append(["a"])
         refused(system, lambda wrong: _collector(system, wrong).next_range(system.unit, None, _DAY))
         first = _next(system, None)
         assert first is not None
         assert _read(spark, system, first) == ["a"]
 
-    def test_a_read_that_is_cut_gives_nothing_and_the_next_one_the_whole_range(
-        self, spark: SparkSession, system: Logging
-    ) -> None:
+    def test_an_interrupted_read_of_a_range_returns_no_rows(self, spark: SparkSession, system: Logging) -> None:
         notes = [f"{at:02}" for at in range(40)]
         system.append(notes)
         first = _next(system, None)

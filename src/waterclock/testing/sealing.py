@@ -28,7 +28,7 @@ class SealingConformance(KeepsSecrets):
     def test_an_idle_source_is_complete_up_to_now(self, system: WrittenFile) -> None:
         assert _DAY - timedelta(minutes=1) < _open_sealing_collector(system).seal(system.unit, _DAY) <= _DAY
 
-    def test_what_was_written_is_an_item_once_it_is_sealed(self, system: WrittenFile) -> None:
+    def test_written_rows_are_an_item_after_they_are_sealed(self, system: WrittenFile) -> None:
         system.write(_DAY, [{"id": "1", "note": "n"}])
         collector = _open_sealing_collector(system)
         assert collector.arrivals(system.unit).items == ()
@@ -38,7 +38,7 @@ class SealingConformance(KeepsSecrets):
         assert item.stamp == _DAY
         assert collector.find_pending(system.unit).size == item.size
 
-    def test_nothing_comes_before_what_is_sealed(self, system: WrittenFile) -> None:
+    def test_no_later_item_is_older_than_the_sealed_ones(self, system: WrittenFile) -> None:
         collector = _open_sealing_collector(system)
         collector.seal(system.unit, _DAY + _HOUR)
         system.write(_DAY, [{"id": "1", "note": "n"}])
@@ -46,7 +46,7 @@ class SealingConformance(KeepsSecrets):
         (item,) = collector.arrivals(system.unit).items
         assert item.stamp >= _DAY + _HOUR
 
-    def test_sealing_twice_is_sealing_once(self, system: WrittenFile) -> None:
+    def test_sealing_is_idempotent(self, system: WrittenFile) -> None:
         system.write(_DAY, [{"id": "1", "note": "n"}])
         collector = _open_sealing_collector(system)
         collector.seal(system.unit, _DAY + _HOUR)

@@ -132,7 +132,7 @@ def test_a_proposal_that_becomes_stale_while_it_is_read_is_not_approved(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_hinders_anybody(
+def test_proposal_pages_have_no_accessibility_violations(
     opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm, theme: str
 ) -> None:
     propose(form, "ada", "B")

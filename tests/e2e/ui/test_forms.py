@@ -114,7 +114,7 @@ def test_a_row_is_edited_and_undone_by_the_keyboard_alone(
     assert sku(form, "S9") is None
 
 
-def test_one_key_chooses_the_values_of_an_alike_key_which_are_then_saved(
+def test_one_keystroke_fills_in_the_values_of_a_similar_key_for_saving(
     opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm
 ) -> None:
     page = opened(f"{serve(folder, None)}{LIST}/row?key=S9")
@@ -188,7 +188,7 @@ def test_it_works_without_javascript(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_hinders_anybody(
+def test_form_pages_have_no_accessibility_violations(
     opened: Callable[..., Page],
     serve: Callable[..., str],
     folder: Path,

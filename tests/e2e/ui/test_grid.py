@@ -33,7 +33,7 @@ def row(page: Page, table: str) -> Locator:
     return page.locator(f'tr[data-t="{table}"]')
 
 
-def test_whether_all_is_well_takes_no_click(page: Page) -> None:
+def test_the_overall_state_is_visible_without_a_click(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(SAID)
     expect(page.get_by_role("row", name=re.compile("inventory"))).to_contain_text("20 Nov · 1 gap")
     expect(page.get_by_role("row", name=re.compile("raw 9 tables"))).to_contain_text("7 of 9 fresh")
@@ -61,7 +61,7 @@ def test_seventeen_hundred_batches_are_seen_at_once(page: Page) -> None:
         expect(seen).to_be_in_viewport(ratio=0.99)
 
 
-def test_why_takes_one_click_and_is_told_to_the_root(page: Page) -> None:
+def test_one_click_shows_the_causes_of_a_blocked_batch_down_to_the_root(page: Page) -> None:
     page.get_by_role("link", name=BLOCKED).click()
     steps = drawer(page).get_by_role("list").first.get_by_role("listitem")
     expect(steps).to_have_text([
@@ -74,7 +74,7 @@ def test_why_takes_one_click_and_is_told_to_the_root(page: Page) -> None:
     expect(drawer(page)).to_contain_text("when the file is whole, retry")
 
 
-def test_what_waits_for_the_same_cause_stays_and_everything_else_fades(page: Page) -> None:
+def test_tables_blocked_by_the_same_cause_are_highlighted_and_all_others_fade(page: Page) -> None:
     page.get_by_role("link", name=BLOCKED).click()
     traced = page.locator("tr.on").evaluate_all("rows => rows.map(row => row.dataset.t)")
     assert set(traced) == {
@@ -89,7 +89,7 @@ def test_what_waits_for_the_same_cause_stays_and_everything_else_fades(page: Pag
     assert frame.evaluate("cell => getComputedStyle(cell, '::before').borderTopWidth") == "2px"
 
 
-def test_what_would_this_do_takes_two_clicks(page: Page) -> None:
+def test_two_clicks_show_the_plan_of_a_retry(page: Page) -> None:
     page.get_by_role("link", name=BLOCKED).click()
     drawer(page).get_by_role("link", name="Retry inventory + 6 blocked…").click()
     plan = page.get_by_role("complementary", name="Plan")
@@ -111,7 +111,7 @@ def test_steps_within_joined_cells_are_drawn_over_their_own_labels(page: Page, s
     assert (round(at["x"] - box["x"]), round(at["width"])) == (15 * 30, 15)
 
 
-def test_keys_lead_from_a_failure_to_what_it_holds_up_and_back(page: Page) -> None:
+def test_keyboard_shortcuts_move_between_failures_and_the_batches_they_block(page: Page) -> None:
     grid = page.get_by_role("table", name="Tables by label")
     page.keyboard.press("f")
     expect(where(page)).to_have_text("raw.inventory @ 2026-11-09: failed")
@@ -160,7 +160,7 @@ def test_a_month_is_one_step_of_the_arrows(page: Page) -> None:
     expect(where(page)).to_have_text("raw.suppliers @ 2026-11-01: nothing is due")
 
 
-def test_the_drawer_shows_the_batch_that_was_asked_for_last(page: Page) -> None:
+def test_the_drawer_shows_the_most_recently_requested_batch(page: Page) -> None:
     def late(route: Route) -> None:
         page.wait_for_timeout(400)
         route.continue_()

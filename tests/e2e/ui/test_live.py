@@ -56,7 +56,7 @@ def test_a_plan_is_decided_by_keys_alone_and_the_grid_follows(shop: stocks.Stock
     assert not_reloaded(page)
 
 
-def test_a_plan_that_has_become_another_is_shown_anew_and_nothing_is_done(
+def test_confirming_an_outdated_plan_reports_the_change_and_does_nothing(
     shop: stocks.Stocks, page: Page, closed_world: World
 ) -> None:
     closed_world.forgiven.append("409 (Conflict)")
@@ -90,7 +90,7 @@ def test_a_chip_stays_pressed_and_a_drawer_open_while_the_grid_changes(shop: sto
     assert not_reloaded(page)
 
 
-def test_what_runs_is_shown_and_the_drawer_follows(shop: stocks.Stocks, page: Page) -> None:
+def test_running_batches_appear_in_the_grid_and_in_the_drawer_without_a_reload(shop: stocks.Stocks, page: Page) -> None:
     page.keyboard.press("f")
     expect(page.locator("#drawer .pill")).to_contain_text("failed")
     with shop.ledger() as ledger:
@@ -121,7 +121,7 @@ def test_a_new_day_becomes_a_column_and_the_drawer_stays(
     expect(page.locator("#clock")).to_have_text("2026-11-22 01:30:00")
 
 
-def test_a_ledger_that_is_away_is_said_over_the_last_known_grid(
+def test_an_unavailable_ledger_is_reported_above_the_last_known_grid(
     shop: stocks.Stocks, page: Page, closed_world: World
 ) -> None:
     closed_world.forgiven.append("503 (Service Unavailable)")
@@ -137,7 +137,7 @@ def test_a_ledger_that_is_away_is_said_over_the_last_known_grid(
 
 
 @pytest.mark.soak
-def test_a_page_that_could_not_be_shown_comes_by_itself(
+def test_a_page_with_errors_shows_the_grid_by_itself_once_they_are_fixed(
     shop: stocks.Stocks, serve: Callable[..., str], opened: Callable[..., Page], closed_world: World
 ) -> None:
     closed_world.forgiven.append("503 (Service Unavailable)")
@@ -151,7 +151,9 @@ def test_a_page_that_could_not_be_shown_comes_by_itself(
     expect(page.locator("tr[data-t]")).to_have_count(29, timeout=SOON)
 
 
-def test_a_server_that_is_gone_is_said(filled: Path, opened: Callable[..., Page], closed_world: World) -> None:
+def test_an_unreachable_server_is_reported_on_an_open_page(
+    filled: Path, opened: Callable[..., Page], closed_world: World
+) -> None:
     closed_world.forgiven += ["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "Failed to fetch"]
     with pages_of(filled) as address:
         page = opened(address)

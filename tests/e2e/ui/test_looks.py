@@ -131,7 +131,7 @@ def test_every_screen_is_without_findings(
 
 
 @pytest.mark.soak
-def test_on_a_phone_a_table_takes_two_lines_and_shows_thirty_labels(shown: str, opened: Callable[..., Page]) -> None:
+def test_on_a_phone_a_table_uses_two_lines_and_shows_thirty_labels(shown: str, opened: Callable[..., Page]) -> None:
     page = opened(shown, size=NARROW)
     row = page.locator('tr[data-t="raw.inventory"]')
     name, fresh = row.get_by_role("link", name="inventory", exact=True), row.locator("td.z span")
@@ -163,7 +163,7 @@ def test_on_a_phone_the_drawer_is_a_sheet_above_which_the_batch_is_seen(
         ("measured", "lag", ["Behind", "Late"]),
     ],
 )
-def test_on_a_phone_what_matters_of_a_table_is_seen_without_scrolling(
+def test_on_a_phone_the_key_columns_are_visible_without_scrolling(
     request: pytest.FixtureRequest, opened: Callable[..., Page], project: str, address: str, columns: list[str]
 ) -> None:
     page = opened(f"{request.getfixturevalue(project)}{address}", size=(390, 844))

@@ -35,7 +35,7 @@ def about(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("is_idempotent", [True, False], ids=["idempotent", "plain"])
-def test_the_script_by_hand_comes_to_what_duckdb_finds_in_the_raw_files(
+def test_the_handwritten_script_equals_the_result_of_duckdb_over_the_raw_files(
     spark: SparkSession, data: Path, tmp_path: Path, is_idempotent: bool
 ) -> None:
     days = [make_data.FIRST_DAY + timedelta(days=offset) for offset in range(DAYS)]

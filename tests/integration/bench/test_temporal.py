@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.bench]
 BENCH = Path(__file__).parents[3] / "bench"
 
 
-def test_ours_and_duckdb_answer_alike_and_polars_finds_as_many_rows(
+def test_waterclock_and_duckdb_agree_and_polars_finds_equal_row_counts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCH))

@@ -64,7 +64,7 @@ def kept(space: Space) -> list[str]:
     return sorted(row["id"] for row in space.told()["kept"])
 
 
-def test_what_an_api_holds_is_collected_by_window_and_sent_on_once(tiny: Tiny, space: Space) -> None:
+def test_api_records_are_collected_by_window_and_delivered_once(tiny: Tiny, space: Space) -> None:
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
     assert tiny.done("raw.calls")[-2:] == labels(1, 2)
@@ -78,7 +78,7 @@ def test_what_an_api_holds_is_collected_by_window_and_sent_on_once(tiny: Tiny, s
     assert not [one for one in space.asked[before:] if "key" in one], "nothing is sent twice"
 
 
-def test_a_collect_that_was_stopped_goes_on_where_it_stopped(tiny: Tiny, space: Space) -> None:
+def test_a_stopped_collect_resumes_at_its_next_page(tiny: Tiny, space: Space) -> None:
     left = [2]
 
     def strike(point: str) -> None:
@@ -119,7 +119,7 @@ def test_a_delivery_that_stopped_half_way_is_finished_by_the_next_run(tiny: Tiny
     assert len({one["key"] for one in space.asked if one.get("key")}) == len(space.told()["kept"]) - 2
 
 
-def test_rows_that_the_api_refuses_fail_their_batch_and_are_sent_once_they_are_mended(tiny: Tiny, space: Space) -> None:
+def test_rows_refused_by_the_api_fail_their_batch_and_are_sent_again_by_retry(tiny: Tiny, space: Space) -> None:
     space.set(refuses="1-2")
     outcome = tiny.run(day(2))
     [error] = [report.error for report in outcome.failed]
@@ -147,7 +147,7 @@ def test_the_secret_is_nowhere(tiny: Tiny, space: Space) -> None:
             assert SECRET.encode() not in Path(folder, name).read_bytes(), name
 
 
-def test_connect_says_what_the_api_has(tiny: Tiny) -> None:
+def test_connect_describes_the_source_and_destination_api(tiny: Tiny) -> None:
     said = {probe.kind: probe for probe in probes(tiny.load()) if probe.kind in {"source", "destination"}}
     assert said["source"].error is None
     assert "4 columns, its clock is at 20" in said["source"].description

@@ -25,7 +25,9 @@ TRANSFORM web.all PARTITIONED AS SELECT id FROM web.clicks;
 """
 
 
-def test_windows_wait_for_their_signs_and_fail_once_nobody_waits(tmp_path: Path, spark: SparkSession) -> None:
+def test_windows_wait_for_their_await_condition_and_fail_after_its_time_limit(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW)
     tiny.source("orders", "id INT, at TEXT", [(number, f"2020-01-0{number} 12:00:00") for number in (1, 2, 3)])
@@ -61,7 +63,7 @@ def test_windows_wait_for_their_signs_and_fail_once_nobody_waits(tmp_path: Path,
     assert tiny.rows("SELECT id FROM web.all ORDER BY id") == [(1,), (2,), (3,)]
 
 
-def test_what_is_made_again_of_what_was_kept_awaits_nothing(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_recompute_does_not_wait_for_the_await_condition(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW)
     tiny.source("orders", "id INT, at TEXT")

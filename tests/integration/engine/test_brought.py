@@ -46,7 +46,7 @@ def test_the_function_of_sql_is_the_function_on_columns(
         assert [row[0] for row in session.sql(f"SELECT {call} AS a FROM texts").collect()] == wanted
 
 
-def test_arguments_that_are_not_said_are_those_of_the_function_on_columns(session: SparkSession) -> None:
+def test_omitted_arguments_default_to_those_of_the_python_function(session: SparkSession) -> None:
     found = session.sql("SELECT format_attribute(' a  B '), format_attribute('', 'upper'), format_attribute(NULL)")
     assert found.first() == ("a B", None, None)
 
@@ -73,12 +73,12 @@ def test_it_is_planned_as_sparks_own_functions_and_one_branch(session: SparkSess
         "SELECT format_attribute(format_attribute(a, 'upper'), 'lower') AS a FROM texts",
     ],
 )
-def test_it_stands_wherever_an_expression_does(session: SparkSession, sql: str) -> None:
+def test_format_attribute_can_be_called_wherever_sql_allows_an_expression(session: SparkSession, sql: str) -> None:
     session.sql("SELECT ' x' AS a").createOrReplaceTempView("texts")
     assert session.sql(sql).count() == 1
 
 
-def test_where_spark_takes_no_sql_function_the_mend_is_said(session: SparkSession) -> None:
+def test_a_call_where_spark_allows_no_sql_function_is_reported_with_a_fix(session: SparkSession) -> None:
     session.sql("SELECT ' x' AS a, array('y') AS l").createOrReplaceTempView("texts")
     for sql in (
         "SELECT a FROM texts ORDER BY format_attribute(a)",
@@ -89,7 +89,7 @@ def test_where_spark_takes_no_sql_function_the_mend_is_said(session: SparkSessio
         assert "in an inner SELECT" in (to_error(raised.value, where="here").fix or "")
 
 
-def test_a_format_that_a_row_says_and_that_there_is_not_stops_the_query(session: SparkSession) -> None:
+def test_an_unknown_format_in_a_row_fails_the_query(session: SparkSession) -> None:
     session.sql("SELECT * FROM VALUES ('x', 'upper'), ('y', 'uper') AS (a, f)").createOrReplaceTempView("texts")
     with pytest.raises(Exception, match="an unknown format") as raised:
         session.sql("SELECT format_attribute(a, f) AS a FROM texts").collect()

@@ -118,7 +118,7 @@ def test_a_key_that_is_equal_to_several_of_the_parent_as_a_fraction_doubles_no_r
         ("FAIL", [], {}),
     ],
 )
-def test_a_reference_goes_by_the_whole_ladder(
+def test_a_broken_reference_follows_each_else_action(
     tmp_path: Path, spark: SparkSession, ladder: str, shown: list[int], told: dict[str, int]
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -174,7 +174,7 @@ ELSE AS SELECT id, land, zip, at FROM shop.orders;
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_what_came_is_in_the_table_set_aside_or_dropped_also_after_a_restatement(
+def test_each_row_is_kept_quarantined_or_dropped_also_after_restatements(
     tmp_path: Path, spark: SparkSession, seed: int
 ) -> None:
     """Property: random rows and parents, restated at random, give the same result as a lookup in plain Python."""

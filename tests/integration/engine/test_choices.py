@@ -93,7 +93,7 @@ SAID = [
 ]  # fmt: skip
 
 
-def test_conditions_hold_of_what_they_hold_of_in_spark(spark: SparkSession) -> None:
+def test_conditions_on_windows_evaluate_as_in_spark(spark: SparkSession) -> None:
     """In UTC, which is the zone of every session."""
     for first in (day(1), day(1).replace(month=2, day=28), day(31).replace(month=12)):
         for window in cadence("6 HOURS").windows(first, first + timedelta(days=2)):

@@ -38,7 +38,9 @@ def fill(tiny: Tiny, rows: Iterable[tuple[str, int, datetime, datetime]]) -> Non
     tiny.source("readings", columns, [(device, id_, f"{at:%F %T}", f"{came:%F %T}") for device, id_, at, came in rows])
 
 
-def test_windows_close_in_order_by_what_has_come(tmp_path: Path, spark: SparkSession) -> None:
+def test_windows_close_in_order_when_their_condition_over_arrived_rows_is_true(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW)
     rows = [
@@ -99,7 +101,7 @@ def rebuild_all_tables(tiny: Tiny) -> None:
 
 
 @pytest.mark.soak
-def test_every_condition_is_asked_of_what_came_before_each_boundary(tmp_path: Path, spark: SparkSession) -> None:
+def test_every_close_condition_yields_the_ticks_found_by_brute_force(tmp_path: Path, spark: SparkSession) -> None:
     """Spark finds the same ticks as brute force, for random rows."""
     random, hours, closed = Random(5), 24, 0
     tiny = Tiny(tmp_path, spark)

@@ -41,7 +41,7 @@ REFUSED = {"max(w + t.v)"}
 
 
 @pytest.mark.parametrize("query", [query for query in CASES if not any(word in query for word in REFUSED)])
-def test_the_plan_of_a_query_tells_what_the_query_tells(spark: SparkSession, query: str) -> None:
+def test_lineage_from_the_spark_plan_equals_lineage_from_the_query(spark: SparkSession, query: str) -> None:
     for name, columns in (("t", T), ("u", U)):
         said = ", ".join(f"{column} {kind}" for column, kind in {**columns, "timelabel": "STRING"}.items())
         spark.createDataFrame([], said).alias(f"_read_{name}").createOrReplaceTempView(name)
@@ -107,10 +107,10 @@ def wanted(said: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("name", list(SHAPES))
-def test_each_column_is_made_of_what_is_written_down_by_hand(reads: Mapping[str, DataFrame], name: str) -> None:
+def test_column_lineage_matches_the_expected_inputs(reads: Mapping[str, DataFrame], name: str) -> None:
     assert told(made(reads, name)) == wanted(SHAPES[name][1])
 
 
-def test_the_corpus_is_as_large_and_as_exact_as_is_said() -> None:
+def test_the_corpus_has_at_least_60_shapes_and_at_most_5_percent_inexact_ones() -> None:
     assert len(SHAPES) >= 60
     assert len(INEXACT) <= len(SHAPES) / 20

@@ -40,7 +40,7 @@ def test_windows_that_share_a_file_each_take_their_own_rows(tmp_path: Path, spar
     ]  # fmt: skip
 
 
-def test_a_snapshot_reads_the_newest_file_again_where_none_came(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_snapshot_without_a_new_file_reads_the_newest_one_again(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare("COLLECT web.lands (code KEY, land) FROM land.acme.lands EVERY DAY TEMPORAL;")
     tiny.land("lands", evening(1), "code,land\nd,Germany\nf,France\n")

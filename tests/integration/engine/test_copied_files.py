@@ -31,7 +31,7 @@ def found_in(folder: Path) -> dict[str, tuple[bytes, float]]:
     return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime) for path in files}
 
 
-def test_files_come_out_as_they_went_in_and_a_harmed_copy_stops_the_next_batch(
+def test_files_are_copied_unchanged_and_a_corrupted_copy_fails_the_next_batch(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny, drawn = Tiny(tmp_path, spark), random.Random(5)

@@ -49,7 +49,7 @@ def run(tiny: Tiny, now: int) -> None:
     assert not outcome.failed, described(outcome)
 
 
-def test_what_read_as_far_as_start_is_made_again(tmp_path: Path, spark: SparkSession) -> None:
+def test_batches_that_read_back_to_start_are_made_again(tmp_path: Path, spark: SparkSession) -> None:
     tiny = made(tmp_path / "moved", spark, "2020-01-03")
     run(tiny, 7)
     own = tiny.runs_of("d.own"), tiny.runs_of("d.report")
@@ -72,7 +72,7 @@ def test_what_read_as_far_as_start_is_made_again(tmp_path: Path, spark: SparkSes
     assert {name: tiny.runs_of(f"d.{name}") for name in TABLES} == before
 
 
-def test_what_a_person_takes_back_is_not_asked_again(tmp_path: Path, spark: SparkSession) -> None:
+def test_withdrawn_requests_are_not_made_again(tmp_path: Path, spark: SparkSession) -> None:
     tiny = made(tmp_path, spark, "2020-01-03")
     run(tiny, 5)
     tiny.declare(FLOW.format(start="2020-01-02"))

@@ -86,7 +86,7 @@ def manifest(tiny: Tiny, name: str) -> list[str]:
     return [line.removeprefix("file://") for at in folder.rglob("manifest") for line in at.read_text().splitlines()]
 
 
-def test_manifest_and_list_hold_what_a_query_answers(lived: Tiny) -> None:
+def test_the_manifest_and_the_file_list_contain_the_rows_of_a_query(lived: Tiny) -> None:
     for name in TABLES:
         answer = sorted(lived.rows(f"SELECT id, v FROM {name}"))
         assert by_all(ask(lived, "files", name).splitlines()) == answer, name
@@ -96,7 +96,7 @@ def test_manifest_and_list_hold_what_a_query_answers(lived: Tiny) -> None:
     assert len(asked("SELECT * FROM read_parquet(?)", everything)) > 3  # including replaced ones
 
 
-def test_files_as_of_a_tick_hold_what_the_table_held(lived: Tiny) -> None:
+def test_files_as_of_a_tick_contain_the_rows_of_the_table_at_that_tick(lived: Tiny) -> None:
     from waterclock.engine.query.query import query
     from waterclock.engine.query.ticks import RequestedTick
 
@@ -147,7 +147,7 @@ def test_ours_is_the_manifest_that_delta_would_write(lived: Tiny, tmp_path: Path
 
 
 @pytest.mark.soak
-def test_maintain_mends_a_manifest_and_takes_one_away_that_nobody_keeps_up(lived: Tiny, tmp_path: Path) -> None:
+def test_maintain_repairs_manifests_and_removes_undeclared_ones(lived: Tiny, tmp_path: Path) -> None:
     tiny = lived.copied(tmp_path / "copy")  # elsewhere: the paths in its manifests are those of the original
     with tiny.opened() as work:
         folder = work.lake.folder("raw.appended")

@@ -68,7 +68,7 @@ def users(*ids: int, word: str = "u") -> list[dict[str, Any]]:
     return [{"id": one, "name": f"{word}{one}", "more": [one]} for one in ids]
 
 
-def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alone(shop: Shop) -> None:
+def test_each_id_is_requested_once_and_a_restated_table_requests_only_new_ids(shop: Shop) -> None:
     shop.order((1, 1), (1, 1), (1, 2), (1, None), (2, 2), (2, 9))
     outcome = shop.run(day(3))
     assert not outcome.failed, described(outcome)
@@ -107,7 +107,7 @@ def test_each_id_is_asked_for_once_and_a_restated_table_asks_for_what_is_new_alo
     assert shop.asked(asked) == [], "a renamed table keeps its responses"
 
 
-def test_a_collect_that_stopped_goes_on_with_the_ids_that_were_not_answered(shop: Shop) -> None:
+def test_a_stopped_collect_resumes_with_the_unanswered_ids(shop: Shop) -> None:
     shop.order(*((1, user) for user in range(1, 6)))
     shop.space.set(faults=[None, None, 500, 500], pause=0.0)
     outcome = shop.run(day(2))
@@ -153,7 +153,7 @@ def test_several_ids_in_a_request_and_answers_that_serve_later_labels(shop: Shop
     assert error.code == "E868"
 
 
-def test_what_is_gone_is_asked_again_though_an_older_answer_is_kept(shop: Shop) -> None:
+def test_an_id_removed_at_the_source_is_requested_again_despite_a_cached_answer(shop: Shop) -> None:
     shop.declare(FLOW.replace("{options}", f"{ONE}, cache '7 days'"))
     shop.order((1, 1))
     assert not shop.run(day(2)).failed
@@ -169,7 +169,7 @@ def test_what_is_gone_is_asked_again_though_an_older_answer_is_kept(shop: Shop) 
     assert [row[1] for row in shop.rows(ROWS)] == [2]
 
 
-def test_a_rebuild_of_all_asks_nobody(shop: Shop) -> None:
+def test_rebuild_all_sends_no_requests(shop: Shop) -> None:
     """The API may have deleted the records of earlier responses."""
     flow = (
         FLOW.replace("{options}", ONE)
@@ -199,7 +199,7 @@ def test_a_rebuild_of_all_asks_nobody(shop: Shop) -> None:
 
 
 @pytest.mark.soak
-def test_after_a_rebuild_in_another_mode_ids_that_are_new_are_still_asked_for(shop: Shop) -> None:
+def test_after_a_rebuild_in_another_mode_only_new_ids_are_requested(shop: Shop) -> None:
     flow = FLOW.replace("{options}", ONE)
     shop.declare(flow)
     shop.order((1, 1))
@@ -217,7 +217,7 @@ def test_after_a_rebuild_in_another_mode_ids_that_are_new_are_still_asked_for(sh
     assert shop.asked(asked) == ["3"]
 
 
-def test_an_id_that_the_source_does_not_know_fails_its_batch_unless_it_is_said_to_be_no_row(shop: Shop) -> None:
+def test_an_id_unknown_to_the_source_fails_its_batch_and_retry_requests_only_that_id(shop: Shop) -> None:
     shop.declare(FLOW.replace("{options}", "path 'detail/{user_id}'"))
     shop.order((1, 1), (1, 9))
     outcome = shop.run(day(2))

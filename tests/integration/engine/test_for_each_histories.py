@@ -56,7 +56,7 @@ def settled(shop: Tiny, now: datetime) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_histories_come_to_what_they_say(tmp_path: Path, spark: SparkSession, seed: int) -> None:
+def test_tables_equal_a_join_in_python_after_random_histories(tmp_path: Path, spark: SparkSession, seed: int) -> None:
     chance, space = random.Random(f"each {seed}"), Space()
     space.set(rows=users(*KNOWN))
     toml = TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n'

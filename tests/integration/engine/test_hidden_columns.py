@@ -65,7 +65,7 @@ def columns_of(tiny: Tiny, sql: str) -> list[str]:
         return [name for name, _ in query(work, sql, limit=10).columns]
 
 
-def test_a_hidden_column_is_stored_and_comes_to_who_names_it(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_hidden_column_is_stored_and_returned_only_if_named(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     for number in (1, 2, 3):
         tiny.land("orders", evening(number), f"id,amount,extra\n1,10,a\n{number + 1},{number},b\n9,x,c\n")
@@ -105,9 +105,7 @@ def test_a_hidden_column_is_stored_and_comes_to_who_names_it(tmp_path: Path, spa
     assert (label, '"9"' in row or ":9" in row) == ("20200101000000", True)
 
 
-def test_a_column_that_becomes_hidden_changes_who_reads_all_and_nobody_else(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_hiding_a_column_changes_only_readers_of_all_columns(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.land("orders", evening(1), "id,amount,extra\n1,10,a\n")
     shown = COLUMNS.replace(" HIDDEN", "")

@@ -243,7 +243,9 @@ def asked(spark: SparkSession, text: str, flow: Flow, prefix: str = "wc_") -> tu
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("_tables")
-def test_what_names_none_has_the_rows_of_tables_without_them(spark: SparkSession, flow: Flow, tmp_path: Path) -> None:
+def test_queries_that_name_no_hidden_column_equal_those_on_tables_without_any(
+    spark: SparkSession, flow: Flow, tmp_path: Path
+) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
     plain = FLOW.replace("f STRING HIDDEN, `nr` INT HIDDEN, ", "").replace(", f STRING HIDDEN", "")
@@ -263,7 +265,7 @@ def test_what_names_none_has_the_rows_of_tables_without_them(spark: SparkSession
 
 
 @pytest.mark.usefixtures("_tables")
-def test_what_names_hidden_columns_has_them_there_and_in_no_star(spark: SparkSession, flow: Flow) -> None:
+def test_named_hidden_columns_are_returned_but_are_in_no_star(spark: SparkSession, flow: Flow) -> None:
     wrong = {}
     for text, meant in NAMED:
         try:

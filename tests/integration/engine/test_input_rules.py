@@ -182,7 +182,7 @@ def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
     "together",
     [pytest.param(True, id="in one job"), pytest.param(False, id="one by one", marks=pytest.mark.soak)],
 )
-def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
+def test_input_rows_are_quarantined_dropped_or_reported_before_the_query_reads_them(
     tmp_path: Path, spark: SparkSession, together: bool
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -212,7 +212,7 @@ def test_what_is_read_is_set_aside_dropped_or_told_of_before_the_query_sees_it(
 FEW: list[Row] = [(1, 5, "DE", 1), (2, -1, "DE", 1), (3, 7, "FR", 2), (4, None, "FR", 2), (5, 8, "DE", 2)]
 
 
-def test_a_mended_rule_is_replayed_where_rows_that_were_read_are_set_aside(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_fixed_rule_is_replayed_for_labels_with_quarantined_input_rows(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     put(tiny, [*FEW, (6, 9, "DE", 3)])
     flow = """TRANSFORM sales.daily PARTITIONED EXPECT {rule} AS good OF shop.orders ELSE QUARANTINE
@@ -235,7 +235,7 @@ def test_a_mended_rule_is_replayed_where_rows_that_were_read_are_set_aside(tmp_p
     assert tiny.rows("SELECT DISTINCT input FROM sales.daily_quarantine") == [("shop.orders",)]
 
 
-def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
+def test_a_batch_with_unexpected_input_rows_is_held_until_released_or_fails(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -281,7 +281,7 @@ def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
     assert not left
 
 
-def test_each_way_to_read_a_table_is_asked_as_it_is_read(tmp_path: Path, spark: SparkSession) -> None:
+def test_input_rules_apply_to_every_way_of_reading_a_table(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     put(tiny, FEW)
     (tmp_path / "flows" / "code.py").write_text("""
@@ -332,7 +332,9 @@ def by_code(orders=wc.table("shop.orders")):
     assert tiny.rows("SELECT land FROM sales.states") == [("DE",)]
 
 
-def test_what_fails_a_batch_is_found_before_its_function_is_called(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_failing_input_rule_is_found_before_the_python_function_is_called(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     tiny = Tiny(tmp_path, spark)
     put(tiny, FEW[:1])
     (tmp_path / "flows" / "code.py").write_text("""
@@ -363,7 +365,9 @@ def jobs_of_a_batch(tmp_path: Path, spark: SparkSession, said: str) -> int:
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()) - before
 
 
-def test_a_door_reads_once_more_what_the_query_reads(tmp_path: Path, spark: SparkSession) -> None:
+def test_quarantining_input_rules_add_one_spark_job_and_warning_ones_add_two(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     asked = {
         "bare": "",
         "told": "EXPECT amount > 0 OF shop.orders ELSE WARN, count(*) > 0 OF shop.orders, id < 9 OF shop.orders",
@@ -375,7 +379,7 @@ def test_a_door_reads_once_more_what_the_query_reads(tmp_path: Path, spark: Spar
 
 
 @pytest.mark.parametrize("otherwise", ["WARN", "QUARANTINE"])
-def test_labels_of_a_group_are_asked_in_one_scan(
+def test_input_rules_of_all_labels_of_a_group_are_checked_in_one_scan(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, otherwise: str
 ) -> None:
     tiny, scans = Tiny(tmp_path, spark), list[int]()
@@ -409,7 +413,9 @@ def test_labels_of_a_group_are_asked_in_one_scan(
     assert scans == [2, 1], "the slices with the reading table, and the shared input"
 
 
-def test_what_others_share_or_another_query_makes_is_left_as_it_is(tmp_path: Path, spark: SparkSession) -> None:
+def test_input_rules_affect_no_other_reader_of_a_shared_view_and_no_other_query(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     tiny = Tiny(tmp_path, spark)
     put(tiny, FEW)
     tiny.declare(
@@ -465,7 +471,7 @@ def test_a_batch_that_stops_anywhere_sets_each_row_aside_once(tmp_path: Path, sp
     is_as_by_hand(tiny, rows)
 
 
-def test_a_rule_without_an_answer_is_told_with_its_place(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_rule_without_a_result_is_reported_with_its_position(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     put(tiny, [(1, 0, "DE", 1)])
     tiny.declare(f"""{ORDERS.replace("land STRING, at TIMESTAMP", "at TIMESTAMP, *")}

@@ -50,7 +50,7 @@ spark.stop()
 """
 
 
-def test_they_give_the_same_over_connect_and_no_byte_of_a_key_is_in_what_it_writes(tmp_path: Path) -> None:
+def test_keyed_functions_work_over_spark_connect_and_write_no_key_to_any_file(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WORK, str(tmp_path)],
         capture_output=True,

@@ -148,7 +148,9 @@ def test_a_window_that_opens_again_reads_the_state_of_its_own_day(tmp_path: Path
         ("at TIMESTAMP, Late_Reason STRING", "web.readings has a column late_reason"),
     ],
 )
-def test_rows_that_cannot_be_told_are_refused(tmp_path: Path, spark: SparkSession, columns: str, what: str) -> None:
+def test_late_rows_without_a_usable_time_or_with_reserved_columns_are_refused(
+    tmp_path: Path, spark: SparkSession, columns: str, what: str
+) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW)
     with tiny.opened() as work:

@@ -55,7 +55,7 @@ def beyond(told: Any) -> set[tuple[str, bool]]:
     return {(f"{each['table']}.{each['column']}", each["is_unknown"]) for each in told["made_from"]["beyond"]}
 
 
-def test_lineage_goes_through_python_transforms_once_a_batch_has_shown_their_plan(
+def test_lineage_covers_python_transforms_once_a_batch_has_recorded_their_plan(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -98,7 +98,7 @@ def test_two_projects_are_made_at_each_others_ticks_and_a_restatement_there_is_o
 
 
 @pytest.mark.soak
-def test_what_was_made_again_of_kept_rows_still_sees_what_is_restated_there(
+def test_a_recomputed_label_still_follows_restatements_in_the_linked_project(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     upstream, here = projects(tmp_path, spark)

@@ -44,7 +44,7 @@ def tiny(tmp_path: Path, spark: SparkSession, log: Log) -> Tiny:
     return tiny
 
 
-def test_each_label_goes_on_where_the_one_before_ended(tiny: Tiny, log: Log) -> None:
+def test_each_label_starts_at_the_offset_where_the_previous_one_ended(tiny: Tiny, log: Log) -> None:
     log.append("0", "a", "b")
     assert not tiny.run(day(2)).failed
     log.append("0", "c")

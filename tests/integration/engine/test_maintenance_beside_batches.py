@@ -62,7 +62,7 @@ def lived(root: Path, spark: SparkSession, *, maintained: bool) -> list[list[obj
     ]
 
 
-def test_a_flow_that_is_maintained_all_the_time_comes_to_the_same(
+def test_continuous_maintenance_does_not_change_the_results_of_a_flow(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 3)

@@ -46,7 +46,7 @@ def measures(tiny: Tiny, at: int) -> dict[str, Any]:
     return dict(revision(tiny, at).measures)
 
 
-def test_measures_are_kept_with_their_types_and_asked_in_a_query(tmp_path: Path, spark: SparkSession) -> None:
+def test_measures_are_stored_with_their_types_and_can_be_queried(tmp_path: Path, spark: SparkSession) -> None:
     tiny = shop(tmp_path, spark, {1: 3, 2: 2}, "MEASURE PROFILE, sum(amount) AS revenue, max(at) AS newest")
     assert not (outcome := tiny.run(day(3))).failed, described(outcome)
     found = measures(tiny, 1)["measured"]
@@ -74,7 +74,7 @@ def jobs_of_a_batch(tmp_path: Path, spark: SparkSession, said: str) -> int:
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()) - before
 
 
-def test_what_is_measured_and_compared_costs_no_job(tmp_path: Path, spark: SparkSession) -> None:
+def test_measures_and_rules_that_compare_them_add_no_spark_job(tmp_path: Path, spark: SparkSession) -> None:
     said = """MEASURE PROFILE, sum(amount) AS revenue
       EXPECT sum(amount) > 0.1 * last_good(sum(amount)), count(*) > usual(count(*)) / 2"""
     bare = jobs_of_a_batch(tmp_path / "bare", spark, "")
@@ -97,7 +97,7 @@ def executions(store: Any) -> list[Any]:
     return [found.apply(at) for at in range(found.size())]
 
 
-def test_all_that_is_asked_of_a_batch_whose_rows_are_parted_is_one_scan(tmp_path: Path, spark: SparkSession) -> None:
+def test_rules_and_measures_of_a_batch_with_quarantine_add_one_scan(tmp_path: Path, spark: SparkSession) -> None:
     asked = """count(DISTINCT id) > 0 AS ids ELSE WARN, count(DISTINCT amount) > 0 AS amounts ELSE WARN,
       count(*) >= 0.1 * last_good(count(*)) AS not_shrunk ELSE WARN MEASURE PROFILE, min(id) AS least"""
     counts = []
@@ -108,7 +108,7 @@ def test_all_that_is_asked_of_a_batch_whose_rows_are_parted_is_one_scan(tmp_path
     assert counts == [1, 2]
 
 
-def test_rules_of_the_batch_are_asked_of_all_labels_of_a_group_at_once(tmp_path: Path, spark: SparkSession) -> None:
+def test_batch_rules_are_checked_for_all_labels_of_a_group_at_once(tmp_path: Path, spark: SparkSession) -> None:
     said = "EXPECT count(DISTINCT id) > 1 AS ids ELSE WARN, count(*) > 2 AS many ELSE WARN"
     counts = []
     for name, days in (("two", 2), ("eight", 8)):

@@ -77,7 +77,7 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in found]
 
 
-def test_labels_are_measured_as_they_would_be_online_and_spans_from_what_they_left(
+def test_offline_measures_equal_online_ones_per_label_and_exact_values_per_week(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     # 1 January 2020 is a Wednesday: weeks start on 30 December and 6 January
@@ -118,7 +118,7 @@ def exactly_nulls(tiny: Tiny, where: str) -> str:
     return str(count)
 
 
-def test_a_look_takes_what_came_since_the_one_before_and_what_was_made_anew(
+def test_an_offline_measurement_covers_labels_made_or_restated_since_the_last_one(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = shop(tmp_path, spark, {1: 3, 2: 5, 3: 4}, "MEASURE sum(id) AS total OFFLINE 1 DAY")
@@ -140,7 +140,7 @@ def test_a_look_takes_what_came_since_the_one_before_and_what_was_made_anew(
         assert (look.looked_at, look.labels, look.error, look.taken_until) == (day(3, 1), 2, None, None)
 
 
-def test_a_look_that_fails_fails_no_batch_and_is_told(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_failed_offline_measurement_fails_no_batch_and_is_reported(tmp_path: Path, spark: SparkSession) -> None:
     tiny = shop(tmp_path, spark, {1: 3, 2: 5}, "MEASURE sum(1 / (id - id)) AS nothing OFFLINE 1 DAY")
     outcome = tiny.run(day(2))
     assert not outcome.has_failed
@@ -159,7 +159,7 @@ def test_a_look_that_fails_fails_no_batch_and_is_told(tmp_path: Path, spark: Spa
     assert len([text for text in tiny.heard.said_ if "offline" in text]) == 2
 
 
-def test_a_rule_compares_with_what_was_measured_offline_before_it_was_declared(
+def test_a_rule_compares_with_values_measured_offline_before_it_was_declared(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = shop(tmp_path, spark, {1: 3, 2: 4, 3: 1}, "MEASURE max( id ) AS most OFFLINE 1 DAY")

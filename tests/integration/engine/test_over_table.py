@@ -42,7 +42,9 @@ def restate(tiny: Tiny, number: int) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "TEMPORAL AT at"])
-def test_a_state_is_held_before_anybody_sees_it(tmp_path: Path, spark: SparkSession, mode: str) -> None:
+def test_a_state_that_breaks_a_table_rule_is_held_before_it_is_visible(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
     rule = "EXPECT sum(amount) <= 12 AS within OVER TABLE ELSE HOLD"
     tiny = shop(tmp_path, spark, FLOW.format(mode=mode, rule=rule))
     [report] = tiny.run(day(4)).failed
@@ -89,7 +91,9 @@ def test_nothing_is_delivered_that_a_destination_must_not_hold(tmp_path: Path, s
 
 
 @pytest.mark.soak
-def test_what_was_staged_is_needed_and_comes_back_by_recompute(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_missing_slice_of_a_publish_is_reported_and_restored_by_recompute(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     flow = FLOW.format(mode="MERGE ORDER BY at", rule="")
     tiny = shop(tmp_path, spark, f"{flow} PUBLISH shop.sent TO out.sent EXPECT sum(amount) < 50 OVER TABLE;")
     assert not tiny.run(day(3)).failed
@@ -144,7 +148,7 @@ def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark
         pytest.param("TEMPORAL AT at", (2,), marks=pytest.mark.soak),
     ],
 )
-def test_a_damaged_slice_that_is_made_again_keeps_no_rule_from_being_asked(
+def test_table_rules_are_checked_while_damaged_slices_are_recomputed(
     tmp_path: Path, spark: SparkSession, mode: str, lost: tuple[int, ...]
 ) -> None:
     rule = "EXPECT sum(amount) < 99 AS bounded OVER TABLE"

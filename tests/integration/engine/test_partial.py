@@ -26,7 +26,7 @@ SELECT id, IS_PARTIAL() AS is_partial FROM web.tokyo;
 """
 
 
-def test_a_source_that_shows_no_sign_is_gone_without_and_comes_later(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_batch_is_made_without_a_late_source_and_again_once_it_arrives(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(AWAITED)
     for name, number in (("berlin", 1), ("tokyo", 2)):
@@ -56,7 +56,7 @@ TRANSFORM web.counted PARTITIONED AS SELECT count(*) AS n FROM web.all;
 """
 
 
-def test_the_run_of_a_retry_makes_whole_what_went_without(
+def test_the_run_of_a_retry_includes_batches_made_without_the_failed_input(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[RunOptions] = []

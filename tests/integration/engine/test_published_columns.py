@@ -51,7 +51,7 @@ def masked(text: str | None, first: int = 0, last: int = 0) -> str | None:
 
 @settings(max_examples=settings().max_examples // 8, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=60), first=st.integers(-1, 4), last=st.integers(-1, 4))
-def test_each_sign_is_masked_by_what_it_is(
+def test_mask_text_masks_each_character_by_its_class(
     session: SparkSession, texts: list[str | None], first: int, last: int
 ) -> None:
     wanted = [(masked(text), masked(text, first, last), masked(text, first, last)) for text in texts]
@@ -63,13 +63,13 @@ def test_each_sign_is_masked_by_what_it_is(
     assert [tuple(row) for row in df.select(*columns).collect()] == wanted
 
 
-def test_of_ascii_it_gives_what_sparks_own_mask_gives(session: SparkSession) -> None:
+def test_mask_text_equals_the_mask_function_of_spark_for_ascii(session: SparkSession) -> None:
     found = session.sql("SELECT a, mask_text(a), mask(a) FROM VALUES ('Ann.Lee-07@example.org'), (''), (NULL) AS t(a)")
     assert [row[1] for row in found.collect()] == [row[2] for row in found.collect()]
     assert found.first() == ("Ann.Lee-07@example.org", *["Xxx.Xxx-nn@xxxxxxx.xxx"] * 2)
 
 
-def test_what_can_be_kept_has_no_bounds_that_a_number_breaks(session: SparkSession) -> None:
+def test_mask_text_accepts_extreme_negative_and_null_counts_of_kept_characters(session: SparkSession) -> None:
     most = 2**31 - 1
     found = session.sql(
         f"SELECT mask_text('abc', {most}, {most}), mask_text('abc', -{most}, 1), mask_text('abc', NULL)"
@@ -108,7 +108,7 @@ def holds(folder: Path, secrets: tuple[bytes, ...]) -> list[str]:
     return [str(path) for path in files if any(secret in path.read_bytes() for secret in secrets)]
 
 
-def test_nothing_but_what_a_list_says_goes_out_whatever_the_source_gains(tmp_path: Path, spark: SparkSession) -> None:
+def test_only_listed_columns_are_published_even_if_the_source_gains_others(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW.format(kept=""))
     tiny.source("people", "id INTEGER, email TEXT", [(1, "ann@example.org"), (2, "Bob@example.org"), (3, None)])

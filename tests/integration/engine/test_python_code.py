@@ -107,7 +107,7 @@ def test_a_function_is_called_with_tables_views_values_and_its_window(project: P
     assert row.asDict() == {"n": 200, "open": 1, "before": 3, "late": 15, "label": "20240102000000"}
 
 
-def test_what_is_no_dataframe_and_what_the_user_s_code_raises_name_table_and_label(
+def test_invalid_results_and_user_exceptions_are_reported_with_table_and_label(
     project: Project, spark: SparkSession
 ) -> None:
     with pytest.raises(WaterclockError) as wrong:
@@ -123,7 +123,7 @@ def test_what_is_no_dataframe_and_what_the_user_s_code_raises_name_table_and_lab
     )
 
 
-def test_functions_for_queries_take_and_give_what_is_declared(project: Project, spark: SparkSession) -> None:
+def test_python_functions_in_queries_use_their_declared_types(project: Project, spark: SparkSession) -> None:
     session = spark.newSession()
     values = "dollars(id) AS a, dollars('55') AS b, dollars(12.7BD) AS c, dollars(NULL) AS d, halved(8) AS e"
     query = f"SELECT {values} FROM range(2)"

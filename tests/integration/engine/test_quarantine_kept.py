@@ -78,9 +78,7 @@ def counts(tiny: Tiny, table: str) -> dict[str, int]:
         return {labels(label.day)[0]: rows for label, (rows, _) in ledger.reads.list_quarantined_labels(table).items()}
 
 
-def test_what_is_set_aside_is_one_scan_of_all_labels_that_were_held_to_the_same_rules(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_quarantined_rows_are_read_in_one_scan_for_each_set_of_rules(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     rows = [(at, f"{at if at % 2 else 'x'}", AT.format(at)) for at in range(1, 10)]
     tiny.source("orders", "id INTEGER, amount TEXT, at TEXT", rows)

@@ -71,7 +71,7 @@ def totals(tiny: Tiny, name: str, as_of: str | None = None) -> list[object]:
     return [row[0] for row in rows]
 
 
-def test_a_renamed_table_goes_on_with_all_that_it_has(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_renamed_table_keeps_its_history_and_is_not_made_again(tmp_path: Path, spark: SparkSession) -> None:
     tiny = started(tmp_path, spark)
     before = totals(tiny, "shop.daily")
     tiny.declare(FLOW.format(**NEW))
@@ -113,7 +113,7 @@ def test_a_renamed_table_goes_on_with_all_that_it_has(tmp_path: Path, spark: Spa
     assert total == 5000
 
 
-def test_what_was_held_before_the_rename_is_shown_after_it(tmp_path: Path, spark: SparkSession) -> None:
+def test_rows_held_before_a_rename_are_shown_and_released_after_it(tmp_path: Path, spark: SparkSession) -> None:
     tiny = started(tmp_path, spark)
     order(tiny, 5, 5000)
     tiny.run(day(6))
@@ -148,7 +148,7 @@ def test_a_lost_ledger_finds_the_table_where_it_was(tmp_path: Path, spark: Spark
     assert totals(tiny, "sales.per_day") == [10, 20, 30, 40, 50]
 
 
-def test_a_query_before_the_run_asks_by_the_new_name(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_query_before_the_next_run_uses_the_new_name_of_a_table(tmp_path: Path, spark: SparkSession) -> None:
     tiny = started(tmp_path, spark)
     tiny.declare(FLOW.format(**NEW))
     assert totals(tiny, "sales.per_day") == [10, 20, 30, 40]

@@ -129,7 +129,9 @@ def test_a_restated_merge_label_and_all_that_read_it_end_as_in_a_clean_run(
 
 
 @pytest.mark.soak
-def test_a_label_left_out_and_taken_back_comes_late(done: Tiny, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_skipped_label_that_is_retried_later_yields_the_rows_of_a_clean_run(
+    done: Tiny, tmp_path: Path, spark: SparkSession
+) -> None:
     tiny, wanted = started(tmp_path, spark, ROWS), done
     assert not tiny.run(day(2)).failed
     with tiny.opened() as work:
@@ -163,7 +165,7 @@ def test_an_older_replace_state_is_its_slice_and_the_head_stays(done: Tiny, tmp_
 
 
 @pytest.mark.soak
-def test_what_the_log_says_and_what_the_ledger_says_are_the_same(done: Tiny, tmp_path: Path) -> None:
+def test_commit_records_in_the_delta_log_equal_those_in_the_ledger(done: Tiny, tmp_path: Path) -> None:
     from waterclock.engine.reads.as_of import commit_records
 
     tiny = done.copied(tmp_path / "asked")
@@ -181,9 +183,7 @@ def test_what_the_log_says_and_what_the_ledger_says_are_the_same(done: Tiny, tmp
 
 
 @pytest.mark.soak
-def test_what_a_destination_gets_after_restatements_is_what_changed_since_its_last_delivery(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_merge_publish_equals_its_table_after_each_restatement(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare("""
         COLLECT shop.customers (customer KEY, name, at TIMESTAMP) FROM shop.customers

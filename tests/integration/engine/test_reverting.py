@@ -253,7 +253,7 @@ def test_labels_of_a_table_that_reads_itself_are_reverted_in_their_order(done: T
     assert state(tiny) == before
 
 
-def test_a_slice_that_is_gone_or_damaged_is_refused_and_nothing_changes(done: Tiny, tmp_path: Path) -> None:
+def test_a_revert_to_a_missing_or_damaged_slice_is_refused_and_changes_nothing(done: Tiny, tmp_path: Path) -> None:
     tiny = done.copied(tmp_path / "tiny")
     fill(tiny, OTHER, CUSTOMERS)
     recollect(tiny, "shop.orders", 2)
@@ -319,9 +319,7 @@ def test_rows_that_come_back_from_the_source_are_not_computed_again_by_readers(d
     assert any("taken back from earlier revisions" in said for said in tiny.heard.said_)
 
 
-def test_readers_are_computed_where_their_slice_is_damaged_and_where_a_user_asks_for_it(
-    done: Tiny, tmp_path: Path
-) -> None:
+def test_after_a_revert_readers_with_damaged_slices_or_requests_are_computed(done: Tiny, tmp_path: Path) -> None:
     tiny = done.copied(tmp_path / "tiny")
     before = state(tiny)
     fill(tiny, OTHER, CUSTOMERS)

@@ -100,7 +100,9 @@ def replayed(tiny: Tiny, table: str) -> list[str]:
         return [label_of(label) for of_table in found.values() for label in of_table]
 
 
-def test_rows_set_aside_are_asked_for_and_replayed_after_a_mended_rule(tmp_path: Path, spark: SparkSession) -> None:
+def test_quarantined_rows_can_be_queried_and_are_replayed_after_a_fixed_rule(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("orders", "id INTEGER, amount TEXT, kind TEXT, at TEXT", ROWS)
     tiny.declare(COLLECT + "TRANSFORM shop.sums PARTITIONED AS SELECT sum(amount) AS total FROM shop.orders;")
@@ -147,7 +149,7 @@ TRANSFORM shop.sums AS SELECT sum(amount) AS total FROM shop.orders;
 """
 
 
-def test_a_held_batch_is_shown_to_nobody_until_it_is_released(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_held_batch_is_invisible_until_it_is_released(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     rows = [(1, 5, "2020-01-01 10:00:00"), (2, -1, "2020-01-01 11:00:00"), (3, -2, "2020-01-01 12:00:00")]
     tiny.source(
@@ -206,9 +208,7 @@ def test_a_released_batch_has_the_parents_of_its_own_time(tmp_path: Path, spark:
     assert tiny.run(day(3)).done == 0
 
 
-def test_what_is_released_was_judged_itself_whatever_a_lookback_found_before_it(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_each_window_of_a_lookback_is_checked_on_its_own_and_held_alone(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     rows = [(1, 5, "2020-01-01 10:00:00"), (2, 6, "2020-01-02 10:00:00")]
     tiny.source("orders", "id INTEGER, amount INTEGER, at TEXT", rows)
@@ -263,7 +263,7 @@ def test_a_release_whose_runner_is_lost_once_it_has_committed_keeps_who_why_and_
     assert (told["who"], json.loads(told["data"])["why"]) == ("a test", "known returns")
 
 
-def test_a_release_that_somebody_asked_for_is_carried_out_by_the_next_run(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_requested_release_is_carried_out_by_the_next_run(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(1, 5, "2020-01-01 10:00:00")])
     flow = """
@@ -306,7 +306,7 @@ def test_a_release_that_somebody_asked_for_is_carried_out_by_the_next_run(tmp_pa
     assert kinds[-1] == "release refused"
 
 
-def test_a_rule_without_an_answer_is_told_with_its_place(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_rule_without_a_result_is_reported_with_its_position(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(1, 0, "2020-01-01 10:00:00")])
     flow = """

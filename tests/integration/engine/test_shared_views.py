@@ -72,7 +72,7 @@ def test_one_scan_serves_all_readers_with_the_rows_of_an_unshared_view(
     assert not list((together.root / ".waterclock" / FOLDER).glob("*")), "shared rows are removed with the run"
 
 
-def test_a_branch_that_fails_leaves_the_others_alone_and_what_cannot_be_written_is_made_by_each(
+def test_a_failed_reader_or_an_unwritable_shared_view_stops_no_other_reader(
     tmp_path: Path, spark: SparkSession, made: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = project(tmp_path, spark, shared=True, broken="raise_error('no')")

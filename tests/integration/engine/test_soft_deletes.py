@@ -52,7 +52,7 @@ def options_of(database: Database) -> str:
         pytest.param("mysql", marks=pytest.mark.slow),
     ],
 )
-def test_what_is_marked_goes_and_comes_back_with_its_mark(
+def test_rows_are_removed_while_the_source_marks_them_as_deleted(
     kind: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = DATABASES[kind](tmp_path)
@@ -78,7 +78,7 @@ def test_what_is_marked_goes_and_comes_back_with_its_mark(
 
 @pytest.mark.soak
 @pytest.mark.slow
-def test_the_page_for_mariadb_is_what_happens(
+def test_the_statements_and_privileges_of_the_mariadb_page_work_as_documented(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = MysqlDatabase(tmp_path)

@@ -30,7 +30,7 @@ NOON, NIGHT = "acme_orders_2020_01_01_12_00_00.csv.gz", "acme_orders_2020_01_01_
 TIMED = "acme_timed_2020_01_01_23_59_59.csv.gz"
 
 
-def test_a_row_tells_its_file_in_the_table_and_in_the_quarantine(tmp_path: Path, spark: SparkSession) -> None:
+def test_rows_in_the_table_and_in_the_quarantine_contain_their_source_file(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.land("orders", day(1, 12), "id,amount\n1,10\n2,x\n")
     tiny.land("orders", evening(1), "id,amount\n3,7\n4,y\n")

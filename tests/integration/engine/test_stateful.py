@@ -67,7 +67,7 @@ def text(key, state_rows, rows, window):
 """
 
 
-def test_a_rule_in_python_comes_to_what_all_rows_at_once_come_to(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_stateful_python_rule_by_window_equals_one_over_all_rows(tmp_path: Path, spark: SparkSession) -> None:
     tiny, random = Tiny(tmp_path, spark), Random(7)
     tiny.declare(CLICKS)
     (tmp_path / "flows" / "sessions.py").write_text(RULE)
@@ -88,7 +88,7 @@ def test_a_rule_in_python_comes_to_what_all_rows_at_once_come_to(tmp_path: Path,
             ledger.decisions.request_restate("web.clicks", [day(3)], "recollect", who="ann")
 
 
-def test_a_rule_that_gives_something_else_is_told_with_its_columns(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_stateful_rule_with_a_wrong_result_is_reported_with_its_columns(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(CLICKS)
     (tmp_path / "flows" / "wrong.py").write_text(WRONG)

@@ -88,7 +88,7 @@ def test_a_table_keeps_every_version_of_its_keys(whole: Tiny) -> None:
 
 
 @pytest.mark.soak
-def test_a_restated_label_comes_to_what_a_clean_run_does(whole: Tiny, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_restated_label_yields_the_versions_of_a_clean_run(whole: Tiny, tmp_path: Path, spark: SparkSession) -> None:
     late = [row for row in ROWS if row[4] != "2020-01-02 09:00:00"]
     tiny, wanted = run_all(started(tmp_path, spark, late)), whole
     with tiny.ledger() as ledger:
@@ -108,7 +108,7 @@ def test_a_restated_label_comes_to_what_a_clean_run_does(whole: Tiny, tmp_path: 
     assert tiny.run(LAST).done == 0
 
 
-def test_rows_without_key_or_time_are_set_aside_and_told(tmp_path: Path, spark: SparkSession) -> None:
+def test_rows_without_a_key_or_a_valid_time_are_left_out_and_reported(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("visits", "customer TEXT, city TEXT, seen TEXT, at TEXT", VISITS)
     tiny.declare(
@@ -207,7 +207,7 @@ STANDING = "SELECT sku, colour, size FROM shop.stock WHERE rec_is_current ORDER 
         ("NULLS MISSING", STOCK[0], 3),
     ],
 )
-def test_a_row_of_a_snapshot_is_taken_as_it_stands_unless_it_is_said_otherwise(
+def test_a_null_in_a_snapshot_is_a_value_unless_declared_otherwise(
     tmp_path: Path, spark: SparkSession, nulls: str, current: list[tuple[Any, ...]], versions: int
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -221,9 +221,7 @@ def test_a_row_of_a_snapshot_is_taken_as_it_stands_unless_it_is_said_otherwise(
 
 
 @pytest.mark.soak
-def test_a_column_that_a_snapshot_brings_later_says_nothing_of_the_time_before(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_column_added_to_a_snapshot_starts_no_new_version(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare("COLLECT shop.stock (sku KEY, *) FROM shop.stock EVERY DAY TEMPORAL;")
     tiny.source("stock", "sku TEXT, colour TEXT", [("a", "red"), ("b", "blue")])
@@ -234,7 +232,9 @@ def test_a_column_that_a_snapshot_brings_later_says_nothing_of_the_time_before(
     assert tiny.rows(shown) == [("a", "L", "20200101000000"), ("b", None, "20200101000000")]
 
 
-def test_a_date_of_a_query_becomes_no_instant_in_a_zone_that_nobody_said(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_date_as_the_time_of_a_version_is_refused_without_a_declared_zone(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     tiny = started(tmp_path, spark, ROWS)
     tiny.declare(
         "COLLECT raw.people PARTITIONED (customer, at TIMESTAMP) FROM shop.customers EVERY DAY BY DATA TIME at;"
@@ -264,7 +264,7 @@ AS SELECT * FROM FLAT(fact.sale);
 SALES = "sale INTEGER, sku TEXT, sold TEXT, came TEXT"
 
 
-def test_facts_of_a_window_find_the_keys_that_came_within_it(tmp_path: Path, spark: SparkSession) -> None:
+def test_facts_of_a_window_find_the_keys_that_arrived_within_it(tmp_path: Path, spark: SparkSession) -> None:
     """In the first snapshot, in that of the next day, and in the first one after an outage of two days."""
     tiny = Tiny(tmp_path, spark)
     tiny.declare(PRODUCTS)

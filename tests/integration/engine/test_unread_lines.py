@@ -43,7 +43,7 @@ def counts(tiny: Tiny, label: str) -> dict[str, Any]:
         return {name: made.revision.measures[name] for name in ("in", "quarantined", "dropped", "broken", "first")}
 
 
-def test_broken_lines_of_csv_are_set_aside_as_they_stand(tmp_path: Path, spark: SparkSession) -> None:
+def test_broken_csv_lines_are_quarantined_unchanged(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.land("sales", evening(1), "id,amount,note\n1,10,a\n2,20\n3,30,c,d\n4,-5,e\n,7,f\n")
     tiny.land("sales", evening(2), "id,amount,note\n5,50,g\n")
@@ -158,7 +158,7 @@ COLLECT shop.sales (id BIGINT, amount INT, note STRING) FROM files.`sales/*.json
         assert [row for _, row, _ in aside(tiny)] == broken
 
 
-def test_what_came_is_in_the_table_set_aside_or_dropped(tmp_path: Path, spark: SparkSession) -> None:
+def test_each_csv_line_is_stored_quarantined_or_dropped_exactly_once(tmp_path: Path, spark: SparkSession) -> None:
     """Property: no random line is lost or duplicated, and each is where a plain reading of the rule puts it."""
     chance = random.Random(20)
     tiny = Tiny(tmp_path, spark)

@@ -56,7 +56,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_is_put_once_by_whoever_comes_first(folder: str) -> None:
+def test_only_the_first_of_concurrent_writers_creates_the_file(folder: str) -> None:
     path = entry_path(folder, "latch")
     with ThreadPoolExecutor(8) as threads:
         won = list(threads.map(lambda number: put_if_absent(path, f"runner {number}"), range(8)))
@@ -100,7 +100,7 @@ def test_folders_and_files_are_moved_and_removed(folder: str) -> None:
     assert names(folder) == ["ab"]
 
 
-def test_a_file_lies_at_two_places(folder: str, tmp_path: Path) -> None:
+def test_a_linked_or_copied_file_survives_the_removal_of_its_original(folder: str, tmp_path: Path) -> None:
     path = write(entry_path(folder, "one"), "same")
     link_file(path, entry_path(folder, "two"))
     copy_file(path, tmp_path / "here")
@@ -112,7 +112,7 @@ def test_a_file_lies_at_two_places(folder: str, tmp_path: Path) -> None:
     }
 
 
-def test_what_is_not_there_is_told_as_on_this_machine(folder: str) -> None:
+def test_a_missing_object_is_reported_like_a_missing_local_file(folder: str) -> None:
     path = entry_path(folder, "none")
     asked = (lambda: read_bytes(path), lambda: pq.ParquetFile(arrow_source(path)), path.stat, path.unlink)
     for ask in (*asked, lambda: copy_file(path, entry_path(folder, "copy"))):
@@ -133,7 +133,7 @@ def test_arrow_reads_and_writes(folder: str) -> None:
         assert file.read() == rows
 
 
-def test_a_storage_with_a_latch_is_left_as_it_was(folder: str) -> None:
+def test_the_check_for_put_if_absent_leaves_no_file_behind(folder: str) -> None:
     require_put_if_absent(folder)
     assert names(folder) == []
 
@@ -189,7 +189,7 @@ def test_a_bucket_without_conditional_puts_is_refused(careless: str) -> None:
         require_put_if_absent(url)
 
 
-def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
+def test_unknown_options_and_url_schemes_are_reported() -> None:
     with pytest.raises(WaterclockError, match="E608 'regoin' is not an option of an object store") as told:
         register_bucket("s3://lake", {"regoin": "eu-central-1"})
     assert told.value.fix == "did you mean region?"
@@ -233,7 +233,7 @@ def test_a_put_is_tried_again_where_s3_is_at_another_of_that_name(monkeypatch: p
         object_files._retry_conditional_put(answer)
 
 
-def test_libraries_that_are_missing_are_told_with_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_reported_with_the_extra_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(WaterclockError, match="E609 object storage needs libraries") as told:
         entry_path("s3://never-asked-for/lake")

@@ -32,7 +32,9 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sampled(2, by_commit=True)
 @pytest.mark.parametrize("seed", seeds_of(os.environ.get("WATERCLOCK_SOAK", "")))
-def test_a_life_holds_what_the_rules_say(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_random_flows_yield_the_rows_that_the_documented_rules_require(
+    seed: int, tmp_path: Path, spark: SparkSession
+) -> None:
     found = ""
     try:
         lived(

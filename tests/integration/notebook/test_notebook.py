@@ -23,7 +23,7 @@ TRANSFORM marts.total AS SELECT count(*) AS orders FROM HISTORY(shop.orders);
 ROWS = [(1, 5.0, "2020-01-01 09:00:00"), (2, 7.0, "2020-01-02 09:00:00"), (3, -1.0, "2020-01-03 09:00:00")]
 
 
-def test_a_project_is_run_and_asked_from_python(
+def test_a_project_can_be_run_queried_and_compared_from_python(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -105,7 +105,7 @@ def test_files_are_written_with_the_options_of_a_publish(project: Path, spark: S
     assert wc.read("out.`daily/sheet/*.xlsx`", project=project).collect()[0].note == "é"
 
 
-def test_what_is_not_for_a_notebook_is_refused(project: Path, spark: SparkSession) -> None:
+def test_unsupported_reads_and_writes_of_a_notebook_are_refused(project: Path, spark: SparkSession) -> None:
     frame = _frame(spark, "(1, 'a')")
     refused: list[tuple[str, dict[str, Any]]] = [
         ("out.orders", {}),
@@ -123,7 +123,7 @@ def test_what_is_not_for_a_notebook_is_refused(project: Path, spark: SparkSessio
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_broken_file_is_told_as_a_batch_tells_it(project: Path) -> None:
+def test_a_broken_file_is_reported_with_the_same_error_as_in_a_batch(project: Path) -> None:
     (project / "new" / "a.xml").write_text('<!DOCTYPE r [<!ENTITY a "b">]><r><i/></r>')
     with pytest.raises(WaterclockError) as caught:
         wc.read("landing.`a.xml`", options={"rows": "i"}, project=project)

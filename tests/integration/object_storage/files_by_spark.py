@@ -75,7 +75,7 @@ NAMES = [
 ]
 
 
-def test_a_row_bears_the_label_of_its_file_whatever_the_file_is_called(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_has_the_label_of_its_file_for_any_file_name(spark: SparkSession, tmp_path: Path) -> None:
     system = LandingBucket(tmp_path)
     for number, name in enumerate(NAMES):
         (system.source / name).write_bytes(f"id\n{number}\n".encode())
@@ -113,7 +113,7 @@ def test_a_broken_row_is_named_by_its_file_and_line(spark: SparkSession, tmp_pat
     assert (error.code, error.where) == ("E806", f"{path}:3")
 
 
-def test_a_file_that_went_meanwhile_may_be_read_elsewhere_later(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_deleted_before_it_is_read_is_a_transient_error(spark: SparkSession, tmp_path: Path) -> None:
     system = LandingBucket(tmp_path)
     path = system.put(DAY, [{"id": "1", "note": "n"}])
     error = evaluated(spark, system, declared(), is_gone=True)

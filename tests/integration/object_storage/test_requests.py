@@ -23,7 +23,7 @@ TRANSFORM clean.visits PARTITIONED AS SELECT id, upper(person) AS person FROM ra
 MOST_OF_A_LOG = 30  # with the lookups of its reader, and without a checkpoint yet; 50 before most lookups were shared
 
 
-def test_a_batch_looks_at_its_log_a_few_times(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_batch_sends_a_bounded_number_of_requests_for_its_delta_log(tmp_path: Path, spark: SparkSession) -> None:
     tiny = at_bucket(tmp_path, spark).tiny
     tiny.declare(FLOW)
     rows = [(number, "ann", f"2020-01-{1 + number // 5:02d} 10:00:00") for number in range(20)]

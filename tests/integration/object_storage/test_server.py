@@ -51,7 +51,7 @@ def test_requests_are_counted() -> None:
     assert f"PutObject /{bucket}/t/_delta_log/00000000000000000000.json 200" in server().requests()
 
 
-def test_a_server_that_was_ended_starts_again_with_what_it_had() -> None:
+def test_a_restarted_server_still_has_its_objects() -> None:
     own = start_server()
     try:
         table = f"{own.url(own.new_bucket())}/t"

@@ -50,7 +50,7 @@ def commit(folder: str, claim: int) -> str:
     return f"{path}/part-0.parquet"
 
 
-def test_a_log_that_another_process_made_anew_is_seen(folder: str) -> None:
+def test_a_delta_log_recreated_by_another_process_is_detected(folder: str) -> None:
     make_folder(entry_path(folder))
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     commit(folder, 1)
@@ -144,7 +144,7 @@ def test_columns_are_added_where_s3_was_at_another_such_put(refusing: Refusing, 
         assert "more" in table.schema
 
 
-def test_what_a_store_took_too_slowly_is_a_reason_to_try_again(refusing: Refusing, refused: str) -> None:
+def test_a_request_timeout_of_the_store_is_a_transient_error(refusing: Refusing, refused: str) -> None:
     refusing.refuse("PUT", "", 400, "RequestTimeout")
     with pytest.raises(WaterclockError, match="E609 the object store cannot be reached") as told:
         put_if_absent(entry_path(refused, "any"), "x")

@@ -59,7 +59,7 @@ def verdicts(outcome: ScenarioOutcome) -> list[str]:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", HOLDS, ids=lambda path: path.stem)
-def test_what_is_specified_holds(spark: SparkSession, project: Project, path: Path) -> None:
+def test_true_specifications_pass(spark: SparkSession, project: Project, path: Path) -> None:
     outcome = run(spark, project, path.read_text(encoding="utf-8"))
 
     assert outcome.is_passed, str(outcome)
@@ -127,7 +127,7 @@ def test_a_table_that_differs_fails_its_step_and_the_rest_is_skipped(spark: Spar
         ),
     ],
 )
-def test_what_is_not_so_is_told(spark: SparkSession, project: Project, steps: str, said: str) -> None:
+def test_false_steps_fail_with_a_message(spark: SparkSession, project: Project, steps: str, said: str) -> None:
     found = one_order(spark, project, steps)
 
     assert found.failed is not None
@@ -152,7 +152,7 @@ def test_a_failure_of_another_kind_is_shown_as_it_is(spark: SparkSession, projec
     assert found.failed.message().startswith("E740 marts.sales is not as expected: somebody_bought: ")
 
 
-def test_errors_of_all_scenarios_are_told_before_any_runs(spark: SparkSession, project: Project) -> None:
+def test_errors_in_all_scenarios_are_reported_before_any_scenario_runs(spark: SparkSession, project: Project) -> None:
     with pytest.raises(ProjectErrors) as raised:
         run(
             spark,

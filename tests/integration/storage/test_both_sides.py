@@ -44,7 +44,7 @@ def conf(spark: SparkSession, key: str, value: str) -> Iterator[None]:
 
 
 @both_types
-def test_spark_reads_what_delta_rs_commits_and_its_history(
+def test_spark_reads_commits_of_delta_rs_and_their_history(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
 ) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
@@ -58,7 +58,7 @@ def test_spark_reads_what_delta_rs_commits_and_its_history(
 
 
 @both_types
-def test_delta_rs_reads_and_restates_what_spark_commits(
+def test_delta_rs_reads_and_restates_commits_of_spark(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
 ) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
@@ -91,7 +91,7 @@ def test_a_partitions_files_are_shown_under_its_label_whatever_timelabel_they_ho
 
 
 @both_types
-def test_m1_optimize_between_look_and_commit_doubles_nothing(
+def test_m1_optimize_between_read_and_commit_duplicates_no_rows(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
 ) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
@@ -219,7 +219,7 @@ def test_m6_the_change_feed_knows_the_rows_of_removed_files(spark: SparkSession,
 
 
 @both_types
-def test_optimize_then_restate_goes_through_spark_under_the_same_claim(
+def test_a_restatement_after_optimize_succeeds_under_the_same_claim(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
 ) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
@@ -286,7 +286,7 @@ def test_table_schema_is_sparks_own(spark: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.soak
 @both_types
-def test_a_version_is_read_alike_from_its_files_and_through_delta(
+def test_a_version_read_from_its_files_equals_the_one_read_through_delta(
     spark: SparkSession, tmp_path: Path, is_partitioned: bool
 ) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)

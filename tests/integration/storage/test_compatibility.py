@@ -32,7 +32,7 @@ SAMPLE = [
 ]
 
 
-def test_what_is_allowed_keeps_its_values_in_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_allowed_type_changes_preserve_the_values_of_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
     columns = [(f"c{at}", *sample) for at, sample in enumerate(SAMPLE)]
     for name, have, wanted, _ in columns:
         written, read = type_of(have), type_of(wanted)

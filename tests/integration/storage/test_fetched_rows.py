@@ -30,7 +30,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def test_instants_are_in_utc_wherever_they_stand_in_a_row(spark: SparkSession) -> None:
+def test_timestamps_at_any_depth_of_a_row_are_returned_in_utc(spark: SparkSession) -> None:
     noon = "TIMESTAMP'2020-07-01 12:00:00'"
     frame = spark.sql(
         f"SELECT {noon} AS t, {noon} AS t, TIMESTAMP_NTZ'2020-07-01 12:00:00' AS n, DATE'2020-07-01' AS d, "
@@ -42,18 +42,18 @@ def test_instants_are_in_utc_wherever_they_stand_in_a_row(spark: SparkSession) -
     assert rows_of(frame, 9) == [(*noons, None, '{"x":1}')]
 
 
-def test_the_year_one_with_which_software_says_never_can_be_looked_at(spark: SparkSession) -> None:
+def test_timestamps_of_the_years_1_and_9999_can_be_fetched(spark: SparkSession) -> None:
     frame = spark.sql("SELECT TIMESTAMP'0001-01-01 00:00:00' AS t, TIMESTAMP'9999-12-31 23:59:59.999999' AS u")
     assert rows_of(frame, 1) == [(EVER, FOREVER)]
 
 
-def test_rows_come_in_the_order_of_the_query_and_no_more_than_asked(spark: SparkSession) -> None:
+def test_rows_are_returned_in_query_order_up_to_the_limit(spark: SparkSession) -> None:
     times = spark.range(5).selectExpr("id", "timestamp_seconds(id) AS t").orderBy("id", ascending=False)
     assert [row[0] for row in rows_of(times, 2)] == [4, 3]
     assert [row[0] for row in rows_of(times.select("id"), 2)] == [4, 3]
 
 
-def test_a_field_that_is_named_variant_is_none(spark: SparkSession) -> None:
+def test_a_field_named_variant_is_not_treated_as_a_variant(spark: SparkSession) -> None:
     frame = spark.sql("SELECT named_struct('variant', 1) AS a, array(parse_json('[1]')) AS b, array() AS c")
     assert rows_of(frame, 1) == [({"variant": 1}, "[[1]]", [])]
 

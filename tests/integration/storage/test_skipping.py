@@ -40,7 +40,7 @@ OF_ONE_FILE = ("id = 7", "t = timestamp_micros(7 * 999983)", "m = -12.993", "st.
 
 
 @pytest.mark.sampled(1)
-def test_every_predicate_finds_through_delta_what_it_finds_in_the_bare_files(
+def test_every_predicate_finds_the_same_rows_through_delta_and_in_the_bare_files(
     spark: SparkSession, tmp_path: Path, *, is_long: bool
 ) -> None:
     bare, through = _both(spark, tmp_path)

@@ -69,7 +69,7 @@ def test_d_null_is_missing_or_a_value(spark: SparkSession) -> None:
 
 
 @by_every_plan
-def test_e_a_deleted_key_has_no_version_until_it_comes_back(
+def test_e_a_deleted_key_has_no_version_until_it_reappears(
     spark: SparkSession, numbers: FrameStatistics | None
 ) -> None:
     raw = frame(
@@ -103,7 +103,7 @@ def test_g_two_sources_are_integrated_on_one_timeline(spark: SparkSession) -> No
     assert told(both) == lines("c d1 Ann Paris d5 | c d5 Anna Paris ∞")
 
 
-def test_h_what_is_not_tracked_shows_its_last_value_in_a_version(spark: SparkSession) -> None:
+def test_h_an_untracked_column_has_its_last_value_in_each_version(spark: SparkSession) -> None:
     schema, raw = "c string, t timestamp, first string, second int", "c d1 x 1 | c d2 x 2 | c d3 y 3 | c d4 y 4"
     assert versions(spark, schema, raw, track=["first"]) == lines("c d1 x 2 d3 | c d3 y 4 ∞")
 
@@ -126,7 +126,7 @@ def test_j_a_version_holds_from_its_start_and_not_at_its_end(
     assert told(found) == lines("p d1 - | p d2 x | p d4- x | p d4 y")
 
 
-def test_k_as_known_then_is_what_had_been_delivered_by_then(spark: SparkSession) -> None:
+def test_k_a_state_as_known_at_a_time_uses_only_rows_delivered_by_then(spark: SparkSession) -> None:
     stage = frame(spark, "p string, t timestamp, price int, label timestamp", "p d1 10 d1 | p d1 12 d5")
     fact = frame(spark, "p string, at timestamp", "p d3")
 

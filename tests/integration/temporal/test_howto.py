@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "howto" / "temporal-tables.md"
 _BLOCK = re.compile(r"^```(py|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_program_of_the_page_prints_what_the_page_says(spark: SparkSession) -> None:
+def test_the_program_of_the_page_prints_its_documented_output(spark: SparkSession) -> None:
     printed, names = io.StringIO(), {"spark": spark}
     blocks = _BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     with redirect_stdout(printed):

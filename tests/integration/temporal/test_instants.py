@@ -137,7 +137,7 @@ def test_a_text_that_is_no_time_is_named_where_the_query_stops(spark: SparkSessi
     assert refusal_of(stopped.value).why == "its key and time are c, soon"  # type: ignore[union-attr]
 
 
-def test_what_was_marked_and_is_no_attribute_is_taken_as_it_is(spark: SparkSession) -> None:
+def test_nulls_are_values_has_no_effect_on_key_time_sequence_and_delete_columns(spark: SparkSession) -> None:
     crm = frame(spark, "c string, t timestamp, s int, gone boolean, a string", "c d1 1 false x | c d1 2 false -")
     web = frame(spark, "c string, t timestamp, s int, gone boolean, a string", "c d3 1 true - | - d3 1 false y")
     raw = union_sources(crm, nulls_are_values(web, *web.columns))

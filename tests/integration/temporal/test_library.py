@@ -138,7 +138,7 @@ def test_a_source_may_say_empty_where_others_say_nothing(spark: SparkSession) ->
     )
 
 
-def test_a_condition_can_delete_and_what_it_reads_stays(spark: SparkSession) -> None:
+def test_a_delete_condition_deletes_keys_and_its_column_is_kept(spark: SparkSession) -> None:
     raw = frame(spark, "c string, t timestamp, op string, a int", "c d1 i 1 | c d2 d - | c d4 i 2")
     wanted = lines("c d1 i 1 d2 | c d4 i 2 ∞")
     for when in ("op = 'd'", sql.col("op") == "d"):
@@ -214,7 +214,7 @@ def test_empty_frames_give_empty_frames(spark: SparkSession, exact: bool) -> Non
     assert told(denorm_temporal(none, "p", child, "p", exact=exact)) == []
 
 
-def test_what_is_kept_makes_no_version_and_shows_the_row_that_began_one(spark: SparkSession) -> None:
+def test_a_kept_column_starts_no_version_and_has_the_value_of_the_first_row(spark: SparkSession) -> None:
     schema, rows = "c string, t timestamp, s int, a string, label string", "c d1 1 x L1 | c d2 1 x L2 | c d3 1 y L3"
     raw = frame(spark, schema, f"{rows} | c d3 2 - L4 | c d4 1 y -")
     made = compute_temporal(raw, "c", time="t", sequence="s", keep="label")

@@ -68,7 +68,7 @@ def test_raw_rows_are_refused_before_anything_runs(
     assert (error.code, error.what) == (code, what)
 
 
-def test_a_misspelt_name_is_told_with_the_near_one(spark: SparkSession) -> None:
+def test_a_misspelt_name_is_reported_with_the_nearest_name(spark: SparkSession) -> None:
     error = refused(lambda: compute_temporal(frame(spark, RAW, ""), "c", time="t", track="citty"))
     assert error.render() == (
         "E301 unknown column citty\n  compute_temporal\nwhy  the frame has city, gone\nfix  did you mean city?"
@@ -76,7 +76,7 @@ def test_a_misspelt_name_is_told_with_the_near_one(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("kind", ["map<string, int>", "array<map<string, int>>", "struct<a: variant>"])
-def test_what_cannot_be_compared_is_refused(spark: SparkSession, kind: str) -> None:
+def test_columns_of_types_without_comparison_are_refused(spark: SparkSession, kind: str) -> None:
     raw = spark.createDataFrame([], f"c string, t timestamp, a {kind}")
     assert refused(lambda: compute_temporal(raw, "c", time="t")).code == "E303"
     assert refused(lambda: compute_temporal(raw, "a", time="t")).code == "E303"
@@ -91,7 +91,7 @@ def test_versions_are_not_computed_of_versions(spark: SparkSession) -> None:
     )
 
 
-def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: SparkSession) -> None:
+def test_a_row_without_key_or_time_fails_the_query_unless_such_rows_are_counted(spark: SparkSession) -> None:
     for raw, said in (("- d1 Paris false", "NULL, 2020-01-01 00:00:00"), ("c - Paris false", "c, NULL")):
         made = compute_temporal(frame(spark, RAW, raw), "c", time="t")
         for action in (made.collect, made.write.format("noop").mode("overwrite").save):
@@ -103,7 +103,7 @@ def test_a_row_without_key_or_time_stops_the_query_where_nobody_counts(spark: Sp
             assert refusal.why == f"its key and time are {said}"
 
 
-def test_where_all_rows_are_said_to_be_placed_none_is_looked_for(spark: SparkSession) -> None:
+def test_rows_declared_as_placed_are_not_checked_for_missing_keys(spark: SparkSession) -> None:
     raw = frame(spark, RAW, "c d1 Paris false | - d2 Rome false")
     made = compute_temporal(raw, "c", time="t", placed=True)
     assert sorted((row.c or "", row.city) for row in made.collect()) == [("", "Rome"), ("c", "Paris")]
@@ -191,7 +191,7 @@ def test_periods_that_overlap_are_refused(spark: SparkSession) -> None:
         assert (refusal.code, refusal.why) == ("E309", "the key is p")
 
 
-def test_an_error_of_what_stands_on_a_result_stays_its_own(spark: SparkSession) -> None:
+def test_an_error_of_a_query_on_a_result_is_not_reported_as_a_refusal(spark: SparkSession) -> None:
     facts, made = frame(spark, FACTS, ""), compute_temporal(frame(spark, RAW, ""), "c", time="t")
     for result in (made, denorm_transactional(facts, "p", "at", overlapping(spark), "p")):
         with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN") as raised:
@@ -200,7 +200,7 @@ def test_an_error_of_what_stands_on_a_result_stays_its_own(spark: SparkSession) 
 
 
 @pytest.mark.parametrize("bad", ["p x d3 d3 false", "p x d3 d2 false", "- x d1 ∞ true", "p x - ∞ true"])
-def test_what_is_no_period_is_refused(spark: SparkSession, bad: str) -> None:
+def test_invalid_validity_periods_are_refused(spark: SparkSession, bad: str) -> None:
     assert refused(lambda: measure_temporal(frame(spark, PARENT, bad), "p")).code == "E309"
 
 

@@ -52,9 +52,7 @@ def told_of(shop: stocks.Stocks) -> None:
         check_alerts(project, ledger, lambda: ledger.reads.snapshot(project.flow), stocks.NOW, RunFindings())
 
 
-def test_what_people_were_told_stands_on_the_page_of_today_until_it_is_over(
-    shop: stocks.Stocks, page: TestClient
-) -> None:
+def test_an_alert_is_shown_on_the_page_of_today_and_can_be_acknowledged(shop: stocks.Stocks, page: TestClient) -> None:
     assert page.get("/today.json").json()["alerts"] == []
     told_of(shop)
     alerts = page.get("/today.json").json()["alerts"]
@@ -77,7 +75,7 @@ def test_what_people_were_told_stands_on_the_page_of_today_until_it_is_over(
     assert "MUC2 sends its file tonight" in page.get("/today").text
 
 
-def test_what_is_held_back_is_told_before_it_is_released(shop: stocks.Stocks, page: TestClient) -> None:
+def test_held_rows_are_reported_as_not_visible_before_they_are_released(shop: stocks.Stocks, page: TestClient) -> None:
     hold(shop)
     told = page.get("/batches/raw.inventory/2026-11-09.json").json()
     facts = {fact["name"]: fact["text"] for fact in told["facts"]}
@@ -125,7 +123,7 @@ def test_a_held_batch_is_released_for_a_reason(shop: stocks.Stocks, page: TestCl
         assert FAILED in ledger.reads.snapshot(shop.project.flow).of("raw.inventory").troubles
 
 
-def test_what_is_tried_again_is_not_shown_as_it_was(shop: stocks.Stocks) -> None:
+def test_a_retry_of_a_held_batch_clears_its_release_request_and_its_trouble(shop: stocks.Stocks) -> None:
     hold(shop)
     with shop.ledger() as ledger:
         ledger.decisions.request_release("raw.inventory", [FAILED], who="ann", why="known")

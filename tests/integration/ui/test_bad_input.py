@@ -121,7 +121,7 @@ TRANSFORM raw.{long} PARTITIONED EVERY DAY COMMENT '{said}' AS SELECT sku FROM r
     assert found.status_code == 200
 
 
-def test_an_empty_project_says_so(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_an_empty_project_is_reported_on_its_pages(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     page = served(stocks.make(tmp_path / "empty", flow="", header=stocks.HEADER.partition("connections")[0]).folder)
     for path in ("/", "/today", "/catalog", "/runs", "/errors"):
         assert page.get(path).status_code == 200, path
@@ -140,7 +140,7 @@ def test_a_project_with_errors_shows_each_as_a_card(tmp_path: Path, served: Call
     assert all(card["code"] and card["what"] for card in cards)
 
 
-def test_ten_thousand_failures_are_told_as_one_kind(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_ten_thousand_equal_failures_are_shown_as_one_group(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     page = served(stocks.all_failed(tmp_path / "many", 10_000).folder)
     for path in ("/", "/today", "/errors", "/catalog", "/tables/raw.a", "/tables/raw.a/batches", "/batches/raw.a/2026"):
         answer = page.get(path)
@@ -155,7 +155,7 @@ def test_ten_thousand_failures_are_told_as_one_kind(tmp_path: Path, served: Call
     assert page.get("/plan.json", params=asked).json()["count"] == 10_000
 
 
-def test_of_more_than_can_be_looked_at_the_oldest_and_as_many_failures_are_told(
+def test_failures_beyond_the_limit_are_only_counted_as_not_checked(
     tmp_path: Path, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waterclock.operations.plan_excerpt._MOST", 60)

@@ -40,7 +40,7 @@ def troubled(shop: stocks.Stocks) -> Path:
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("labels", ["2026-11-12", "2026-11", "2026", "2026-10-30..2026-11-12T06:00Z", "2031"])
 @pytest.mark.parametrize("tables", ["", "raw.sites", "raw.* core.*", "marts.revenue raw.sites@2026-11-10..2026-11-13"])
-def test_a_block_says_what_a_look_at_each_batch_says(troubled: Path, tables: str, labels: str) -> None:
+def test_a_block_has_the_counts_and_actions_of_its_single_batches(troubled: Path, tables: str, labels: str) -> None:
     with open_read_only(troubled, None, NOW) as at:
         asked = PageQuery(tables, labels)
         found, meant = asked.tables(at)
@@ -62,7 +62,7 @@ def test_a_block_says_what_a_look_at_each_batch_says(troubled: Path, tables: str
         assert offered.get(verb) == (said if names else None)
 
 
-def test_what_is_too_much_for_a_page_is_told_at_once(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_with_too_many_batches_is_refused_at_once(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"t": "raw.sites core.weather_site", "l": "2026-10"}
     assert page.get("/batches.json", params=asked).status_code == 200
     monkeypatch.setattr(blocks, "_MOST_COUNTED", 61)
@@ -72,9 +72,7 @@ def test_what_is_too_much_for_a_page_is_told_at_once(page: TestClient, monkeypat
 
 
 @pytest.mark.parametrize("verb", ["recompute", "recollect", "backfill", "skip"])
-def test_a_page_plans_no_more_than_somebody_waits_for(
-    page: TestClient, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
+def test_a_plan_with_too_many_batches_is_refused(page: TestClient, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     asked = {"verb": verb, "t": "raw.returns", "l": "2026-10"}
     before = page.get("/plan.json", params=asked)
     monkeypatch.setattr(plan, "_MOST", 5)
@@ -85,7 +83,7 @@ def test_a_page_plans_no_more_than_somebody_waits_for(
         assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "E525")
 
 
-def test_what_follows_counts_as_well(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dependent_batches_count_towards_the_limit_of_a_plan(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"verb": "recompute", "t": "raw.sites", "l": "2026-11-12"}
     total = page.get("/plan.json", params=asked).json()["total"]
     assert total > 2
@@ -105,7 +103,7 @@ def test_a_grid_of_too_many_labels_shows_the_newest(
     assert [each["labels"] for each in part] == [each["labels"] for each in whole][-6:]
 
 
-def test_labels_before_a_later_start_are_told_and_nothing_is_offered_that_is_refused(
+def test_labels_before_a_later_start_are_shown_with_allowed_actions_only(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
     flow = stocks.FLOW.partition("TRANSFORM")[0] + (

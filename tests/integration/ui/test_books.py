@@ -15,7 +15,7 @@ from waterclock.batches.ledger_snapshot import Closing
 ADDRESS = "/batches/web.daily/20261101000000"
 
 
-def test_the_drawer_tells_of_open_books_and_of_closed_ones(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_the_drawer_shows_open_and_closed_books(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     shop = stocks.make(tmp_path / "books", FLOW, "[project]\nname = 'books'\n")
     (shop.folder / "landing").mkdir()
     shop.now, shop.fails = day(4, 7), {}

@@ -17,7 +17,7 @@ def sentence(told: list[dict[str, str]]) -> str:
     return "".join(part["text"] for part in told)
 
 
-def test_the_page_says_first_what_failed_and_what_that_holds_up(page: TestClient) -> None:
+def test_the_title_names_the_failures_and_counts_the_batches_they_block(page: TestClient) -> None:
     told = page.get("/grid.json").json()
     said = "Two failures hold up 11 batches: raw.inventory @ 9 Nov and raw.prices @ 20 Nov."
     assert sentence(told["title"]) == said
@@ -43,7 +43,7 @@ def test_windows_longer_and_shorter_than_a_day_lie_on_one_axis(page: TestClient)
     assert rows["suppliers"]["cadence"] == "month"
 
 
-def test_labels_that_are_asked_for_are_the_columns(page: TestClient) -> None:
+def test_requested_labels_are_the_columns_of_the_grid(page: TestClient) -> None:
     told = page.get("/grid.json", params={"l": "2026-11-01..2026-11-07", "t": "marts.*"}).json()
     assert [column["labels"] for column in told["columns"]] == [f"2026-11-0{day}" for day in range(1, 8)]
     assert told["tables"] == 8
@@ -65,13 +65,13 @@ def test_all_is_well_is_one_sentence(tmp_path: Path, served: Callable[..., TestC
     assert told["counts"] == {"warned": 2}
 
 
-def test_a_project_that_never_ran_says_so(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_a_project_that_never_ran_is_reported_as_such(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     page = served(stocks.make(tmp_path / "new").folder)
     assert sentence(page.get("/grid.json").json()["title"]).startswith("No batch was made yet: ")
     assert page.get("/").status_code == 200
 
 
-def test_a_broken_project_shows_its_errors_and_comes_back_once_mended(
+def test_a_broken_project_shows_its_errors_until_it_is_fixed(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     page = served(shop.folder)
@@ -85,7 +85,7 @@ def test_a_broken_project_shows_its_errors_and_comes_back_once_mended(
     assert page.get("/").status_code == 200
 
 
-def test_what_has_not_changed_is_not_sent_again(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+def test_an_unchanged_grid_is_not_sent_again(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
     page = served(shop.folder)
     first = page.get("/grid", headers={"HX-Request": "true"})
     again = page.get("/grid", headers={"HX-Request": "true", "If-None-Match": first.headers["ETag"]})
@@ -97,7 +97,7 @@ def test_what_has_not_changed_is_not_sent_again(shop: stocks.Stocks, served: Cal
     assert "One " in changed.text
 
 
-def test_what_a_killed_runner_held_is_not_told_as_running(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_batches_of_a_killed_runner_are_not_shown_as_running(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     shop = stocks.make(tmp_path / "shop")
     shop.fails = {}
     shop.fill(until=stocks.FIRST + timedelta(days=2), stop=lambda group: group.table == "raw.sites")
@@ -119,7 +119,7 @@ def test_what_a_killed_runner_held_is_not_told_as_running(tmp_path: Path, served
     assert page.get("/batches/raw.sites/2026-09-22.json").json()["state"] == "running"
 
 
-def test_a_drawer_says_why_a_batch_is_not_running_to_the_root(page: TestClient) -> None:
+def test_the_drawer_shows_the_causes_of_a_blocked_batch_down_to_the_root(page: TestClient) -> None:
     told = page.get("/batches/reports.reorder_list/20261109000000.json").json()
     way = [step["table"] for step in told["way"]]
     assert (way[0], way[-1]) == ("reports.reorder_list", "raw.inventory")
@@ -131,13 +131,13 @@ def test_a_drawer_says_why_a_batch_is_not_running_to_the_root(page: TestClient) 
     assert failed["holds_up"] == 6
 
 
-def test_a_day_of_an_hourly_table_tells_its_hours(page: TestClient) -> None:
+def test_a_day_of_an_hourly_table_shows_the_counts_of_its_hours(page: TestClient) -> None:
     told = page.get("/batches/raw.orders/2026-11-20.json").json()
     assert (told["of"], told["counts"]) == (24, {"ok": 24})
 
 
 @pytest.mark.parametrize("labels", ["", "2026-11", "2026-09-22..2026-10-03", "2026-11-08T00:00Z..2026-11-09T23:00Z"])
-def test_ribbons_say_what_the_grid_of_the_command_line_says_column_by_column(
+def test_each_ribbon_equals_the_row_of_the_status_command_column_by_column(
     shop: stocks.Stocks, page: TestClient, labels: str
 ) -> None:
     told = page.get("/grid.json", params={"t": "* except raw.suppliers", "l": labels}).json()
@@ -176,7 +176,7 @@ def test_a_ledger_put_in_the_place_of_another_is_the_one_that_is_read(
     assert page.get("/grid.json").json()["counts"]["failed"] == 1
 
 
-def test_a_day_is_told_by_the_hour_and_its_number_leads_there(page: TestClient) -> None:
+def test_a_day_is_shown_by_the_hour_and_its_number_links_to_it(page: TestClient) -> None:
     assert 'href="/?l=2026-11-16"' in page.get("/").text
     assert 'href="/?t=raw.%2A&amp;l=2026-11-16"' in page.get("/", params={"t": "raw.*"}).text
     day = page.get("/grid.json", params={"l": "2026-11-16"}).json()
@@ -188,7 +188,7 @@ def test_a_day_is_told_by_the_hour_and_its_number_leads_there(page: TestClient) 
     assert len(daily["columns"]) == 1
 
 
-def test_above_the_grid_stands_how_long_each_column_took(
+def test_the_duration_of_each_column_is_shown_above_the_grid(
     page: TestClient, served: Callable[..., TestClient], shop: stocks.Stocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = {"t": "raw.orders core.orders_daily", "l": "2026-11-10..2026-11-12"}

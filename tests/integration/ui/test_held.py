@@ -129,7 +129,7 @@ def test_a_label_without_rows_is_held_against_one_with_some(
     ]  # fmt: skip
 
 
-def test_files_that_are_gone_are_told_beside_the_rest_of_the_page(
+def test_missing_files_are_reported_and_the_rest_of_the_page_is_shown(
     shop: stocks.Stocks, claims: tuple[int, int], page: TestClient
 ) -> None:
     for file in Path(Lake(shop.project.storage).folder(TABLE)).rglob("*.parquet"):
@@ -141,19 +141,19 @@ def test_files_that_are_gone_are_told_beside_the_rest_of_the_page(
 
 
 @pytest.mark.parametrize("asked", [{"known": "999999"}, {"at": "2026-11-18", "against": "999999"}])
-def test_a_claim_that_is_no_revision_is_said_to_be_none(
+def test_a_claim_that_is_not_a_revision_is_reported(
     claims: tuple[int, int], page: TestClient, asked: dict[str, str]
 ) -> None:
     assert claims
     assert page.get(ADDRESS, params=asked).json()["held"]["error"]["code"] == "E516"
 
 
-def test_a_label_that_is_none_of_the_table_is_refused(page: TestClient) -> None:
+def test_a_label_that_the_table_does_not_have_is_refused(page: TestClient) -> None:
     assert page.get(ADDRESS, params={"at": "2031-01-01"}).status_code == 404
     assert page.get(ADDRESS, params={"at": "soon"}).status_code == 422
 
 
-def test_a_page_in_the_middle_of_a_run_shows_what_stands(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_a_page_of_a_running_batch_shows_no_rows_yet(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     shop = stocks.make(tmp_path / "shop")
     shop.now = datetime.now(UTC)  # the lease uses the real clock
     shop.fill(until=stocks.FIRST + timedelta(days=2), stop=lambda group: group.table == "raw.products")

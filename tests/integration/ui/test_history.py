@@ -18,7 +18,7 @@ def edit(shop: stocks.Stocks, old: str, new: str) -> None:
     shop.__dict__.pop("project", None)
 
 
-def test_each_statement_is_kept_with_what_it_changed_and_made(
+def test_each_statement_is_listed_with_its_changes_and_its_number_of_batches(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     page = served(shop.folder)
@@ -41,7 +41,9 @@ def test_each_statement_is_kept_with_what_it_changed_and_made(
     assert "current declaration" in text
 
 
-def test_what_only_a_view_changed_says_so(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+def test_a_change_that_comes_only_from_a_view_is_marked_as_such(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
     file = next(shop.folder.rglob("*.dpl"))
     text = file.read_text(encoding="utf-8") + (
         "CREATE VIEW core.dear AS SELECT sku, qty FROM raw.prices WHERE qty > 1;\n"

@@ -40,7 +40,7 @@ def test_all_tables_are_drawn_from_left_to_right_each_in_its_state(page: TestCli
     assert sentence(found["title"]).startswith("Two failures hold up 11 batches")
 
 
-def test_edges_lead_from_what_is_blocked_back_to_what_failed(page: TestClient) -> None:
+def test_edges_from_a_failed_table_to_the_blocked_ones_are_marked(page: TestClient) -> None:
     assert bad(told(page, "/lineage", t="+marts.margin")) == {
         ("raw.prices", "core.price_history"),
         ("core.price_history", "marts.revenue"),
@@ -79,7 +79,7 @@ def test_steps_are_counted_each_way_and_end_where_there_is_no_more(page: TestCli
         assert (answer.status_code, "cannot be drawn" in answer.text) == (422, True)
 
 
-def test_the_path_to_another_table_is_all_that_lies_between_whichever_is_upstream(page: TestClient) -> None:
+def test_the_path_between_two_tables_is_the_same_in_both_directions(page: TestClient) -> None:
     between = {"raw.inventory", "core.stock_daily", "marts.forecast_input", "marts.stock_health", "marts.out_of_stock"}
     found = told(page, "/lineage/raw.inventory", to="reports.reorder_list")
     assert tables(found) == between | {"reports.reorder_list"}
@@ -90,7 +90,7 @@ def test_the_path_to_another_table_is_all_that_lies_between_whichever_is_upstrea
     assert page.get("/lineage/raw.sites", params={"to": "raw.ordrs"}).status_code == 404
 
 
-def test_a_list_tells_the_same_set_indented_below_what_holds_it_up(page: TestClient) -> None:
+def test_the_list_view_has_the_same_tables_indented_below_their_inputs(page: TestClient) -> None:
     found = told(page, "/lineage", view="list", t="raw.inventory+")
     rows = [(row["indent"], row["id"]) for row in found["rows"]]
     assert rows[:3] == [(0, "raw.inventory"), (1, "core.stock_daily"), (2, "marts.stock_health")]

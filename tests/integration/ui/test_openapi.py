@@ -106,7 +106,7 @@ def ask(app: GuardedApplication, case: Case[Any]) -> Any:
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_whatever_is_asked_for_is_answered_as_described(
+def test_any_request_is_answered_as_the_schema_describes(
     app: GuardedApplication, schema: Any, known: list[dict[str, str]], path: str, method: str
 ) -> None:
     operation = schema[path][method]
@@ -128,7 +128,7 @@ def test_whatever_is_asked_for_is_answered_as_described(
 
 
 @pytest.mark.parametrize("path", [path for path, method in OPERATIONS if method == "get"])
-def test_what_is_there_is_told_as_described(
+def test_requests_for_existing_objects_are_answered_as_the_schema_describes(
     app: GuardedApplication, schema: Any, known: list[dict[str, str]], path: str
 ) -> None:
     operation = schema[path]["GET"]

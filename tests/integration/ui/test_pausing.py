@@ -23,7 +23,7 @@ def decided(page: TestClient, verb: str, table: str = "", **form: str) -> str:
     return answer.text
 
 
-def test_a_table_is_paused_with_name_and_reason_and_its_page_says_so(shop: stocks.Stocks, page: TestClient) -> None:
+def test_a_table_is_paused_with_name_and_reason_and_the_pages_show_it(shop: stocks.Stocks, page: TestClient) -> None:
     before = page.get("/tables/core.stock_daily.json").json()
     assert (before["paused"], [one["words"] for one in before["can_pause"]]) == (None, ["Pause…"])
     [action] = before["can_pause"]
@@ -46,7 +46,7 @@ def test_a_table_is_paused_with_name_and_reason_and_its_page_says_so(shop: stock
     assert [(one["what"], one["why"]) for one in kept] == [("resumed", "mended"), ("paused", "the source lies")]
 
 
-def test_what_waits_leads_to_the_pause_and_to_what_takes_it_back(shop: stocks.Stocks, page: TestClient) -> None:
+def test_a_waiting_batch_shows_the_pause_as_its_cause_and_offers_resume(shop: stocks.Stocks, page: TestClient) -> None:
     with shop.ledger() as ledger:
         failed = ledger.reads.snapshot(shop.project.flow).of("raw.inventory").troubles
         ledger.decisions.retry("raw.inventory", list(failed), who="ann")
@@ -101,7 +101,7 @@ def stocks_request(shop: stocks.Stocks) -> ClaimRequest:
     )  # fmt: skip
 
 
-def test_a_plan_of_what_is_paused_says_that_it_is_kept(page: TestClient) -> None:
+def test_a_plan_for_a_paused_table_states_that_requests_are_kept(page: TestClient) -> None:
     decided(page, "pause", "core.returns_daily", who="bo", why="the source lies")
     asked = {"verb": "recompute", "t": "core.returns_daily", "l": "2026-11-10..2026-11-12"}
     told = page.get("/plan.json", params=asked).json()
@@ -124,7 +124,7 @@ def test_a_pause_needs_a_reason_and_the_same_site(shop: stocks.Stocks, page: Tes
     assert page.get("/plan.json", params={**asked, "l": "2026-11-09"}).json()["errors"][0]["code"] == "E430"
 
 
-def test_a_pause_that_stands_is_shown_and_cannot_be_asked_for(page: TestClient) -> None:
+def test_a_paused_table_cannot_be_paused_again(page: TestClient) -> None:
     decided(page, "pause", "core.stock_daily", who="bo", why="the source lies")
     asked = {"verb": "pause", "t": "core.stock_daily", "l": ""}
     told = page.get("/plan.json", params=asked).json()

@@ -33,7 +33,7 @@ def test_looking_at_a_plan_changes_nothing(shop: stocks.Stocks, page: TestClient
         assert ledger.sequence() == before
 
 
-def test_what_was_shown_is_done_with_name_and_reason(shop: stocks.Stocks, page: TestClient) -> None:
+def test_a_confirmed_plan_is_recorded_with_name_and_reason(shop: stocks.Stocks, page: TestClient) -> None:
     digest = page.get("/plan.json", params=RETRY).json()["digest"]
     form = {**RETRY, "digest": digest, "why": "MUC2 sent its file", "who": "bo"}
     answer = page.post("/plan", data=form, headers=HERE | {"HX-Request": "true"})
@@ -46,7 +46,7 @@ def test_what_was_shown_is_done_with_name_and_reason(shop: stocks.Stocks, page: 
     )  # fmt: skip
 
 
-def test_a_plan_that_has_changed_since_is_shown_anew_and_not_done(shop: stocks.Stocks, page: TestClient) -> None:
+def test_a_plan_that_has_changed_since_is_refused_with_a_conflict(shop: stocks.Stocks, page: TestClient) -> None:
     digest = page.get("/plan.json", params=RETRY).json()["digest"]
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.inventory", [FAILED], who="ann")
@@ -55,7 +55,7 @@ def test_a_plan_that_has_changed_since_is_shown_anew_and_not_done(shop: stocks.S
         assert (answer.status_code, ledger.sequence()) == (409, before)
 
 
-def test_a_recompute_asks_for_its_batches(page: TestClient) -> None:
+def test_a_recompute_requests_its_batches(page: TestClient) -> None:
     asked = {"verb": "recompute", "t": "core.returns_daily", "l": "2026-11-10..2026-11-12"}
     told = page.get("/plan.json", params=asked).json()
     assert (told["count"], told["may_differ"]) == (3, True)
@@ -64,7 +64,7 @@ def test_a_recompute_asks_for_its_batches(page: TestClient) -> None:
     assert grid["counts"] == {"stale": 3}
 
 
-def test_a_plan_names_nothing_that_others_have_asked_for(shop: stocks.Stocks, page: TestClient) -> None:
+def test_a_plan_contains_no_batches_requested_by_other_users(shop: stocks.Stocks, page: TestClient) -> None:
     with shop.ledger() as ledger:
         ledger.decisions.request_restate("raw.sites", [FAILED], "recompute", who="ann")
         ledger.decisions.request_restate(
@@ -78,7 +78,7 @@ def test_a_plan_names_nothing_that_others_have_asked_for(shop: stocks.Stocks, pa
     ]  # fmt: skip
 
 
-def test_what_others_have_asked_for_does_not_make_a_plan_too_large(
+def test_requests_of_other_users_do_not_count_towards_the_limit_of_a_plan(
     shop: stocks.Stocks, page: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waterclock.ui.pages.plan._MOST", 5)
@@ -115,20 +115,20 @@ def test_a_request_is_withdrawn_by_a_plan_of_its_own(page: TestClient) -> None:
     assert page.get("/grid.json", params={"t": "core.returns_daily"}).json()["counts"] == {"stale": 2}
 
 
-def test_a_skip_says_what_no_longer_waits_for_it(page: TestClient) -> None:
+def test_a_skip_states_how_many_batches_no_longer_wait(page: TestClient) -> None:
     told = page.get("/plan.json", params={"verb": "skip", "t": "raw.inventory", "l": "2026-11-09"}).json()
     assert told["title"] == "Skip raw.inventory @ 9 Nov; 6 batches no longer wait for it"
     assert "raw.inventory" not in told["unknown"]
 
 
-def test_a_button_says_what_its_plan_says(page: TestClient) -> None:
+def test_a_button_has_the_number_of_blocked_batches_of_its_plan(page: TestClient) -> None:
     for table, label in (("raw.inventory", "2026-11-09"), ("raw.prices", "2026-11-20"), ("marts.margin", "2026-11-20")):
         [retry, *_] = page.get(f"/batches/{table}/{label}.json").json()["actions"]
         plan = page.get("/plan.json", params={key: retry[key] for key in ("verb", "t", "l")}).json()
         assert f"+ {plan['total'] - plan['count']} blocked" in retry["words"]
 
 
-def test_no_button_leads_to_what_is_refused(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+def test_no_button_leads_to_a_refused_plan(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
     failed = datetime(2026, 11, 12, tzinfo=UTC)
     with shop.ledger() as ledger:
         ledger.decisions.request_restate("raw.sites", [failed], "recompute", who="ann")
@@ -145,7 +145,7 @@ def test_no_button_leads_to_what_is_refused(shop: stocks.Stocks, served: Callabl
             assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] == 1
 
 
-def test_a_state_that_failed_and_that_nobody_needs_now_can_be_tried_again(
+def test_a_failed_state_that_is_no_longer_needed_can_be_retried(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
     flow = stocks.FLOW.partition("TRANSFORM")[0] + (
@@ -190,7 +190,7 @@ def test_a_verb_that_there_is_not_is_refused(page: TestClient) -> None:
     assert page.get("/plan", params={"verb": "drop", "t": "raw.inventory"}).status_code == 422
 
 
-def test_nothing_is_done_for_pages_of_others(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+def test_requests_from_pages_of_other_sites_are_refused(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
     page = served(shop.folder)
     digest = page.get("/plan.json", params=RETRY).json()["digest"]
     form = {**RETRY, "digest": digest}
@@ -216,7 +216,7 @@ def test_a_block_of_batches_is_counted_by_state_and_acted_on_by_kind(page: TestC
         assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] > 0
 
 
-def test_a_state_that_nobody_needs_is_asked_for_with_what_it_needs(
+def test_an_unneeded_state_is_requested_together_with_its_inputs(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
     flow = stocks.FLOW.partition("TRANSFORM")[0] + (
@@ -242,7 +242,7 @@ def test_a_state_that_nobody_needs_is_asked_for_with_what_it_needs(
         assert page.get("/batches/marts.top/2026-11-11.json").json()["state"] == "not needed"
 
 
-def test_nothing_is_asked_for_where_there_is_no_ledger_yet(tmp_path: Path, served: Callable[..., TestClient]) -> None:
+def test_a_backfill_is_refused_while_there_is_no_ledger(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     with served(stocks.make(tmp_path / "new").folder) as page:
         asked = {"verb": "backfill", "t": "raw.sites", "l": "2026-11-19"}
         told = page.get("/plan.json", params=asked).json()
@@ -252,7 +252,7 @@ def test_nothing_is_asked_for_where_there_is_no_ledger_yet(tmp_path: Path, serve
         assert answer.status_code == 422
 
 
-def test_a_retry_of_a_batch_that_others_have_read_names_what_may_follow(
+def test_a_retry_of_a_batch_that_was_read_lists_the_batches_that_may_follow(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     label = datetime(2026, 11, 12, tzinfo=UTC)
@@ -269,7 +269,7 @@ def test_a_retry_of_a_batch_that_others_have_read_names_what_may_follow(
     assert told["steps"][0]["table"] == "raw.sites"
 
 
-def test_a_retry_of_a_skip_names_what_went_on_without_its_rows(
+def test_a_retry_of_a_skipped_batch_lists_the_batches_made_without_its_rows(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     with shop.ledger() as ledger:
@@ -302,7 +302,7 @@ def test_an_old_snapshot_that_was_skipped_is_not_offered_to_be_made(
     assert (told["state"], told["actions"]) == ("skipped", [])
 
 
-def test_what_was_decided_is_told_with_the_batch(shop: stocks.Stocks, page: TestClient) -> None:
+def test_decisions_are_shown_with_their_batch(shop: stocks.Stocks, page: TestClient) -> None:
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.inventory", [FAILED], who="bo", why="MUC2 sent its file")
     told = page.get("/batches/raw.inventory/2026-11-09.json").json()
@@ -312,7 +312,7 @@ def test_what_was_decided_is_told_with_the_batch(shop: stocks.Stocks, page: Test
     assert "MUC2 sent its file" in page.get("/batches/raw.inventory/2026-11-09").text
 
 
-def test_what_was_skipped_on_purpose_stays_so_when_others_beside_it_are_retried(
+def test_a_retry_of_several_batches_leaves_a_skipped_one_skipped(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     day = stocks.NOW.replace(hour=0, minute=0)

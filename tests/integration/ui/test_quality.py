@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from tests import stocks
 
 
-def test_each_rule_is_shown_over_its_newest_batches_with_what_it_said_last(page: TestClient) -> None:
+def test_each_rule_is_shown_over_its_newest_batches_with_its_last_message(page: TestClient) -> None:
     told = page.get("/quality.json", params={"t": "raw.weather"}).json()
     [few, sku] = sorted(told["rules"], key=lambda rule: str(rule["rule"]))
     assert (few["rule"], few["expression"], few["else"]) == ("few_rows", "count(*) > 100", "warn")
@@ -23,7 +23,7 @@ def test_each_rule_is_shown_over_its_newest_batches_with_what_it_said_last(page:
     assert "All 2 rules hold" in page.get("/quality", params={"t": "raw.weather"}).text
 
 
-def test_a_rule_that_refused_the_newest_batch_comes_first_and_is_newly_broken(
+def test_a_rule_that_failed_the_newest_batch_is_listed_first_as_newly_broken(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
     shop = stocks.make(tmp_path / "shop", flow=stocks.DAILY)
@@ -61,7 +61,7 @@ NOTE = {"table": "raw.weather", "rule": "few_rows", "text": "known: the supplier
 REFUSED = "E740 raw.weather is not as expected: few_rows: the batch is not (count(*) > 100)"
 
 
-def test_a_note_stands_with_its_rule_and_with_the_batch_that_broke_it(
+def test_a_note_is_shown_with_its_rule_and_with_the_batch_that_broke_it(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
     shop = stocks.make(tmp_path / "shop", flow=stocks.DAILY)
@@ -93,7 +93,7 @@ def test_a_rule_is_noted_by_the_name_that_it_has(tmp_path: Path, served: Callabl
     assert notes["few  rows"]["text"] == NOTE["text"]
 
 
-def test_a_newer_note_takes_the_place_of_the_one_before_and_an_empty_one_takes_it_back(page: TestClient) -> None:
+def test_a_newer_note_replaces_the_previous_one_and_an_empty_note_removes_it(page: TestClient) -> None:
     for text, kept in (("one", "one"), ("two", "two"), (" ", None)):
         page.post("/quality", data=NOTE | {"text": text}, headers=HERE)
         notes = {each["rule"]: each["note"] for each in page.get("/quality.json?t=raw.weather").json()["rules"]}
@@ -101,7 +101,7 @@ def test_a_newer_note_takes_the_place_of_the_one_before_and_an_empty_one_takes_i
         assert notes["sku"] is None
 
 
-def test_a_note_of_what_is_not_there_or_by_a_page_of_others_is_refused(page: TestClient) -> None:
+def test_a_note_on_an_unknown_rule_or_from_another_site_is_refused(page: TestClient) -> None:
     for form, status in ((NOTE | {"table": "raw.no"}, 404), (NOTE | {"rule": "no"}, 422), ({"text": "x"}, 422)):
         assert page.post("/quality", data=form, headers=HERE).status_code == status
     assert page.post("/quality", data=NOTE).status_code == 403
@@ -109,7 +109,7 @@ def test_a_note_of_what_is_not_there_or_by_a_page_of_others_is_refused(page: Tes
     assert all(rule["note"] is None for rule in page.get("/quality.json").json()["rules"])
 
 
-def test_what_is_noted_is_text_and_no_markup(page: TestClient) -> None:
+def test_a_note_is_shown_as_text_and_not_as_markup(page: TestClient) -> None:
     page.post("/quality", data=NOTE | {"text": "<b>bold</b>", "who": '"><script>'}, headers=HERE)
     text = page.get("/quality").text
     assert "<b>bold" not in text
@@ -117,9 +117,7 @@ def test_what_is_noted_is_text_and_no_markup(page: TestClient) -> None:
     assert "&lt;b&gt;bold" in text
 
 
-def test_suggested_rules_are_those_that_the_newest_batches_kept_and_check_takes_them(
-    shop: stocks.Stocks, page: TestClient
-) -> None:
+def test_suggested_rules_can_be_added_to_the_statements_of_their_tables(shop: stocks.Stocks, page: TestClient) -> None:
     told = page.get("/quality.json", params={"t": "raw.* core.* marts.*"}).json()
     flow = shop.project.flow
     assert told["without_rules"] == 24
@@ -165,7 +163,7 @@ def test_nothing_is_suggested_of_a_table_with_an_empty_batch_or_with_few(
     assert served(empty.folder).get("/quality.json", params={"t": "raw.inventory"}).json()["suggested"] == []
 
 
-def test_of_a_table_that_python_declares_a_rule_is_suggested_as_python_says_it(
+def test_rules_for_a_table_declared_in_python_are_suggested_in_python(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:
     shop = stocks.make(tmp_path / "shop", flow="CREATE CONNECTION erp TYPE sqlite;\n")

@@ -54,7 +54,7 @@ def test_instants_have_their_zone_on_the_page_in_json_and_in_csv(page: TestClien
 
 
 @pytest.mark.spark
-def test_a_spreadsheet_gets_no_formulas_where_it_is_asked_so(page: TestClient) -> None:
+def test_formulas_in_a_csv_download_are_escaped_on_request(page: TestClient) -> None:
     sql = "SELECT '=cmd()' AS `+a`, -5 AS n, '-' AS dash, NULL AS none, 'a=b' AS plain"
     plain = page.get("/query.csv", params={"q": sql}).text
     assert plain == "+a,n,dash,none,plain\n=cmd(),-5,-,,a=b\n"
@@ -71,7 +71,7 @@ def test_a_tables_page_leads_to_all_that_it_held_then(page: TestClient) -> None:
 
 
 @pytest.mark.spark
-def test_what_is_wrong_with_a_query_is_told_below_it(page: TestClient) -> None:
+def test_errors_of_a_query_are_shown_below_it(page: TestClient) -> None:
     for sql, code in (
         ("SELECT nope FROM shop.orders", "E730"),
         ("SELECT * FROM shop.ordres", "E213"),

@@ -16,7 +16,7 @@ def applied(tiny: Tiny) -> None:
         ledger.declared.apply(tiny.load().flow, who="ann", now=day(2), runner="elsewhere")
 
 
-def test_an_open_page_follows_what_the_text_and_a_runner_rename(tmp_path: Path) -> None:
+def test_an_open_page_follows_renames_in_the_text_and_by_a_runner(tmp_path: Path) -> None:
     no_spark: Any = None
     tiny = Tiny(tmp_path, no_spark)
     tiny.source("orders", "id INTEGER")

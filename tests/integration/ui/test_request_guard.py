@@ -34,7 +34,7 @@ def test_a_name_that_is_not_ours_is_not_served(page: TestClient) -> None:
         assert page.get("/", headers={"Host": host}).status_code == 200
 
 
-def test_where_a_token_is_asked_for_nothing_is_seen_without_it(
+def test_if_a_token_is_required_no_page_is_served_without_it(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     guard = Guard(TOKEN, wrong=WrongTokens(seconds=0))
@@ -75,7 +75,7 @@ def test_names_are_written_as_text_and_not_as_markup(shop: stocks.Stocks, page: 
     assert "<script>alert" not in page.get("/", params={"t": "<script>alert(1)</script>"}).text
 
 
-def test_an_address_that_there_is_not_says_so_in_the_shell(page: TestClient) -> None:
+def test_an_unknown_address_is_reported_within_the_page_layout(page: TestClient) -> None:
     answer = page.get("/nowhere")
     assert answer.status_code == 404
     assert "there is no such page" in answer.text

@@ -21,7 +21,9 @@ def begun(shop: stocks.Stocks) -> str:
         return ledger.past.begin_run(who="ann", command="run --watch", now=stocks.NOW)
 
 
-def test_a_run_is_told_batch_by_batch_and_when(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:
+def test_the_page_of_a_run_lists_its_batches_failures_and_waiting_tables(
+    shop: stocks.Stocks, served: Callable[..., TestClient]
+) -> None:
     name = begun(shop)
     shop.now = stocks.NOW + timedelta(days=1)
     shop.fails = {("raw.sites", stocks.NOW.replace(hour=0, minute=0)): "E731 no such file\n  sites.csv"}
@@ -63,7 +65,7 @@ def test_bars_of_claims_that_overlap_lie_below_each_other(shop: stocks.Stocks, p
         assert all(0 <= x <= x + width <= chart["width"] + 2.1 for x, width in bars)
 
 
-def test_a_runner_that_was_killed_here_is_known_to_be_gone(shop: stocks.Stocks, page: TestClient) -> None:
+def test_a_runner_killed_on_this_machine_is_shown_as_ended(shop: stocks.Stocks, page: TestClient) -> None:
     named = "from waterclock.engine.runner_name import runner_name; print(runner_name())"
     ended = subprocess.run([sys.executable, "-c", named], capture_output=True, text=True, check=True).stdout.strip()
     with shop.ledger() as ledger:
@@ -93,7 +95,7 @@ def ran(shop: stocks.Stocks, days: int, *, command: str = "run") -> str:
     return name
 
 
-def test_a_run_stands_beside_the_one_before_of_the_same_command(
+def test_a_run_is_compared_with_the_previous_run_of_the_same_command(
     shop: stocks.Stocks, served: Callable[..., TestClient]
 ) -> None:
     first, other, second = ran(shop, 1), ran(shop, 2, command="run --watch"), ran(shop, 4)
@@ -114,7 +116,7 @@ def test_a_run_stands_beside_the_one_before_of_the_same_command(
     assert (unknown.status_code, "there is no run nobody" in unknown.text) == (404, True)
 
 
-def test_what_took_longer_or_ran_by_other_code_comes_first() -> None:
+def test_slower_tables_and_those_with_changed_code_are_listed_first() -> None:
     def claim(table: str, seconds: float, *, code: str = "a" * 12, count: int = 1) -> RunClaim:
         return RunClaim(
             claim=1,

@@ -65,7 +65,7 @@ def request(path: str, *more: bytes) -> bytes:
     )
 
 
-def test_fifty_that_never_end_their_request_keep_nobody_out(served: RunningServer) -> None:
+def test_fifty_unfinished_requests_block_no_other_client(served: RunningServer) -> None:
     with ExitStack() as stack:
         for _ in range(50):
             slow = stack.enter_context(closing(socket.create_connection((served.host, served.port), timeout=10)))
@@ -83,7 +83,7 @@ def test_a_header_of_a_megabyte_is_refused(served: RunningServer) -> None:
 @pytest.mark.parametrize(
     "sent", [b"\x16\x03\x01\x02\x00\x01", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 100 + b"\r\n\r\n"]
 )
-def test_what_is_no_request_is_refused(served: RunningServer, sent: bytes) -> None:
+def test_an_invalid_request_is_refused(served: RunningServer, sent: bytes) -> None:
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
@@ -98,7 +98,7 @@ def test_a_body_of_unknown_length_is_refused(served: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GE", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
-def test_three_hundred_that_stall_keep_nobody_out_for_long(served: RunningServer, sent: bytes) -> None:
+def test_three_hundred_stalled_connections_block_other_clients_only_briefly(served: RunningServer, sent: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(300):
             slow = stack.enter_context(closing(socket.create_connection((served.host, served.port), timeout=10)))
@@ -114,7 +114,7 @@ def test_half_a_form_is_ended_and_is_no_defect_to_log(served: RunningServer, cap
     assert not caplog.records
 
 
-def test_a_request_that_comes_byte_by_byte_is_ended(served: RunningServer) -> None:
+def test_a_request_sent_byte_by_byte_is_ended_after_a_time_limit(served: RunningServer) -> None:
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as slow:
         slow.sendall(request("/livez").replace(b"Connection: close", b"Connection: keep-alive"))
         assert slow.recv(65536).startswith(b"HTTP/1.1 200")
@@ -134,7 +134,7 @@ def test_one_that_rests_between_two_requests_is_answered_still(served: RunningSe
             time.sleep(PATIENCE + 0.5)
 
 
-def test_one_that_never_takes_its_answer_is_ended(served: RunningServer) -> None:
+def test_a_connection_that_never_reads_its_response_is_ended(served: RunningServer) -> None:
     asks = request("/static/htmx.min.js").replace(b"Connection: close", b"Connection: keep-alive")
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

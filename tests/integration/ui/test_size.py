@@ -61,9 +61,7 @@ def asked(shop: stocks.Stocks) -> Iterator[tuple[TestClient, list[str]]]:
 
 
 @pytest.mark.parametrize("path", LOOKED_AT_AGAIN)
-def test_a_page_asks_at_most_five_statements_when_nothing_has_changed(
-    asked: tuple[TestClient, list[str]], path: str
-) -> None:
+def test_an_unchanged_page_runs_at_most_five_sql_statements(asked: tuple[TestClient, list[str]], path: str) -> None:
     page, said = asked
     for headers in ({}, {"HX-Request": "true"}):
         page.get(path, headers=headers)
@@ -72,7 +70,7 @@ def test_a_page_asks_at_most_five_statements_when_nothing_has_changed(
         assert len(said) <= 5, said
 
 
-def test_what_a_page_remembers_is_of_one_state_of_the_ledger_and_one_minute(
+def test_a_cached_page_is_valid_for_one_ledger_state_and_one_minute(
     shop: stocks.Stocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = ["2026-11-21T01:30Z"]
@@ -119,7 +117,7 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     assert len(gzip.compress(told.encode(), 9)) <= 100_000  # size as sent
 
 
-def test_a_look_at_a_batch_does_not_plan_all_that_a_project_has_to_catch_up_on(
+def test_the_page_of_a_batch_does_not_plan_the_whole_backlog(
     shop: stocks.Stocks, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[int] = []

@@ -57,7 +57,7 @@ def test_rules_are_counted_over_their_batches_with_the_rows_that_broke_them(meas
     assert "2 warned" in page
 
 
-def test_measures_are_told_over_time_with_what_was_usual_and_where_a_rule_did_not_hold(measured: TestClient) -> None:
+def test_measures_are_shown_over_time_with_usual_ranges_and_broken_rules(measured: TestClient) -> None:
     told = measured.get("/tables/raw.sales/quality.json").json()["quality"]
     measures = {each["name"]: each for each in told["measures"]}
     assert list(measures) == ["rows", "mean", "newest", "sum(amount)"]
@@ -81,7 +81,7 @@ def test_measures_are_told_over_time_with_what_was_usual_and_where_a_rule_did_no
     assert page.count('class="fill-held hollow"') == 1
 
 
-def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: TestClient) -> None:
+def test_the_lag_page_lists_deadlines_silent_sources_and_lag_worst_first(measured: TestClient) -> None:
     told = measured.get("/lag.json").json()
     assert "".join(part["text"] for part in told["title"]) == (
         "1 window has missed its deadline, 1 window is near its deadline, 1 source is silent, 2 tables are behind."
@@ -109,7 +109,7 @@ def test_deadlines_lag_and_silence_stand_on_one_page_the_worst_first(measured: T
     assert [each["table"] for each in of_table["lags"]] == ["marts.revenue"]
 
 
-def test_versions_of_columns_stand_in_the_history_of_a_table(measured: TestClient) -> None:
+def test_column_versions_are_shown_in_the_history_of_a_table(measured: TestClient) -> None:
     told = measured.get("/tables/raw.returns/history.json").json()
     assert [(each["of"], each["version"], each["label"], each["new"]) for each in told["schemas"]] == [
         ("table", 2, "20261001000000", {"reason": "string"}),

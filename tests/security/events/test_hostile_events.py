@@ -35,7 +35,7 @@ N = b'{"event_id":"p","n":%s}'
         (b'[{"b":{"a":1,"c":1,"c":2}}]', "two keys c"),
     ],
 )
-def test_what_no_batch_reads_is_refused(value: bytes, said: str) -> None:
+def test_events_that_no_batch_can_read_are_refused(value: bytes, said: str) -> None:
     with pytest.raises(RefusedError, match=said) as caught:
         events_of(b'{"event_id":"ok"}\n' + N % value)
     assert str(caught.value).startswith("event 2")
@@ -47,12 +47,12 @@ def test_what_no_batch_reads_is_refused(value: bytes, said: str) -> None:
     [b"1e300", b"1e-300", b"-0.0", b"1.7976931348623157e308", b"9" * 300, b'"\\ud83d\\ude00"', b'"\\u2028\\u0000"',
      b"[" * 400 + b"]" * 400, b'{"a":{"a":{"a":1}}}', b'"1e999999"', b'"\\\\ud800"', b'{"a":1,"A":2}', b'"[[[["'],
 )  # fmt: skip
-def test_what_batches_read_is_taken(value: bytes) -> None:
+def test_events_that_batches_can_read_are_accepted(value: bytes) -> None:
     body = N % value
     assert events_of(body).events == (body.decode(),)
 
 
-def test_what_is_taken_of_mutated_events_is_plain_json() -> None:
+def test_accepted_mutated_events_are_plain_json() -> None:
     """Accepted events are read again by a strict reader: finite numbers, complete characters, no duplicate key."""
     pieces = [b'{"a":', b"}", b"[", b"]", b",", b":", b'"', b"\\", b"\\ud800", b"\\ude00", b"1e", b"999", b"-",
               b".", b"e+", b"null",

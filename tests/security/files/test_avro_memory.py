@@ -158,7 +158,7 @@ def test_common_records_are_far_below_the_limit() -> None:
 
 
 @pytest.mark.usefixtures("traced")
-def test_unpacking_a_block_to_check_it_takes_no_memory() -> None:
+def test_checking_a_compressed_block_uses_little_memory() -> None:
     block = deflate(bytes(24 * MIB))
     tracemalloc.reset_peak()
     avro_blocks.check_block(io.BytesIO(zigzag(1) + zigzag(len(block)) + block), "deflate")

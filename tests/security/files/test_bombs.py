@@ -83,7 +83,7 @@ def test_an_attempt_notes_the_files_of_its_rows(monkeypatch: pytest.MonkeyPatch,
     assert noted == ["it was reading a.csv.gz"]
 
 
-def test_a_scan_notes_its_files_if_spark_ends_while_it_looks_for_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_records_its_files_if_spark_ends_while_columns_are_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
     raised, spark = InTheJvm(), cast("Any", None)
 
     def fail(*_: object, **__: object) -> None:

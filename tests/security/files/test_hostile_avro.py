@@ -265,7 +265,7 @@ def test_decimals_up_to_their_precision_are_read_exactly() -> None:
 
 
 @pytest.mark.parametrize("precision", [38, 3_000_000, 10**30])
-def test_a_decimal_of_many_bytes_takes_no_time(precision: int) -> None:
+def test_a_decimal_of_many_bytes_is_refused_quickly(precision: int) -> None:
     begun = time.process_time()
     with pytest.raises(ValueError, match="a decimal has more digits than its precision of"):
         rows_of(avro(record(a=decimal(precision)), (1, zigzag(1_000_000) + b"\x7f" * 1_000_000)))

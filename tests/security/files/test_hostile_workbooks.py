@@ -175,13 +175,13 @@ LONG = "".join(f'<row r="{at}"><c r="A{at}"><v>{at}</v></c></row>' for at in ran
         (LONG + '<row r="60000"><c r="A59999"><v>2</v></c></row>', "cell A59999"),
     ],
 )
-def test_a_cell_or_row_that_a_sheet_has_twice_is_refused(rows: str, place: str) -> None:
+def test_a_duplicate_cell_or_row_of_a_sheet_is_refused(rows: str, place: str) -> None:
     # the library uses the last one; Excel reports a damaged file and shows the parts that it can repair
     with pytest.raises(ValueError, match=f"it has the {place} twice"):
         columns_of(workbook(HEAD + rows), parse_read_options({}), ())
 
 
-def test_a_cell_twice_is_found_wherever_the_sheet_is_cut() -> None:
+def test_a_duplicate_cell_is_found_across_any_chunk_boundary() -> None:
     for size in range((1 << 20) - 60, (1 << 20) + 60, 7):
         wide = f'<row r="3" x="{"y" * size}"><c r="A3"><v>1</v></c><c r="B3"><v>1</v></c><c r="A3"><v>2</v></c></row>'
         with pytest.raises(ValueError, match="it has the cell A3 twice"):
@@ -457,7 +457,7 @@ def test_an_xls_that_needs_too_much_memory_is_refused_before_it_is_allocated(fil
     assert "bytes of memory" in str(caught.value.why)
 
 
-def test_an_xls_of_which_no_byte_is_right_is_told_as_such() -> None:
+def test_a_corrupt_xls_file_is_reported_as_unreadable() -> None:
     for file in (xls().getvalue()[:100], xls().getvalue()[:600] + b"\xff" * 5_000):
         with pytest.raises(ValueError, match="the workbook cannot be read"):
             columns_of(io.BytesIO(file), parse_read_options({}), ())

@@ -102,7 +102,7 @@ def test_an_own_file_is_archived_by_its_name_alone(place: Path) -> None:
 
 
 @needs_root
-def test_a_sender_cannot_append_to_what_is_archived(place: Path) -> None:
+def test_a_sender_cannot_append_to_an_archived_file(place: Path) -> None:
     item = landed(place)
     os.utime(item.path, (1_700_000_000, 1_700_000_000))
     os.chown(item.path, MALLORY, MALLORY)
@@ -182,7 +182,7 @@ def test_a_file_that_did_not_change_is_not_reported(place: Path) -> None:
     assert archive_items(landing(place), [item]) == ()
 
 
-def test_a_run_tells_what_the_archiving_reports() -> None:
+def test_a_run_prints_the_problems_reported_by_archiving() -> None:
     said: list[str] = []
     work: Any = SimpleNamespace(report_once=said.append)
     collector: Any = SimpleNamespace(archive=lambda *_: (Report("new/a.csv", "a link", "it is not moved"),))

@@ -130,7 +130,7 @@ def test_lines_of_csv_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.xml.gz", b"<a><r>", {"rows": "r"}),
     ],
 )
-def test_a_broken_row_is_looked_for_in_bounded_memory(
+def test_a_broken_row_is_located_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, head: bytes, options: dict[str, str]
 ) -> None:
     """The runner itself reads a file again that Spark could not read."""

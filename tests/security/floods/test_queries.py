@@ -77,7 +77,7 @@ def test_an_answer_that_is_too_large_is_refused(project: Project, asker: QueryQu
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
 
 
-def test_where_the_process_is_killed_the_query_says_so_and_another_starts(project: Project, asker: QueryQueue) -> None:
+def test_a_killed_query_process_is_reported_and_replaced(project: Project, asker: QueryQueue) -> None:
     asker.ask(project, ONE, 10, as_of=None)
     first = pid_of(asker)
     killing = threading.Timer(2, os.kill, (first, signal.SIGKILL))

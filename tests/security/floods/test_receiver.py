@@ -76,7 +76,7 @@ def test_70_that_announce_a_megabyte_and_stall_stop_no_stream(sent: int) -> None
     assert set(answers) <= {503}  # the oldest were dropped, and have to be sent again
 
 
-def test_a_stream_that_is_full_takes_nothing_from_another() -> None:
+def test_a_full_stream_does_not_affect_another_stream() -> None:
     async def story(door: Endpoint) -> int:
         door.streams["door/events"].held = door.max_waiting  # complete requests that wait for a slow disk
         status = (await ask(door, b'{"a":"' + b"x" * 500 + b'"}', path="/door/others"))[0]

@@ -198,7 +198,7 @@ def plan_of(spark: SparkSession, text: str) -> list[dict[str, Any]]:
     return json.loads(plan)  # type: ignore[no-any-return]
 
 
-def test_the_gate_of_the_plan_refuses_what_another_first_gate_would_let_through(spark: SparkSession) -> None:
+def test_the_plan_check_refuses_views_that_reveal_more_than_the_grant(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, "a@b", "DE", 5)], "id INT, email STRING, land STRING, pay INT")
     grant = Grant(
         ("a.b",), frozenset(), (GrantedColumn("id"), GrantedColumn("email", "upper(email)")), is_open=False,

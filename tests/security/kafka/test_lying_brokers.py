@@ -144,7 +144,7 @@ def crc32c(content: bytes) -> int:
     return found ^ 0xFFFFFFFF
 
 
-def test_a_proxy_that_tells_the_truth_is_read(port: int) -> None:
+def test_records_behind_an_honest_proxy_are_read(port: int) -> None:
     proxy = Proxy(port, lambda answer: answer)
     assert [read(f"127.0.0.1:{proxy.port}", topic) for topic in ("plain", "packed")] == [NAMES, NAMES]
 

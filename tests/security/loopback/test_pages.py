@@ -291,7 +291,7 @@ def test_a_guard_without_a_token_cannot_be_made() -> None:
     assert WrongTokens().seconds >= 1
 
 
-def test_a_socket_is_of_its_user_alone_and_asks_for_a_token_too(folder: Path, tmp_path: Path) -> None:
+def test_a_unix_socket_is_private_to_its_user_and_also_requires_a_token(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "ui.sock"
     mask = os.umask(0)
     try:

@@ -31,13 +31,13 @@ def answer(path: str, method: str = "POST", headers: Mapping[str, str] | None = 
 
 
 @pytest.mark.parametrize("path", ["/hr-salaries/payslips", "/hr-salaries/other", "/unknown/x", "/"])
-def test_known_and_unknown_streams_are_refused_alike(path: str) -> None:
+def test_known_and_unknown_streams_are_refused_with_the_same_response(path: str) -> None:
     assert answer(path)[:2] == (401, REFUSED)
     status, said, _ = answer(path, headers={"authorization": "Bearer wrong"})
     assert (status, said) == (403, {"error": "wrong token"})
 
 
-def test_a_token_of_one_connection_is_none_of_another() -> None:
+def test_a_token_of_one_connection_is_refused_by_another() -> None:
     assert answer("/hr-salaries/payslips", headers={"authorization": f"Bearer {OTHER}"})[0] == 403
 
 

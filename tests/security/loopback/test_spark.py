@@ -46,7 +46,7 @@ def test_spark_listens_on_loopback_alone(spark: SparkSession) -> None:
     assert set(listening_ports(spark)) <= loopback
 
 
-def test_rpc_and_block_manager_answer_nobody_without_the_secret(spark: SparkSession) -> None:
+def test_rpc_and_block_manager_answer_no_client_without_the_secret(spark: SparkSession) -> None:
     ports = [port for each in listening_ports(spark).values() for port in each]
     assert int(spark.sparkContext.getConf().get("spark.driver.port") or 0) in ports
     answers = [rpc(port, b"\x00\x01\x02 no java object") for port in ports]

@@ -110,7 +110,7 @@ def test_a_query_that_cannot_be_recorded_does_not_run(served: Served, monkeypatc
     assert before == _NoSpark.asked
 
 
-def test_looks_at_rows_changes_and_refusals_are_recorded_and_looks_at_pages_are_not(served: Served) -> None:
+def test_views_of_rows_changes_and_refusals_are_recorded_but_not_views_of_pages(served: Served) -> None:
     page = served.client(served.value)
     for path in ("/", "/errors", "/runs.json", "/lineage"):
         assert page.get(path).status_code == 200

@@ -176,7 +176,7 @@ def test_groups_add_rights_and_others_than_the_declared_are_forgotten(pages: Pag
     assert other.get("/access.json").status_code == 200
 
 
-def test_a_person_without_a_role_is_told_so_and_gets_no_session(pages: Pages) -> None:
+def test_a_person_without_a_role_is_refused_and_gets_no_session(pages: Pages) -> None:
     pages.provider.who = {"sub": "mallory", "groups": ["guests"]}
     browser = pages.browser()
     answer = pages.sign_in(browser)
@@ -560,7 +560,7 @@ def test_a_code_and_an_answer_work_once(pages: Pages) -> None:
     assert not any("<script>" in (each.refusal or "") for each in pages.accesses())
 
 
-def test_the_state_of_another_browser_is_refused_before_the_provider_is_asked(pages: Pages) -> None:
+def test_the_state_of_another_browser_is_refused_before_the_provider_is_contacted(pages: Pages) -> None:
     one, other = pages.browser(), pages.browser()
     back = pages.provider.sign_in(pages.start(one))
     assert other.get(back).status_code == 403  # without a cookie: the link of an attacker

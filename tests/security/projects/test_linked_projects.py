@@ -153,7 +153,7 @@ def test_a_log_leads_to_no_files_outside_of_the_table(
 @needs_root
 @pytest.mark.spark
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_links_of_others_among_the_files_are_not_followed(
+def test_symlinks_among_the_files_of_another_user_are_not_followed(
     spark: SparkSession, mallory: Mallory, tmp_path: Path, *, is_plain: bool
 ) -> None:
     private = put(tmp_path / "private" / "f.parquet", "private")
@@ -171,7 +171,7 @@ def test_links_of_others_among_the_files_are_not_followed(
 
 
 @needs_root
-def test_the_folder_of_a_table_of_others_is_in_their_storage(mallory: Mallory, tmp_path: Path) -> None:
+def test_a_table_folder_of_another_user_must_be_within_their_storage(mallory: Mallory, tmp_path: Path) -> None:
     """Regression: a link there was followed with our permissions.
 
     So was the folder of a renamed table in their ledger.
@@ -187,9 +187,7 @@ def test_the_folder_of_a_table_of_others_is_in_their_storage(mallory: Mallory, t
 
 
 @pytest.mark.parametrize("kind", ["a file", "closed"])
-def test_a_storage_that_cannot_be_looked_at_is_reported(
-    mallory: Mallory, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_an_inaccessible_storage_is_reported(mallory: Mallory, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     elsewhere = mallory.root / "elsewhere"
     elsewhere.write_text("")
     storage = elsewhere / "lake" if kind == "a file" else mallory.root / "lake"
@@ -227,7 +225,9 @@ def test_links_that_lead_to_each_other_are_reported(tmp_path: Path, options: dic
         ('ledger = "sqlite:///../private/.waterclock/ledger.db"', "ledger"),
     ],
 )
-def test_a_file_of_others_names_no_storage_or_ledger_elsewhere(tmp_path: Path, line: str, option: str) -> None:
+def test_a_project_file_of_another_user_cannot_name_a_storage_or_ledger_elsewhere(
+    tmp_path: Path, line: str, option: str
+) -> None:
     """Regression: it named our own private storage, whose rows were then collected for its readers."""
     (tmp_path / "ours").mkdir()
     ours = OtherProject(tmp_path / "ours")

@@ -62,7 +62,7 @@ def test_an_own_project_runs(place: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("what", [".", "waterclock.toml", "flows", "flows/orders.py"])
-def test_what_belongs_to_another_user_is_not_executed(place: Path, what: str) -> None:
+def test_files_owned_by_another_user_are_not_executed(place: Path, what: str) -> None:
     root = made(place)
     os.chown(root / what, MALLORY, MALLORY)
     (error,) = check_project(root, capabilities=capabilities())[1]
@@ -75,7 +75,7 @@ def test_what_belongs_to_another_user_is_not_executed(place: Path, what: str) ->
 
 @pytest.mark.parametrize("mode", [0o002, pytest.param(0o020, marks=needs_root)])
 @pytest.mark.parametrize("what", [".", "waterclock.toml", "flows", "flows/orders.py"])
-def test_what_others_can_write_to_is_not_executed(place: Path, what: str, mode: int) -> None:
+def test_files_writable_by_other_users_are_not_executed(place: Path, what: str, mode: int) -> None:
     root = made(place)
     path = root / what
     if mode == 0o020:
@@ -88,7 +88,7 @@ def test_what_others_can_write_to_is_not_executed(place: Path, what: str, mode: 
 
 
 @needs_root
-def test_a_user_runs_what_is_root_s_and_no_other_user_s(place: Path) -> None:
+def test_a_user_runs_a_project_of_root_but_of_no_other_user(place: Path) -> None:
     root = made(place)
     assert codes(root) == []  # and all is imported: the other user may not read the tests' Python
     (place / "trace").unlink()

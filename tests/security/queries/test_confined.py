@@ -37,7 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return told
 
 
-def test_what_queries_need_works(found: dict[str, str]) -> None:
+def test_confined_queries_can_read_files_call_python_and_shuffle(found: dict[str, str]) -> None:
     assert (found["readable"], found["python"], found["shuffle"]) == ("['to be read']", "['A']", "[7]")
 
 

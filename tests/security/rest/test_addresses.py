@@ -142,7 +142,9 @@ def test_check_refuses_a_path_that_leads_elsewhere(what: str, path: str) -> None
     assert (wrong.code, wrong.what) == ("E314", "the path leaves the connection's url")
 
 
-def test_a_path_is_below_the_url_whatever_it_says(own: RecordingServer, other: RecordingServer, tmp_path: Path) -> None:
+def test_every_request_path_stays_below_the_url_of_the_connection(
+    own: RecordingServer, other: RecordingServer, tmp_path: Path
+) -> None:
     api = patient(setting_of("api", tmp_path, **{"url": f"{own.url}/v1", "auth.token": "CANARY"}))
     api.request(ApiRequest("GET", f"{other.url}/x", {}), where="w")
     assert other.requests == []

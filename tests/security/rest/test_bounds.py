@@ -76,7 +76,7 @@ def test_an_answer_is_bounded_unpacked(
 
 
 @pytest.mark.parametrize("encoding", ["gzip, gzip", "zstd", "br", "compress"])
-def test_an_answer_packed_otherwise_than_was_asked_for_is_not_unpacked(
+def test_a_response_in_an_encoding_that_was_not_requested_is_not_decoded(
     server: RecordingServer, tmp_path: Path, encoding: str
 ) -> None:
     server.answer = lambda handler: send(handler, b"[]", Content_Encoding=encoding)

@@ -178,7 +178,7 @@ def granted_step_by_step(check: Callable[[], object], run: Callable[[str], Any])
     raise AssertionError(found)
 
 
-def test_a_reader_of_postgres_is_told_which_grants_are_missing(role: str, tmp_path: Path) -> None:
+def test_missing_grants_of_a_postgres_reader_are_reported(role: str, tmp_path: Path) -> None:
     server, schema = postgres.server(), postgres.server().fresh_schema()
     server.run(f"CREATE SCHEMA {schema}")
     server.run(f'CREATE TABLE {schema}."Or ders" (id INT PRIMARY KEY)')
@@ -276,7 +276,7 @@ def test_a_superuser_gets_a_login_that_can_only_read(tmp_path: Path) -> None:
         server.run("DROP ROLE waterclock_reader")
 
 
-def test_a_writer_to_postgres_is_told_which_grants_are_missing(role: str, tmp_path: Path) -> None:
+def test_missing_grants_of_a_postgres_writer_are_reported(role: str, tmp_path: Path) -> None:
     server, schema = postgres.server(), postgres.server().fresh_schema()
     server.run(f"CREATE SCHEMA {schema}")
     deliverer: Any = POSTGRES.deliverer(setting_of("out", tmp_path, url=server.url_of(role), schema=schema))
@@ -292,7 +292,7 @@ def test_a_writer_to_postgres_is_told_which_grants_are_missing(role: str, tmp_pa
     ]
 
 
-def test_a_login_of_mariadb_is_told_of_missing_and_unneeded_privileges(tmp_path: Path) -> None:
+def test_missing_and_unneeded_privileges_of_a_mariadb_login_are_reported(tmp_path: Path) -> None:
     server = mariadb.server()
     source, destination, user = server.fresh_database(), server.fresh_database(), f"user_{next(NUMBERS)}"
     pattern = source.replace("_", "\\_")
@@ -349,7 +349,7 @@ def test_privileges_of_a_role_of_mariadb_are_not_missing(tmp_path: Path) -> None
     assert extra_of(MYSQL.collector(setting), unit_of("out", "orders")) is None
 
 
-def test_a_login_of_firebird_is_told_of_missing_and_unneeded_privileges(tmp_path: Path) -> None:
+def test_missing_and_unneeded_privileges_of_a_firebird_login_are_reported(tmp_path: Path) -> None:
     server = firebird.server()
     database = server.fresh_database()
 

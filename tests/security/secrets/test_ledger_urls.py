@@ -48,7 +48,7 @@ def test_no_error_shows_a_secret_of_the_url(url: str) -> None:
         assert WORD not in text.replace(f'"{url}"', "")
 
 
-def test_what_a_server_says_is_shown_without_the_password() -> None:
+def test_server_errors_are_shown_without_the_password() -> None:
     url = parse_url(f"postgresql://ann:{WORD}%2F@h/x?sslpassword=ANOTHER&sslmode=disable")
     error = sa.exc.OperationalError("", {}, Exception(f"no {WORD}/ nor {WORD}%2F nor ANOTHER at h"))
     made_by = (

@@ -178,7 +178,7 @@ token = "{WORD}"
     ["postgresql://ann@h/x", "mysql://ann@h:3306/x", "postgresql:///x?host=/run&sslmode=require", "host=h dbname=x",
      "postgresql://h/x?application_name=pwd_reader", "s3://bucket/password=1", "C:/data@home"],
 )  # fmt: skip
-def test_an_address_without_a_password_is_none_with_one(address: str) -> None:
+def test_no_password_is_detected_in_an_address_without_one(address: str) -> None:
     assert not has_password(address)
 
 

@@ -75,7 +75,7 @@ NESTED = {
 
 @pytest.mark.parametrize("kind", NESTED)
 @pytest.mark.parametrize("levels", [150, 600, 1100, 4000])
-def test_what_is_nested_too_deeply_is_refused_at_once(flow: Flow, kind: str, levels: int) -> None:
+def test_a_text_nested_too_deeply_is_refused_quickly(flow: Flow, kind: str, levels: int) -> None:
     begun = time.monotonic()
     found = refusal(NESTED[kind](levels), flow)
     assert time.monotonic() - begun < 5
@@ -88,7 +88,7 @@ def test_what_is_nested_too_deeply_is_refused_at_once(flow: Flow, kind: str, lev
 
 
 @pytest.mark.parametrize("kind", sorted(set(NESTED) - {"open brackets", "open arrays", "dollars", "minus"}))
-def test_what_people_write_is_not_too_deep(flow: Flow, kind: str) -> None:
+def test_forty_levels_of_nesting_are_accepted(flow: Flow, kind: str) -> None:
     found = refusal(NESTED[kind](40), flow)
     assert found is None or found.code != "E267"
 

@@ -50,7 +50,7 @@ def test_nothing_that_a_console_prints_is_obeyed(*, soft_wrap: bool, is_terminal
         text.encode()
 
 
-def test_errors_are_printed_and_rendered_without_what_is_obeyed() -> None:
+def test_errors_are_printed_and_rendered_without_terminal_control_characters() -> None:
     error = WaterclockError("E204", HOSTILE, where=HOSTILE, why=HOSTILE, fix=HOSTILE, excerpt=f"1 | {HOSTILE}\n  | ^")
     stream = io.StringIO()
     show_errors(make_console(stream), [error])
@@ -65,7 +65,7 @@ def test_a_refused_text_is_not_logged_by_the_parser(caplog: pytest.LogCaptureFix
     assert not caplog.records
 
 
-def test_what_libraries_log_is_printed_without_what_is_obeyed() -> None:
+def test_library_logs_are_printed_without_terminal_control_characters() -> None:
     logged = f"""
 import logging
 from waterclock.printable import escape_logs
@@ -112,7 +112,7 @@ def rows(path: Path, *, formulas: bool) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline="")))
 
 
-def test_formulas_are_escaped_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_formulas_are_escaped_on_request(tmp_path: Path) -> None:
     found = rows(tmp_path / "a.csv", formulas=True)
     assert not [value for row in found for value in row.values() if re.match("[=+@\t\r\n\uff1d]", value)]
     assert {row["amount"] for row in found} == {"-5"}
@@ -121,7 +121,7 @@ def test_formulas_are_escaped_where_that_is_asked_for(tmp_path: Path) -> None:
     assert [re.sub("^'", "", text) for text in texts] == [text or "" for text in FORMULAS]
 
 
-def test_formulas_are_kept_unless_asked(tmp_path: Path) -> None:
+def test_formulas_are_not_escaped_by_default(tmp_path: Path) -> None:
     assert [row["=n"] for row in rows(tmp_path / "a.csv", formulas=False)] == [text or "" for text in FORMULAS]
 
 

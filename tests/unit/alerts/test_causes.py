@@ -110,7 +110,7 @@ def test_a_thousand_tables_whose_source_is_away_are_one_message() -> None:
     assert alert.trouble.fix == "start it"
 
 
-def test_a_thousand_labels_of_a_table_that_fail_alike_are_one_message() -> None:
+def test_a_thousand_equal_failures_of_a_table_are_one_message() -> None:
     labels = [FIRST + number * timedelta(minutes=15) for number in range(1000)]
     of = flow(table("raw.a", partitioned=True, every="15 MINUTES", start=day(1)))
     facts = TableFacts(
@@ -123,7 +123,7 @@ def test_a_thousand_labels_of_a_table_that_fail_alike_are_one_message() -> None:
     assert len(alert.trouble.batches["raw.a"]) == 1000
 
 
-def test_a_thousand_failures_of_as_many_causes_are_told_together() -> None:
+def test_a_thousand_failures_with_different_causes_are_sent_in_one_message() -> None:
     names = collects(1000)
     looked = looked_at(
         flow(*(table(name, partitioned=True, start=day(1)) for name in names)),
@@ -147,7 +147,7 @@ def test_a_thousand_failures_of_as_many_causes_are_told_together() -> None:
         ("E801 timed out after 10 s", "E802 timed out after 10 s", False),
     ],
 )
-def test_what_failed_alike_is_one_cause_and_what_rows_broke_is_one_of_each_table(
+def test_equal_failures_are_one_cause_and_broken_row_rules_are_one_per_table(
     one: str, other: str, *, is_one: bool
 ) -> None:
     of = flow(table("raw.a", partitioned=True, start=day(1)), table("raw.b", partitioned=True, start=day(1)))
@@ -163,7 +163,7 @@ def keys(looked: CheckInput) -> list[str]:
     return [trouble.key for trouble in build_alert_input(looked).troubles]
 
 
-def test_a_batch_that_is_tried_again_is_not_mended_and_one_that_is_done_or_gone_is() -> None:
+def test_a_failure_is_unresolved_during_a_retry_and_resolved_once_done_or_removed() -> None:
     of = of_one()
     (trouble,) = build_alert_input(looked_at(of, {"raw.a": {day(3): failed("E731 no")}})).troubles
     missing = IntervalSet.from_intervals([(day(1), day(3)), (day(4), day(20))])
@@ -174,7 +174,7 @@ def test_a_batch_that_is_tried_again_is_not_mended_and_one_that_is_done_or_gone_
     assert build_alert_input(looked_at(flow(table("raw.b")), {})).unsettled(trouble) == {}
 
 
-def test_a_look_at_an_earlier_instant_mends_nothing_that_came_later() -> None:
+def test_a_check_at_an_earlier_instant_resolves_no_later_failure() -> None:
     of = of_one()
     (trouble,) = build_alert_input(looked_at(of, {"raw.a": {day(19): failed("E731 no")}})).troubles
     facts = looked_at(of, {"raw.a": {day(19): failed("E731 no")}}).snapshot
@@ -191,7 +191,7 @@ def test_a_batch_that_fails_for_another_reason_has_another_cause() -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [("E754", TroubleKind.DAMAGED), ("E609", TroubleKind.STOPPED)])
-def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: TroubleKind) -> None:
+def test_a_batch_refused_by_a_run_is_unresolved_until_a_run_covers_it(code: str, kind: TroubleKind) -> None:
     of = of_one()
     refused = RefusedBatch("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
     (trouble,) = build_alert_input(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
@@ -201,7 +201,7 @@ def test_what_a_run_could_not_do_stands_until_a_run_can(code: str, kind: Trouble
     assert not build_alert_input(looked_at(of, {}, of_run=ALL)).unsettled(trouble)
 
 
-def test_a_warning_stands_while_the_newest_batch_warns_and_has_passed_else() -> None:
+def test_a_warning_is_active_only_while_the_newest_batch_has_it() -> None:
     of = of_one()
     old = BatchWarnings("raw.a", day(3), ("few: 3 of 10 rows", "null_price: 1 of 10 rows"))
     newest = BatchWarnings("raw.a", day(4), ("few: 2 of 12 rows",))
@@ -211,7 +211,7 @@ def test_a_warning_stands_while_the_newest_batch_warns_and_has_passed_else() -> 
     assert not found.unsettled(found.troubles[0])
 
 
-def test_nothing_is_wrong_where_nothing_stands() -> None:
+def test_a_flow_without_problems_has_no_causes() -> None:
     assert keys(looked_at(of_one(), {})) == []
 
 

@@ -64,7 +64,7 @@ def test_a_failure_that_makes_a_hundred_tables_late_is_one_cause_that_names_it()
     assert (trouble.kind, trouble.severity) == (TroubleKind.NEAR, Severity.WARNING)
 
 
-def test_what_takes_its_time_is_told_of_the_table_most_upstream_that_is_late() -> None:
+def test_slow_work_is_reported_for_the_most_upstream_late_table() -> None:
     of = flow(
         table("raw.a", partitioned=True),
         timed("mid.b", "3 HOURS", ("raw.a",)),
@@ -78,7 +78,7 @@ def test_what_takes_its_time_is_told_of_the_table_most_upstream_that_is_late() -
     assert len(late(of, known, 5)) == 100
 
 
-def test_one_alert_is_told_once_near_once_missed_and_once_over() -> None:
+def test_a_deadline_is_reported_once_near_once_missed_and_once_resolved() -> None:
     of = flow(table("raw.a", partitioned=True), timed("mart.c", "4 HOURS", ("raw.a",)))
     slow = {name: facts(20, seconds_per_batch=3600.0) for name in of.tables}
     half = slow | {"raw.a": facts(21, seconds_per_batch=3600.0)}
@@ -97,7 +97,7 @@ def test_one_alert_is_told_once_near_once_missed_and_once_over() -> None:
     ]
 
 
-def test_a_failure_that_is_tried_again_stays_told_beside_the_deadline_that_it_missed() -> None:
+def test_a_retried_failure_stays_reported_along_with_its_missed_deadline() -> None:
     of = flow(replace(timed("raw.a", "4 HOURS"), start=day(1)))
     failed = {"raw.a": facts(20, troubles={day(20): FAILED})}
     again = {"raw.a": facts(20)}
@@ -125,7 +125,7 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
     assert build_alert_input(replace(seen, empty=())).troubles == []
 
 
-def test_old_rows_are_told_once_near_once_missed_and_once_over_of_the_table_that_brings_them() -> None:
+def test_a_lagging_watermark_is_reported_once_per_state_for_the_upstream_table() -> None:
     """Two tables wait for the same device: one message, about the upstream table."""
     tables = [*marked("web.clicks", "3 HOURS", per=("device",)), *marked("made.kept", "3 HOURS", "web.clicks")]
     of = flow(*tables, *(table(name, partitioned=True, reads=["made.kept"], every="HOUR") for name in MARTS[:3]))

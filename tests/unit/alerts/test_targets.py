@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Secret
 from waterclock.secrets.reader import SecretPlaces, Secrets
 
 
-def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(
+def test_a_target_with_a_missing_library_is_reported_with_the_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)

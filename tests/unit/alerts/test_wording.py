@@ -7,7 +7,7 @@ from waterclock.batches.alerts import Alert, MessageCause, RootCause, TroubleKin
 from waterclock.flow.declarations import Flow
 
 
-def test_an_end_that_is_reported_after_quiet_hours_is_told_with_how_long_the_cause_lasted() -> None:
+def test_a_resolution_sent_after_quiet_hours_states_how_long_the_cause_lasted() -> None:
     evening = datetime(2026, 1, 1, 21, tzinfo=UTC)
     cause = RootCause("k", TroubleKind.FAILED, "it failed", {"": frozenset()})
     alert = Alert(1, cause, evening, resolved=evening + timedelta(hours=1))

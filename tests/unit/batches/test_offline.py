@@ -37,7 +37,7 @@ def kept(of: Table, claim: int, *, has_states: bool = True) -> KeptLabel:
     return KeptLabel(claim, of.offline.code, has_states)
 
 
-def test_a_look_is_due_at_the_next_edge_of_its_cadence_and_at_once_under_another_declaration() -> None:
+def test_a_measurement_is_due_at_its_next_cadence_boundary_or_after_a_code_change() -> None:
     of = measured("DAY")
     assert next_measurement_time(of, None) == NEVER
     assert is_due(of, None, day(0))
@@ -64,7 +64,7 @@ def test_labels_are_put_together_where_a_span_has_several_of_its_own_rows(of: Ta
     assert has_spans(of) is together
 
 
-def test_what_is_measured_is_what_is_shown_and_was_not_measured_so() -> None:
+def test_current_revisions_that_were_not_measured_are_to_be_measured() -> None:
     of = measured("DAY")
     current = {day(number): number + 10 for number in range(5)}
     known = {day(0): kept(of, 10), day(1): kept(of, 9), day(2): KeptLabel(12, "older", True), day(9): kept(of, 99)}

@@ -35,7 +35,7 @@ def version(number: int, label: int, shape: int, side: Side = Side.SOURCE) -> Sc
     return SchemaVersion(side, number, day(label), number, SHAPES[shape], ZERO)
 
 
-def test_a_change_is_what_came_went_and_is_of_another_type() -> None:
+def test_a_schema_change_lists_new_removed_and_retyped_columns() -> None:
     change = change_between(
         {"A": "BIGINT", "gone": "INT", "n": "DECIMAL(10, 2)"}, {"a": "long", "N": "STRING", "x": "DATE"}
     )
@@ -62,7 +62,7 @@ def test_old_labels_that_bring_old_columns_are_no_news() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, len(SHAPES) - 1)), max_size=20))
-def test_every_label_can_be_told_what_columns_it_had(batches: list[tuple[int, int]]) -> None:
+def test_the_columns_of_every_label_can_be_looked_up(batches: list[tuple[int, int]]) -> None:
     """Batches in any order of labels: a version is recorded only if neither neighbour has the columns."""
     versions: list[SchemaVersion] = []
     newest: int | None = None  # the shape written down last

@@ -86,7 +86,9 @@ def webhook(heard: Heard, more: str = "") -> str:
     return f'[alerts.targets.hook]\nwebhook = "{heard.address}"\n{more}'
 
 
-def test_a_failure_is_told_once_with_what_it_holds_up_and_once_that_it_is_over(telling: Telling, hook: Heard) -> None:
+def test_a_failure_sends_one_alert_with_its_blocked_batches_and_one_when_resolved(
+    telling: Telling, hook: Heard
+) -> None:
     telling.say(webhook(hook) + ERRORS)
     telling.look()
     telling.look()
@@ -170,7 +172,7 @@ def test_a_target_of_apprise_hears_the_same_and_its_address_is_never_shown(telli
     assert b"s3cret" not in telling.shop.ledger_file.read_bytes()
 
 
-def test_what_stands_is_repeated_until_somebody_acknowledges_it(telling: Telling, hook: Heard) -> None:
+def test_an_open_alert_is_repeated_until_it_is_acknowledged(telling: Telling, hook: Heard) -> None:
     telling.say('[alerts]\nrepeat = "1 HOUR"\n' + webhook(hook) + ERRORS)
     for _ in range(3):
         telling.look(minutes=61)
@@ -191,7 +193,7 @@ def test_what_stands_is_repeated_until_somebody_acknowledges_it(telling: Telling
     assert "E458" in over.output
 
 
-def test_rules_choose_by_what_is_hit_and_how_loud_it_is(telling: Telling, hook: Heard, other: Heard) -> None:
+def test_alert_rules_select_by_affected_table_and_severity(telling: Telling, hook: Heard, other: Heard) -> None:
     telling.say(
         f'{webhook(hook)}[alerts.targets.other]\nwebhook = "{other.address}"\n'
         '[alerts.rules.sales]\nto = "hook"\nselect = "sales.by_country"\nseverity = "error"\n'
@@ -202,7 +204,7 @@ def test_rules_choose_by_what_is_hit_and_how_loud_it_is(telling: Telling, hook: 
     assert not other.bodies
 
 
-def test_nothing_is_told_in_quiet_hours_and_nothing_is_forgotten_in_them(telling: Telling, hook: Heard) -> None:
+def test_alerts_in_quiet_hours_are_deferred_and_not_lost(telling: Telling, hook: Heard) -> None:
     telling.say('[alerts]\nquiet = "08:00-12:00"\n' + webhook(hook) + ERRORS)
     telling.look()  # 08:01
     telling.shop.done("shop.orders", 19)
@@ -214,7 +216,7 @@ def test_nothing_is_told_in_quiet_hours_and_nothing_is_forgotten_in_them(telling
     assert "passed" in body["alerts"][0]["annotations"]["description"]
 
 
-def test_a_warning_is_told_while_the_newest_batch_warns(telling: Telling, hook: Heard) -> None:
+def test_a_warning_alert_is_open_only_while_the_newest_batch_warns(telling: Telling, hook: Heard) -> None:
     shop = telling.shop
     telling.say(webhook(hook))
     telling.look()
@@ -228,7 +230,7 @@ def test_a_warning_is_told_while_the_newest_batch_warns(telling: Telling, hook: 
     assert len(hook.bodies) == before + 1
 
 
-def test_a_source_that_a_run_found_silent_stays_so_until_a_run_looks_again(telling: Telling, hook: Heard) -> None:
+def test_a_silent_source_alert_stays_open_until_another_run_polls_the_source(telling: Telling, hook: Heard) -> None:
     from waterclock.alerts.causes import SilentSource
 
     telling.say(webhook(hook))
@@ -259,7 +261,7 @@ def test_targets_are_tested_and_those_that_are_lost_are_named(telling: Telling, 
 
 
 @needs_apprise
-def test_an_address_that_apprise_does_not_know_is_told_with_its_place(telling: Telling) -> None:
+def test_an_address_that_apprise_rejects_is_reported_with_its_position(telling: Telling) -> None:
     telling.say(
         '[alerts.targets.ops]\napprise = "slakc://T0/B0/secret"\n[alerts.targets.chat]\napprise = "slack://x"\n'
     )
@@ -273,7 +275,7 @@ def test_an_address_that_apprise_does_not_know_is_told_with_its_place(telling: T
     assert "2 errors in 1 file" in telling.shop.ask("check").output
 
 
-def test_a_target_without_its_secret_is_told_by_check_and_stops_no_run(telling: Telling, hook: Heard) -> None:
+def test_a_target_with_a_missing_secret_is_reported_by_check_and_stops_no_run(telling: Telling, hook: Heard) -> None:
     telling.say(
         webhook(hook) + ERRORS + '[alerts.targets.far]\napprise = { secret = "ops/slack" }\n'
         '[alerts.targets.near]\nwebhook = "https://alerts.example/hook"\ntoken = { secret = "ops/hook" }\n'
@@ -296,7 +298,7 @@ def test_check_loads_no_library_of_targets_where_none_is_needed(telling: Telling
     assert "no errors" in telling.shop.ask("check").output
 
 
-def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_told(
+def test_a_run_alerts_about_unclaimed_batches_and_continues_if_alerting_fails(
     telling: Telling, hook: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     telling.say(webhook(hook) + ERRORS)
@@ -324,7 +326,7 @@ def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_to
         check_alerts_after_run(work, outcome, None, is_of_some=False)  # the run continues
 
 
-def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Telling) -> None:
+def test_a_runner_reports_an_unclaimed_batch_once_and_remembers_it_at_later_checks(telling: Telling) -> None:
     table = telling.shop.project.flow.tables["web.visits"]
     batch = Batch("web.visits", table.cadence.window_of(day(19)), Status.READY, "due")
     report = GroupReport(Group("web.visits", (batch,)), None, error=WaterclockError("E754", "the log is gone"))
@@ -336,7 +338,7 @@ def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Tell
     assert first.unclaimed == second.unclaimed == {"web.visits": report}
 
 
-def test_an_environment_that_tells_nobody_says_so(busy_shop: Shop, hook: Heard) -> None:
+def test_an_environment_that_sends_no_alerts_reports_it(busy_shop: Shop, hook: Heard) -> None:
     file = busy_shop.folder / "waterclock.toml"
     assert "no alert is sent" in busy_shop.ask("alerts").output
     file.write_text(f"{file.read_text(encoding='utf-8')}\n{webhook(hook)}", encoding="utf-8")
@@ -347,7 +349,7 @@ def test_an_environment_that_tells_nobody_says_so(busy_shop: Shop, hook: Heard) 
     assert busy_shop.ask("alerts", "test").exit_code == 0, "a test is requested by name"
 
 
-def test_sending_looks_anew_and_tells_what_waits(telling: Telling, hook: Heard) -> None:
+def test_alerts_send_checks_again_and_reports_pending_messages(telling: Telling, hook: Heard) -> None:
     telling.say(webhook(hook))
     hook.answer = 503
     said = telling.shop.ask("alerts", "send")
@@ -357,7 +359,7 @@ def test_sending_looks_anew_and_tells_what_waits(telling: Telling, hook: Heard) 
     assert telling.shop.json("alerts")["waiting"][0]["attempts"] == 1
 
 
-def test_what_cannot_be_acknowledged_is_refused(busy_shop: Shop) -> None:
+def test_acknowledging_an_unknown_or_invalid_alert_is_refused(busy_shop: Shop) -> None:
     assert "E457 there is no alert 7" in busy_shop.ask("alerts", "acknowledge", "7", "--why", "known").output
     assert "E903" in busy_shop.ask("alerts", "acknowledge", "7", "--why", " ").output
     for odd in ("²", "9" * 20, "9" * 5000):

@@ -46,7 +46,7 @@ main(["--version"])
 """
 
 
-def test_the_driver_of_duckdb_tells_nothing_as_the_process_ends() -> None:
+def test_the_duckdb_driver_prints_nothing_at_process_exit() -> None:
     done = subprocess.run([sys.executable, "-c", AFTER_DUCKDB], capture_output=True, text=True, check=True)
     assert done.stderr == "", "its objects are freed"
 
@@ -66,7 +66,7 @@ def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> 
 
 
 @pytest.mark.slow
-def test_what_touches_no_data_never_loads_spark(busy_shop: Shop) -> None:
+def test_commands_that_touch_no_data_never_load_spark(busy_shop: Shop) -> None:
     commands = "check|plan|status|audit shop.orders|lineage shop.orders.amount|show shop.orders -n0|retry --no-run"
     here = ["--project", str(busy_shop.folder)]
     found = imported_by(*([*command.split(), *here] for command in commands.split("|")))
@@ -126,7 +126,7 @@ def test_help_names_no_type_of_python(name: str) -> None:
     assert "<" not in ask(name, "--help", width=200).stdout
 
 
-def test_help_lists_every_command_under_its_group_with_what_it_does() -> None:
+def test_help_lists_every_command_under_its_group_with_a_description() -> None:
     text = ask("--help").stdout
     for group, functions in COMMANDS.items():
         assert f"{group}:" in text
@@ -136,7 +136,7 @@ def test_help_lists_every_command_under_its_group_with_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_and_option_says_what_it_is_and_every_one_has_json(name: str) -> None:
+def test_every_command_has_a_json_option_and_every_option_a_description(name: str) -> None:
     text = ask(name, "--help", width=200).stdout
     assert "--json" in text
     options = [line for line in text.splitlines() if re.match(r"  (-|\[|[A-Z]{3})", line)]
@@ -216,7 +216,7 @@ def test_with_json_the_exit_code_is_that_of_the_command(fresh: Path) -> None:
     assert main(["plan", "--json", "--nwo"]) == 2
 
 
-def test_a_defect_is_one_card_and_its_traceback_lies_in_the_project(
+def test_an_internal_error_is_shown_as_one_card_with_its_traceback_in_the_project_log(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waterclock.cli.views.check.check_project", _broken)
@@ -244,7 +244,7 @@ def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [["plan", "--json"], ["plan"], ["model"]])
-def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop, asked: list[str]) -> None:
+def test_a_closed_output_pipe_causes_no_error(busy_shop: Shop, asked: list[str]) -> None:
     """`plan | head` exits with 0, as without `head`; otherwise a script with pipefail would end."""
     command = [sys.executable, "-m", "waterclock", *asked, "--project", str(busy_shop.folder)]
     reading, writing = os.pipe()

@@ -26,7 +26,7 @@ def following(shop: Shop) -> dict[str, set[int]]:
     return {name: {label.day for label in it.following} for name, it in snapshot.tables.items() if it.following}
 
 
-def test_plan_and_status_say_how_many_states_are_behind_which_and_what_mends_them(late_shop: Shop) -> None:
+def test_plan_and_status_list_states_that_are_behind_and_the_command_that_remakes_them(late_shop: Shop) -> None:
     for command in ("plan", "status"):
         found = late_shop.ask(command, width=200).stdout
         assert "sales.best_customers: 2 older states are behind, 20241117000000..20241118000000" in found
@@ -38,7 +38,7 @@ def test_plan_and_status_say_how_many_states_are_behind_which_and_what_mends_the
     assert [cell["state"] for cell in cells[-3:]] == ["behind", "behind", "ok"]
 
 
-def test_audit_says_that_a_batch_is_behind_and_that_others_are(late_shop: Shop) -> None:
+def test_audit_marks_batches_that_are_behind(late_shop: Shop) -> None:
     found = late_shop.ask("audit", f"{STATE}@2024-11-18", width=200).stdout
     assert "◧ behind: its inputs were restated since" in found
     assert f"`waterclock recompute {STATE} 20241118000000` makes it again" in found
@@ -47,7 +47,7 @@ def test_audit_says_that_a_batch_is_behind_and_that_others_are(late_shop: Shop) 
     assert [it["status"] for it in late_shop.json("audit", STATE)["batches"]] == ["behind", "behind", "done"]
 
 
-def test_audit_marks_what_was_made_of_a_revision_that_was_replaced(late_shop: Shop) -> None:
+def test_audit_marks_batches_made_from_a_replaced_revision(late_shop: Shop) -> None:
     found = late_shop.ask("audit", "shop.orders@2024-11-17", width=200).stdout
     told = found[found.index("went into 3 batches") :].splitlines()
     assert "sales.best_customers@20241117000000..20241118000000" in told[1]
@@ -59,7 +59,7 @@ def test_audit_marks_what_was_made_of_a_revision_that_was_replaced(late_shop: Sh
     assert "▨ replaced since" in late_shop.ask("audit", f"{STATE}@2024-11-18", width=200).stdout
 
 
-def test_recompute_of_what_is_behind_asks_only_what_changed_to_follow(late_shop: Shop, runs: Runs) -> None:
+def test_recompute_behind_requests_only_the_batches_that_are_behind(late_shop: Shop, runs: Runs) -> None:
     found = late_shop.ask("recompute", STATE, "--behind", "--yes")
     assert found.exit_code == 0
     assert "recompute: 2 batches\n" in found.stdout
@@ -78,7 +78,7 @@ def test_the_ripple_of_recompute_holds_older_states_and_has_them_follow(late_sho
     assert ranges(asked)[STATE] == "20241118000000..20241119000000"
 
 
-def test_nothing_is_asked_for_where_nothing_is_behind(late_shop: Shop, runs: Runs) -> None:
+def test_recompute_behind_requests_nothing_if_no_state_is_behind(late_shop: Shop, runs: Runs) -> None:
     late_shop.done(STATE, 17, 18, rows=12)
     assert late_shop.ask("recompute", STATE, "--behind").stdout.startswith("there are no done batches to make again")
     assert (following(late_shop), runs.asked) == ({}, [])

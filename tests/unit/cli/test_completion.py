@@ -91,7 +91,7 @@ def test_environments_come_from_the_project_file_alone(below: Path) -> None:
     assert json.loads(ask("check", "--env", "prod", "--json").stdout)["ok"] is False
 
 
-def test_what_a_shell_needs_is_shown() -> None:
+def test_show_completion_prints_the_shell_completion_script() -> None:
     command = f"{shlex.quote(sys.executable)} -m waterclock --show-completion; true"
     shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout
     assert "_WATERCLOCK_COMPLETE=complete_bash" in shown

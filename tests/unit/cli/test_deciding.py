@@ -15,7 +15,7 @@ def covered(shop: Shop, table: str, label: int) -> bool:
     return shop.ledger.reads.snapshot(shop.project.flow).of(table).covered.covers_instant(day(label))
 
 
-def test_scenario_b_retry_touches_what_failed_and_what_it_blocked_and_nothing_else(busy_shop: Shop, runs: Runs) -> None:
+def test_scenario_b_retry_runs_only_the_failed_batch_and_the_batches_it_blocked(busy_shop: Shop, runs: Runs) -> None:
     assert busy_shop.ask("retry").exit_code == 0
     [asked] = runs.asked
     assert asked.only == ("sales.best_customers", "sales.by_country", "shop.orders", "web.per_order")
@@ -37,7 +37,7 @@ def test_retry_of_labels_leaves_others_alone(busy_shop: Shop, runs: Runs) -> Non
     assert list(busy_shop.ledger.reads.snapshot(busy_shop.project.flow).of("web.per_order").troubles) == [day(17)]
 
 
-def test_retry_only_clears_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
+def test_retry_with_no_run_only_clears_the_failure(busy_shop: Shop, runs: Runs) -> None:
     told = busy_shop.json("retry", "--no-run")
     assert told == {"cleared": {"shop.orders": ["20241119000000"]}}
     assert runs.asked == []
@@ -48,12 +48,12 @@ def test_retry_of_a_project_without_tables_finds_nothing(tmp_path: Path) -> None
     assert ask("retry", "--project", str(tmp_path / "new")).stdout == "there are no failed batches\n"
 
 
-def test_retry_says_so_where_nothing_failed(shop: Shop, runs: Runs) -> None:
+def test_retry_reports_that_there_are_no_failed_batches(shop: Shop, runs: Runs) -> None:
     assert shop.ask("retry").stdout == "there are no failed batches\n"
     assert runs.asked == []
 
 
-def test_a_skipped_batch_counts_as_covered_until_retry_takes_it_back(busy_shop: Shop, runs: Runs) -> None:
+def test_a_skipped_batch_counts_as_covered_until_a_retry_that_names_it(busy_shop: Shop, runs: Runs) -> None:
     found = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
     assert found.exit_code == 0
     assert "skipped: 1 batch of shop.orders (2024-11-19): the shop was closed" in found.stdout
@@ -66,7 +66,7 @@ def test_a_skipped_batch_counts_as_covered_until_retry_takes_it_back(busy_shop: 
     assert runs.asked == []
 
 
-def test_retry_of_a_skip_runs_what_went_on_without_its_rows_too(busy_shop: Shop, runs: Runs) -> None:
+def test_retry_of_a_skipped_batch_also_runs_batches_made_without_its_rows(busy_shop: Shop, runs: Runs) -> None:
     busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
     busy_shop.done("sales.by_country", 19)
     assert busy_shop.ask("retry", "shop.orders", "2024-11-19").exit_code == 0
@@ -74,7 +74,7 @@ def test_retry_of_a_skip_runs_what_went_on_without_its_rows_too(busy_shop: Shop,
     assert ranges(asked) == dict.fromkeys(["shop.orders", "sales.by_country"], "20241119000000")
 
 
-def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Shop) -> None:
+def test_skip_without_an_interactive_confirmation_changes_nothing(busy_shop: Shop) -> None:
     found = busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "closed")
     assert found.exit_code == 1
     assert "E902 the command needs a confirmation" in found.stderr
@@ -105,7 +105,7 @@ def test_skip_is_json(busy_shop: Shop) -> None:
     assert told == {"table": "web.per_order", "skipped": texts([day(17), day(18)]), "given_up": [], "why": "no visits"}
 
 
-def test_backfill_shows_plan_and_cost_before_it_asks(busy_shop: Shop, runs: Runs) -> None:
+def test_backfill_shows_plan_and_cost_before_confirmation(busy_shop: Shop, runs: Runs) -> None:
     found = busy_shop.ask("backfill", "web.per_order", "2024-11-17..2024-11-18")
     assert found.exit_code == 1
     assert "web.per_order" in found.stdout
@@ -114,14 +114,14 @@ def test_backfill_shows_plan_and_cost_before_it_asks(busy_shop: Shop, runs: Runs
     assert runs.asked == []
 
 
-def test_backfill_starts_at_the_newest_label_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
+def test_backfill_starts_at_the_newest_label_with_newest_first(busy_shop: Shop, runs: Runs) -> None:
     for more in ((), ("--newest-first",)):
         busy_shop.ask("backfill", "web.per_order", "2024-11-17..2024-11-18", "--yes", *more)
     assert [asked.newest_first for asked in runs.asked] == [False, True]
     assert busy_shop.ask("backfill", "web.per_order", "--changed", "--newest-first").exit_code == 2
 
 
-def test_backfill_makes_labels_that_nobody_needs(busy_shop: Shop, runs: Runs) -> None:
+def test_backfill_makes_labels_that_are_not_needed(busy_shop: Shop, runs: Runs) -> None:
     found = busy_shop.ask("backfill", "sales.best_customers", "2024-11-17..2024-11-18", "--yes")
     assert found.exit_code == 0
     [asked] = runs.asked
@@ -138,7 +138,7 @@ def test_backfill_has_nothing_to_do_where_all_is_done(busy_shop: Shop, runs: Run
     ("arguments", "code"),
     [(("shop.orders", "2020-01"), "E513"), (("shop.ordres", "2024-11"), "E511"), (("shop.orders", "soon"), "E512")],
 )
-def test_backfill_refuses_what_is_not_there(busy_shop: Shop, arguments: tuple[str, str], code: str) -> None:
+def test_backfill_refuses_unknown_tables_and_labels(busy_shop: Shop, arguments: tuple[str, str], code: str) -> None:
     found: Any = busy_shop.ask("backfill", *arguments)
     assert found.exit_code == 1
     assert code in found.stderr

@@ -84,7 +84,7 @@ def followed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Followed:
     return Followed(shop, source)
 
 
-def test_status_plan_and_show_tell_what_a_run_saw_and_ask_nobody(followed: Followed) -> None:
+def test_status_plan_and_show_report_the_log_seen_by_a_run_without_querying_the_source(followed: Followed) -> None:
     assert followed.told() == []
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 30_000_000, 20_000, None))
     followed.run()
@@ -103,7 +103,7 @@ def test_status_plan_and_show_tell_what_a_run_saw_and_ask_nobody(followed: Follo
     assert len(followed.source.asked) == 1
 
 
-def test_what_is_too_much_or_lost_is_told_with_what_helps(followed: Followed) -> None:
+def test_a_log_that_is_too_large_or_lost_is_reported_with_a_fix(followed: Followed) -> None:
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 11 * GB, 10 * GB, None))
     followed.run()
     said = followed.shop.ask("status", width=300).stdout
@@ -122,7 +122,7 @@ def test_what_is_too_much_or_lost_is_told_with_what_helps(followed: Followed) ->
         assert followed.told()[0]["is_troubled"]
 
 
-def test_a_new_snapshot_s_name_takes_the_place_of_the_old_one(followed: Followed) -> None:
+def test_a_new_snapshots_log_name_replaces_the_old_one(followed: Followed) -> None:
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.LOST))
     followed.run()
     followed.begins_with("waterclock_two", RetainedLog(LogSafety.SAFE, 7, 3, 100))
@@ -142,7 +142,9 @@ def test_a_source_that_does_not_answer_changes_nothing(followed: Followed) -> No
     assert followed.told() == before
 
 
-def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_succeeds_if_the_ledger_cannot_record_the_log_measurement(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 7, 3, 100))
 
     def locked(*_: object, **__: object) -> None:
@@ -153,7 +155,7 @@ def test_a_ledger_that_takes_no_note_fails_no_run(followed: Followed, monkeypatc
     assert followed.told()[0]["at"] is None
 
 
-def test_what_is_kept_for_a_table_that_went_is_named_with_what_drops_it(followed: Followed) -> None:
+def test_a_log_retained_for_a_removed_table_is_reported_with_the_command_that_drops_it(followed: Followed) -> None:
     followed.run()  # registers the table in the ledger
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 7, 3, None))
     followed.declare(flow="CREATE CONNECTION ops TYPE postgres;\n")
@@ -173,7 +175,7 @@ def hook() -> Iterator[Heard]:
         yield heard
 
 
-def test_somebody_is_told_of_a_log_that_grows_and_when_it_is_over(followed: Followed, hook: Heard) -> None:
+def test_a_growing_log_sends_an_alert_and_a_resolution(followed: Followed, hook: Heard) -> None:
     telling = Telling(followed.shop)
     telling.say(webhook(hook))
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 11 * GB, 10 * GB, None))
@@ -213,7 +215,7 @@ def telling_lines(hook: Heard) -> list[str]:
         (RetainedLog(LogSafety.SAFE, 11 * GB), RetainedLog(LogSafety.SAFE, 2 * GB), 1, True),
     ],
 )
-def test_what_is_seen_is_noted_where_it_is_new(
+def test_a_log_measurement_is_recorded_only_if_it_differs_enough_or_is_old(
     before: RetainedLog | None, after: RetainedLog, minutes: int, is_noted: bool
 ) -> None:
     now = Clock().now
@@ -223,5 +225,5 @@ def test_what_is_seen_is_noted_where_it_is_new(
         assert is_new(None, "two", replace(seen), after, now + timedelta(minutes=minutes))
 
 
-def test_a_limit_is_half_of_what_a_server_keeps_where_that_is_less() -> None:
+def test_the_log_limit_is_at_most_half_of_the_servers_log_retention() -> None:
     assert (limit_of(None, None), limit_of(None, 4 * GB), limit_of(None, 90 * GB)) == (10 * GB, 2 * GB, 10 * GB)

@@ -61,7 +61,7 @@ def test_json_has_the_labels_and_the_cost(held_shop: Shop) -> None:
     assert {batch["status"] for batch in batches.values()} == {"held"}
 
 
-def test_plan_with_a_limit_of_a_run_shows_what_it_would_hold(busy_shop: Shop) -> None:
+def test_plan_with_at_most_shows_the_restatements_that_it_would_hold(busy_shop: Shop) -> None:
     busy_shop.done("shop.orders", 17, 18, rows=11)
     assert busy_shop.json("plan", "--at-most", "2")["held_restatements"] == {}
     [held] = busy_shop.json("plan", "--at-most", "1")["held_restatements"].values()
@@ -70,7 +70,7 @@ def test_plan_with_a_limit_of_a_run_shows_what_it_would_hold(busy_shop: Shop) ->
     assert "`waterclock run` without --at-most makes them again" in shown
 
 
-def test_release_shows_the_cost_and_asks(held_shop: Shop) -> None:
+def test_release_shows_the_cost_and_requires_confirmation(held_shop: Shop) -> None:
     asked = held_shop.ask("release", NAME, "--why", "the source was corrected")
     assert "cost: 20 rows now" in asked.stdout
     assert "Make 2 labels of sales.by_country again?" in asked.stderr

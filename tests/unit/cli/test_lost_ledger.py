@@ -51,7 +51,7 @@ def test_a_damaged_ledger_is_an_error_that_names_the_rebuild(busy_shop: Shop, qu
     assert "`waterclock ledger rebuild --force`" in found.stderr
 
 
-def test_exports_alone_tell_that_there_was_a_ledger(busy_shop: Shop) -> None:
+def test_a_missing_ledger_is_detected_from_its_exports_alone(busy_shop: Shop) -> None:
     assert busy_shop.ask("ledger", "export").exit_code == 0
     ledger = busy_shop.ledger_file
     for path in ledger.parent.glob(f"{ledger.name}*"):

@@ -6,7 +6,7 @@ from contextlib import closing
 from tests.unit.cli.conftest import Shop
 
 
-def test_an_export_says_where_it_lies_and_what_it_follows(busy_shop: Shop) -> None:
+def test_an_export_reports_its_file_and_the_preceding_export(busy_shop: Shop) -> None:
     first = busy_shop.json("ledger", "export")
     assert (first["what"], first["follows"]) == ("export", None)
     assert (busy_shop.folder / ".waterclock" / "ledger" / first["export"]).is_file()
@@ -19,7 +19,7 @@ def test_a_ledger_that_is_there_is_not_rebuilt(busy_shop: Shop) -> None:
     assert "E417" in refused.output
 
 
-def test_a_rebuilt_ledger_shows_what_the_lost_one_showed(busy_shop: Shop) -> None:
+def test_a_rebuilt_ledger_shows_the_same_status_and_plan_as_the_lost_one(busy_shop: Shop) -> None:
     busy_shop.json("ledger", "export")
     before = busy_shop.json("status"), busy_shop.json("plan")
     found = busy_shop.json("ledger", "rebuild", "--force")
@@ -54,14 +54,14 @@ def test_maintain_exports_the_ledger_first(busy_shop: Shop) -> None:
     assert busy_shop.json("maintain")["export"]
 
 
-def test_a_rebuild_asks_first(busy_shop: Shop) -> None:
+def test_a_rebuild_requires_confirmation(busy_shop: Shop) -> None:
     refused = busy_shop.ask("rebuild", "shop.orders")
     assert refused.exit_code == 1
     assert "shop.orders: unchanged declaration" in refused.output
     assert "E902" in refused.output
 
 
-def test_a_rebuild_of_all_tells_what_it_costs_and_asks_first(busy_shop: Shop) -> None:
+def test_a_rebuild_of_all_shows_its_cost_and_requires_confirmation(busy_shop: Shop) -> None:
     refused = busy_shop.ask("rebuild", "--all")
     assert refused.exit_code == 1
     assert "estimate:" in refused.output
@@ -69,7 +69,7 @@ def test_a_rebuild_of_all_tells_what_it_costs_and_asks_first(busy_shop: Shop) ->
     assert busy_shop.ledger.maintenance.current_rebuilding() is None
 
 
-def test_a_rebuild_of_nothing_says_so(shop: Shop) -> None:
+def test_a_rebuild_of_all_with_no_batches_reports_nothing_to_rebuild(shop: Shop) -> None:
     assert "nothing to rebuild" in shop.ask("rebuild", "--all", "--yes").stdout
 
 
@@ -78,7 +78,7 @@ def test_a_rebuild_is_of_some_tables_or_of_all(busy_shop: Shop) -> None:
     assert busy_shop.ask("rebuild", "shop.orders", "--all").exit_code == 2
 
 
-def test_while_all_is_made_anew_plan_says_so_and_nobody_else_begins(busy_shop: Shop) -> None:
+def test_during_a_rebuild_of_all_plan_reports_it_and_other_rebuilds_are_refused(busy_shop: Shop) -> None:
     busy_shop.ledger.maintenance.begin_rebuilding("t", runner="host:1:x", who="ann", lease_seconds=600)
     assert "`rebuild --all` rebuilds every table" in " ".join(busy_shop.ask("plan").output.split())
     for asked in (("rebuild", "--all", "--yes"), ("rebuild", "shop.orders", "--yes")):

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_status_says_how_many_windows_are_open_and_as_of_when_they_are_shown(folder: Path) -> None:
+def test_status_shows_the_number_of_open_windows_and_their_as_of_time(folder: Path) -> None:
     said = ask("status", "--project", str(folder), "--now", NOW, width=200).stdout
     assert (
         "web.daily: 1 window open from 20200102000000 on; web.daily_view shows them as of 2020-01-02 18:00Z"
@@ -41,7 +41,7 @@ def test_status_says_how_many_windows_are_open_and_as_of_when_they_are_shown(fol
     assert told["open_windows"]["web.half"] == shown
 
 
-def test_show_says_when_a_table_closes_and_where_its_open_windows_are(folder: Path) -> None:
+def test_show_displays_a_tables_close_condition_and_its_open_windows(folder: Path) -> None:
     said = ask("show", "web.daily", "--rows", "0", "--project", str(folder), width=200).stdout
     assert "when max(at) >= WINDOW_END() OR closed_by_hand()" in said
     assert "windows open from 20200102000000 on" in said
@@ -50,12 +50,12 @@ def test_show_says_when_a_table_closes_and_where_its_open_windows_are(folder: Pa
     assert "window_label" in said
 
 
-def test_lineage_draws_open_windows_as_made_of_what_the_table_reads(folder: Path) -> None:
+def test_lineage_of_a_speed_table_contains_the_inputs_of_its_table(folder: Path) -> None:
     told = json.loads(ask("lineage", "web.spd_daily", "--project", str(folder), "--json").stdout)
     assert "web.u" in json.dumps(told)
 
 
-def test_a_state_of_open_windows_says_which_look_it_waits_for(folder: Path) -> None:
+def test_plan_shows_the_reason_a_speed_table_batch_is_waiting(folder: Path) -> None:
     told = json.loads(ask("plan", "--project", str(folder), "--now", "2020-01-03T06:00Z", "--json").stdout)
     reasons = {batch["table"]: batch["reason"] for batch in told["batches"]}
     assert reasons["web.spd_daily"].startswith("waits for "), reasons

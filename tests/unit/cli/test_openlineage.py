@@ -70,7 +70,7 @@ def test_each_attempt_has_a_start_and_an_end_of_one_run(busy_shop: Shop, hook: H
     )
 
 
-def test_what_a_batch_read_and_made_is_told(busy_shop: Shop, hook: Heard) -> None:
+def test_an_event_contains_the_inputs_and_outputs_of_its_batch(busy_shop: Shop, hook: Heard) -> None:
     project = to_server(busy_shop, hook)
     send(project, busy_shop.ledger)
     done = of(hook.bodies, "sales.by_country", 18)[1]
@@ -91,7 +91,9 @@ def test_what_a_batch_read_and_made_is_told(busy_shop: Shop, hook: Heard) -> Non
     assert (source["namespace"], source["name"]) == ("shop.dev/shop", "orders")
 
 
-def test_columns_are_told_with_what_they_are_made_of_and_by_which_rows_are_chosen(busy_shop: Shop, hook: Heard) -> None:
+def test_an_event_contains_column_lineage_with_the_columns_that_join_or_group_rows(
+    busy_shop: Shop, hook: Heard
+) -> None:
     send(to_server(busy_shop, hook), busy_shop.ledger)
     lineage = of(hook.bodies, "sales.by_country", 18)[1]["outputs"][0]["facets"]["columnLineage"]
     revenue = lineage["fields"]["revenue"]["inputFields"]
@@ -108,7 +110,9 @@ def test_columns_are_told_with_what_they_are_made_of_and_by_which_rows_are_chose
     }
 
 
-def test_what_is_told_of_code_is_told_only_of_the_code_that_made_the_batch(busy_shop: Shop, hook: Heard) -> None:
+def test_an_event_omits_sql_and_column_lineage_if_the_code_changed_since_the_batch(
+    busy_shop: Shop, hook: Heard
+) -> None:
     project = to_server(busy_shop, hook)
     flow = busy_shop.folder / "flows" / "2_transform.dpl"
     flow.write_text(flow.read_text().replace("round(sum(o.amount), 2) AS revenue, count_if", "count_if", 1))
@@ -121,7 +125,7 @@ def test_what_is_told_of_code_is_told_only_of_the_code_that_made_the_batch(busy_
     assert done["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 10
 
 
-def test_rules_are_told_with_whether_they_held(busy_shop: Shop, hook: Heard) -> None:
+def test_an_event_contains_the_rules_and_whether_they_passed(busy_shop: Shop, hook: Heard) -> None:
     send(to_server(busy_shop, hook), busy_shop.ledger)
     [rule] = of(hook.bodies, "shop.orders", 17)[1]["outputs"][0]["facets"]["dataQualityAssertions"]["assertions"]
     assert (rule["name"], rule["success"], rule["severity"], rule["column"], rule["content"]) == (
@@ -164,7 +168,7 @@ def test_a_rule_that_was_skipped_has_no_result(busy_shop: Shop, hook: Heard) -> 
     assert "dataQualityAssertions" not in outputs_of(project, (compared,), skipped)
 
 
-def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
+def test_events_for_an_unavailable_server_are_retained_and_later_sent_in_order(
     busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = to_server(busy_shop, hook)
@@ -188,7 +192,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
     assert send(project, busy_shop.ledger).events == 0
 
 
-def test_what_was_sent_before_a_server_went_down_is_not_sent_again(
+def test_events_sent_before_a_server_failed_are_not_sent_again(
     busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = to_server(busy_shop, hook)
@@ -226,7 +230,7 @@ def test_who_dies_while_it_sends_leaves_events_that_are_sent_again_with_the_same
     assert [(event["run"]["runId"], event["eventType"]) for event in hook.bodies] == first + first
 
 
-def test_a_file_takes_one_event_a_line_and_survives_one_that_was_cut_off(busy_shop: Shop) -> None:
+def test_a_file_gets_one_event_per_line_and_a_truncated_line_is_overwritten(busy_shop: Shop) -> None:
     project = say(busy_shop, 'file = "out/lineage.jsonl"')
     send(project, busy_shop.ledger)
     file = busy_shop.folder / "out" / "lineage.jsonl"
@@ -263,7 +267,7 @@ def test_runs_are_the_parents_of_their_batches(busy_shop: Shop, hook: Heard) -> 
     assert problems(began) == problems(ended) == []
 
 
-def test_a_run_sends_what_waits_and_its_own_end_once_it_has_ended(busy_shop: Shop, hook: Heard) -> None:
+def test_a_run_sends_pending_events_and_its_own_events_when_it_ends(busy_shop: Shop, hook: Heard) -> None:
     to_server(busy_shop, hook)
     said = busy_shop.ask("run", "web.visits@2024-11-17")
     assert said.exit_code == 0, said.output
@@ -316,7 +320,7 @@ def test_a_section_that_cannot_be_is_refused_with_its_place(busy_shop: Shop, tex
     assert "waterclock.toml" in found
 
 
-def test_nothing_is_sent_where_nobody_said_so(busy_shop: Shop, hook: Heard) -> None:
+def test_no_event_is_sent_unless_the_environment_enables_it(busy_shop: Shop, hook: Heard) -> None:
     assert "lineage events have no destination" in busy_shop.ask("openlineage").stdout
     assert "E379 there is no destination for lineage events" in busy_shop.ask("openlineage", "send").stderr
     say(busy_shop, f'url = "{hook.address}"', is_on=False)
@@ -325,7 +329,7 @@ def test_nothing_is_sent_where_nobody_said_so(busy_shop: Shop, hook: Heard) -> N
     assert hook.tries == 0
 
 
-def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
+def test_without_the_library_check_names_the_package_and_a_run_continues(
     busy_shop: Shop, hook: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = to_server(busy_shop, hook)
@@ -341,7 +345,7 @@ def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
     ]
 
 
-def test_a_python_transform_is_told_as_made_of_all_that_it_reads(busy_shop: Shop) -> None:
+def test_columns_of_a_python_transform_are_traced_to_all_columns_that_it_reads(busy_shop: Shop) -> None:
     (busy_shop.folder / "flows" / "p.py").write_text(
         "import waterclock as wc\n\n\n"
         '@wc.transform("sales.odd", partitioned=True, columns="n BIGINT")\n'
@@ -356,7 +360,7 @@ def test_a_python_transform_is_told_as_made_of_all_that_it_reads(busy_shop: Shop
     assert "cannot be looked into" in str(inputs[0].transformations[0].description)  # type: ignore[index]
 
 
-def test_a_python_transform_is_told_as_plans_have_shown_it(busy_shop: Shop) -> None:
+def test_column_lineage_of_a_python_transform_uses_the_recorded_plan_lineage(busy_shop: Shop) -> None:
     (busy_shop.folder / "flows" / "p.py").write_text(
         "import waterclock as wc\n\n\n"
         '@wc.transform("sales.odd", partitioned=True)\n'
@@ -388,7 +392,7 @@ def test_a_python_transform_is_told_as_plans_have_shown_it(busy_shop: Shop) -> N
     assert chosen == [("ordered_at", "FILTER"), ("amount", "CONDITIONAL")]
 
 
-def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) -> None:
+def test_columns_of_unknown_origin_are_traced_to_all_columns_and_marked_as_unknown(busy_shop: Shop) -> None:
     (busy_shop.folder / "flows" / "p.dpl").write_text(
         "TRANSFORM sales.wide PARTITIONED (one DOUBLE, two DOUBLE) AS SELECT * FROM "
         "(SELECT customer_id, amount FROM shop.orders) PIVOT (sum(amount) FOR customer_id IN (1 AS one, 2 AS two));"
@@ -401,7 +405,7 @@ def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) 
     assert "not known" in str(inputs[0].transformations[0].description)  # type: ignore[index]
 
 
-def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Shop) -> None:
+def test_a_table_collected_from_a_linked_project_is_named_as_a_source(busy_shop: Shop) -> None:
     project = say(busy_shop, 'file = "x.jsonl"')
     theirs = Input("sales.by_country", "sales.by_country", "slices", day(17), day(18), "tables/x", 7, "1:2:3")
     it = LineageEvent(
@@ -462,7 +466,9 @@ def test_the_newest_event_waits_until_another_shows_that_it_alone_is_refused(bus
 
 
 @pytest.mark.parametrize(("answer", "tries"), [(401, 1), (404, 1), (503, 1)])
-def test_what_may_pass_is_no_refusal_of_an_event(busy_shop: Shop, hook: Heard, answer: int, tries: int) -> None:
+def test_an_http_error_that_may_be_temporary_does_not_discard_an_event(
+    busy_shop: Shop, hook: Heard, answer: int, tries: int
+) -> None:
     project = to_server(busy_shop, hook)
     hook.answer = answer
     assert send(project, busy_shop.ledger).lost == f"it answered {answer}"

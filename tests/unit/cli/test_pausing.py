@@ -18,7 +18,7 @@ def statuses(shop: Shop) -> dict[str, set[str]]:
     return found
 
 
-def test_a_paused_table_waits_and_every_view_says_who_paused_it_and_why(shop: Shop) -> None:
+def test_a_paused_table_is_shown_with_its_user_and_reason_in_every_view(shop: Shop) -> None:
     told = shop.ask("pause", "shop.orders", "--why", LIES)
     assert told.stdout == f"paused: shop.orders: {LIES}\n`waterclock resume shop.orders` ends the pause\n"
     assert (statuses(shop)["shop.orders"], statuses(shop)["sales.by_country"]) == ({"paused"}, {"waiting"})
@@ -34,7 +34,7 @@ def test_a_paused_table_waits_and_every_view_says_who_paused_it_and_why(shop: Sh
     assert shop.json("show", "shop.orders", "--rows", "0")["paused"] == said | {"all": False}
 
 
-def test_no_runner_claims_what_is_paused_and_what_is_resumed_is_ready_again(shop: Shop) -> None:
+def test_a_batch_of_a_paused_table_cannot_be_claimed_and_is_ready_after_resume(shop: Shop) -> None:
     batch = shop._batch("shop.orders", 17)
     shop.ask("pause", "shop.orders", "--why", LIES)
     with pytest.raises(ClaimRefused, match=r"shop\.orders is paused"):
@@ -44,7 +44,7 @@ def test_no_runner_claims_what_is_paused_and_what_is_resumed_is_ready_again(shop
     shop.done("shop.orders", 17)
 
 
-def test_a_run_of_what_is_paused_says_so_and_ends_as_one_with_nothing_to_do(shop: Shop) -> None:
+def test_a_run_of_paused_tables_reports_the_pause_and_exits_with_0(shop: Shop) -> None:
     shop.ask("pause", "--why", LIES)
     done = shop.ask("run", width=200)
     assert done.exit_code == 0
@@ -89,7 +89,7 @@ def test_of_a_selection_those_are_paused_that_were_not(shop: Shop) -> None:
         (("resume",), "paused by name: shop.orders"),
     ],
 )
-def test_what_cannot_be_paused_or_resumed_is_told(shop: Shop, arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_pause_or_resume_is_refused(shop: Shop, arguments: tuple[str, ...], said: str) -> None:
     shop.ask("pause", "shop.orders", "--why", LIES)
     refused = shop.ask(*arguments)
     assert refused.exit_code == 1
@@ -97,7 +97,7 @@ def test_what_cannot_be_paused_or_resumed_is_told(shop: Shop, arguments: tuple[s
     assert list(shop.json("plan")["paused"]) == ["shop.orders"]
 
 
-def test_a_reason_must_be_said(shop: Shop) -> None:
+def test_a_pause_without_a_reason_is_refused(shop: Shop) -> None:
     refused = shop.ask("pause", "shop.orders")
     assert (refused.exit_code, "--why" in refused.stderr) == (2, True)
 
@@ -111,7 +111,7 @@ def test_a_batch_that_is_running_ends(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_is_asked_of_a_paused_table_is_kept_and_said_to_wait(busy_shop: Shop) -> None:
+def test_requests_for_a_paused_table_are_kept_and_reported_as_waiting(busy_shop: Shop) -> None:
     shop = busy_shop
     shop.ask("pause", "shop.orders", "web.per_order", "--why", LIES)
     for asked in (
@@ -138,7 +138,7 @@ def test_a_table_that_never_ran_can_be_paused_before(shop: Shop) -> None:
     assert statuses(shop)["sales.more"] == {"paused"}
 
 
-def test_who_asks_about_a_table_is_told_when_it_was_paused(busy_shop: Shop) -> None:
+def test_audit_of_a_table_shows_its_pauses_and_resumes(busy_shop: Shop) -> None:
     busy_shop.ask("pause", "shop.orders", "--why", LIES)
     busy_shop.ask("resume", "shop.orders", "--why", "mended")
     told = busy_shop.ask("audit", "shop.orders", width=200).stdout

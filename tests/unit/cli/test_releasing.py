@@ -39,7 +39,7 @@ def hold(shop: Shop, **measures: Any) -> str:
     return f"{lake.folder('shop.orders')}/{path}"
 
 
-def test_an_audit_of_what_is_held_says_what_a_release_would_show(busy_shop: Shop) -> None:
+def test_an_audit_of_a_held_batch_shows_the_rows_that_a_release_makes_visible(busy_shop: Shop) -> None:
     counts: dict[str, Any] = {"in": 5, "quarantined": 3, "broken": {"positive": 3}, "dropped": 0}
     folder = hold(busy_shop, **counts)
     said = " ".join(busy_shop.ask("audit", "shop.orders@2024-11-19", width=400).stdout.split())
@@ -49,14 +49,14 @@ def test_an_audit_of_what_is_held_says_what_a_release_would_show(busy_shop: Shop
     assert told == {"rows": 2, "bytes": 2400, "folder": folder, "measures": counts}
 
 
-def test_an_audit_of_what_is_held_and_lost_tells_the_rest(busy_shop: Shop) -> None:
+def test_an_audit_of_a_held_batch_without_its_claim_record_omits_the_held_rows(busy_shop: Shop) -> None:
     folder = hold(busy_shop)
     Path(folder, "_claim.json").unlink()
     assert busy_shop.json("audit", "shop.orders@2024-11-19")["held"] is None
     assert SAID in busy_shop.ask("audit", "shop.orders@2024-11-19", width=400).stdout
 
 
-def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
+def test_a_release_of_a_batch_that_is_not_held_is_refused_and_lists_held_ones(busy_shop: Shop) -> None:
     found = busy_shop.ask("release", "shop.orders@2024-11-18", "--because", "it is right", "--yes")
     assert found.exit_code == 1
     assert "E440 no batch of shop.orders@2024-11-18 is held" in found.stdout + found.stderr
@@ -110,7 +110,7 @@ def test_a_release_needs_a_reason(busy_shop: Shop) -> None:
     assert "left out" not in said  # that is the text of `skip`; here rows are shown
 
 
-def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
+def test_a_held_batch_is_shown_with_its_blocked_batches_and_the_command_to_release_it(busy_shop: Shop) -> None:
     ledger = busy_shop.ledger
     ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     claim = ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))
@@ -124,7 +124,7 @@ def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
         assert way in " ".join(busy_shop.ask(command).stdout.split())
 
 
-def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_shop: Shop) -> None:
+def test_a_held_batch_with_changed_inputs_is_to_be_retried_and_not_released(busy_shop: Shop) -> None:
     """An input changed meanwhile, so a release would be refused."""
     ledger, name, where = busy_shop.ledger, "sales.by_country", "sales.by_country@20241118000000"
     ledger.decisions.request_restate(name, [day(18)], "recompute", who="ann")
@@ -164,7 +164,7 @@ def test_a_replay_where_nothing_is_set_aside_has_nothing_to_do(busy_shop: Shop) 
     assert "no rows there were quarantined by older rules" in found.stdout
 
 
-def test_recompute_makes_what_is_held_again(busy_shop: Shop) -> None:
+def test_recompute_of_a_held_batch_requests_it_again(busy_shop: Shop) -> None:
     ledger = busy_shop.ledger
     ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     claim = ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))

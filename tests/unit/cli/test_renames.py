@@ -30,7 +30,7 @@ def renamed(busy_shop: Shop) -> Shop:
     return busy_shop
 
 
-def test_plan_says_what_the_next_run_renames_and_plans_as_if_it_were_done(busy_shop: Shop) -> None:
+def test_plan_shows_pending_renames_and_plans_as_if_they_were_done(busy_shop: Shop) -> None:
     before = busy_shop.json("plan")
     rename(busy_shop)
     told = busy_shop.ask("plan").stdout
@@ -43,7 +43,7 @@ def test_plan_says_what_the_next_run_renames_and_plans_as_if_it_were_done(busy_s
     assert [(it["table"], it["label"], it["status"]) for it in after["batches"]] == named
 
 
-def test_all_is_told_under_the_new_name_before_the_run_and_after(renamed: Shop) -> None:
+def test_commands_show_the_new_name_before_and_after_the_run_that_renames(renamed: Shop) -> None:
     for _ in range(2):
         for command in (["status"], ["audit", f"{NEW}@20241118"], ["show", NEW, "--rows", "0"], ["lineage", NEW]):
             found = renamed.ask(*command)
@@ -55,7 +55,7 @@ def test_all_is_told_under_the_new_name_before_the_run_and_after(renamed: Shop) 
     assert OLD not in renamed.ask("status").stdout
 
 
-def test_what_is_decided_before_the_run_is_of_the_renamed_table(renamed: Shop) -> None:
+def test_a_pause_before_the_run_that_renames_applies_to_the_renamed_table(renamed: Shop) -> None:
     assert renamed.ask("pause", NEW, "--why", "we move").exit_code == 0
     renamed.ledger.declared.apply(renamed.project.flow, who="ann", now=NOW, runner="desk:1")
     paused = renamed.ledger.reads.snapshot(renamed.project.flow).of(NEW).paused
@@ -63,13 +63,13 @@ def test_what_is_decided_before_the_run_is_of_the_renamed_table(renamed: Shop) -
     assert paused.why == "we move"
 
 
-def test_a_command_that_says_the_old_name_is_told_the_new_one(renamed: Shop) -> None:
+def test_a_command_with_the_old_name_is_refused_with_the_new_name(renamed: Shop) -> None:
     found = renamed.ask("audit", f"{OLD}@20241118")
     assert found.exit_code != 0
     assert f"{OLD} is called {NEW} now" in found.output
 
 
-def test_without_its_former_name_it_goes_on(renamed: Shop) -> None:
+def test_removing_the_was_clause_after_the_rename_changes_nothing(renamed: Shop) -> None:
     renamed.ledger.declared.apply(renamed.project.flow, who="ann", now=NOW, runner="desk:1")
     told = renamed.json("status")
     for path in (renamed.folder / "flows").rglob("*.dpl"):

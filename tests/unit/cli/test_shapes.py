@@ -62,7 +62,7 @@ def other(tmp_path: Path) -> OtherProject:
     ],
 )
 @pytest.mark.usefixtures("other")
-def test_check_refuses_what_cannot_be_read_there(
+def test_check_rejects_unreadable_tables_of_a_linked_project(
     tmp_path: Path, table: str, every: str, by: str, told: list[str]
 ) -> None:
     found = ask(declare(tmp_path, LINKED.format(table=table, every=every, by=by)), "check")
@@ -89,7 +89,7 @@ def test_plan_status_and_lineage_name_the_upstream_table(tmp_path: Path) -> None
     assert "collects upstream.shop.orders, of another project" in ask(folder, "lineage", "here.orders").output
 
 
-def test_plan_and_lineage_tell_of_shared_views(tmp_path: Path) -> None:
+def test_plan_and_lineage_show_shared_views_with_their_readers(tmp_path: Path) -> None:
     folder = declare(tmp_path, SHARED)
     found = ask(folder, "plan", "--now", "2013-02-02").output
     assert "w.items is SHARED: read once per label for m.one, m.two\n" in found

@@ -41,7 +41,7 @@ def test_windows_that_wait_for_their_source_are_counted_apart_from_the_oldest_on
     assert [it["label"] for it in shop.json("status")["waits_for_source"]] == ["20241118000000"]
 
 
-def test_the_page_of_a_batch_says_which_source_it_waits_for(shop: Shop) -> None:
+def test_the_page_of_a_batch_shows_that_it_waits_for_its_source(shop: Shop) -> None:
     with open_read_only(shop.folder, None, "2024-11-20T08:00") as at:
         assert batch(at, PageQuery("", "", {"table": "shop.orders", "labels": "2024-11-19"}))["reason"] == "due"
     look(shop, 18)
@@ -57,7 +57,7 @@ def test_the_page_of_a_batch_says_which_source_it_waits_for(shop: Shop) -> None:
         )
 
 
-def test_what_no_longer_waits_is_ready_and_a_run_of_other_tables_changes_nothing(shop: Shop) -> None:
+def test_a_wait_for_a_source_is_recorded_once_and_ends_when_a_run_finds_it_over(shop: Shop) -> None:
     look(shop, 18)
     written = shop.ledger.sequence()
     look(shop, 18)

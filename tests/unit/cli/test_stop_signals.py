@@ -52,7 +52,7 @@ def test_the_second_ctrl_c_leaves_though_the_main_thread_cannot_be_interrupted()
     assert "\x1b[?25h" in said, "the cursor is there again"
 
 
-def test_the_second_sigterm_leaves_though_nobody_reads_what_is_said() -> None:
+def test_the_second_sigterm_exits_even_if_the_output_is_not_read() -> None:
     code = "import time\n" + STUCK.replace("stream.write(b", "time.sleep(60); (b")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -98,7 +98,7 @@ def test_beside_the_main_thread_nothing_is_heard() -> None:
     assert found == [before]
 
 
-def test_in_a_process_of_somebody_else_no_ctrl_c_leaves() -> None:
+def test_repeated_ctrl_c_does_not_exit_an_embedding_process() -> None:
     heard: list[int] = []
     before = signal.getsignal(signal.SIGINT)  # Python's own, or PySpark's if the process has a session
     with stoppable(lambda: heard.append(1), output=io.StringIO(), is_own_process=False):

@@ -12,7 +12,7 @@ def asked(shop: Shop) -> dict[str, object]:
     return {name: labels for name, labels in found.items() if labels}
 
 
-def test_a_request_is_withdrawn_and_audit_tells_so(busy_shop: Shop, runs: Runs) -> None:
+def test_a_withdrawn_request_is_removed_and_shown_in_the_audit(busy_shop: Shop, runs: Runs) -> None:
     busy_shop.ask("recompute", "shop.orders", "2024-11-17..2024-11-18", "--yes", "--no-run")
     assert "recompute requested" in busy_shop.ask("plan").stdout
     told = busy_shop.ask("withdraw", "shop.orders", "2024-11-18", "--why", "the wrong day")
@@ -24,7 +24,7 @@ def test_a_request_is_withdrawn_and_audit_tells_so(busy_shop: Shop, runs: Runs) 
     assert runs.asked == []
 
 
-def test_nothing_waits_any_more_for_what_was_withdrawn(busy_shop: Shop) -> None:
+def test_the_plan_is_unchanged_after_a_request_is_withdrawn(busy_shop: Shop) -> None:
     before = busy_shop.json("plan")["batches"]
     busy_shop.ask("recompute", "shop.orders", "2024-11-18", "--yes", "--no-run")
     assert busy_shop.json("plan")["batches"] != before
@@ -35,7 +35,7 @@ def test_nothing_waits_any_more_for_what_was_withdrawn(busy_shop: Shop) -> None:
     assert asked(busy_shop) == {}
 
 
-def test_what_is_asked_to_be_made_is_withdrawn_though_start_has_moved_past_it(busy_shop: Shop) -> None:
+def test_a_backfill_request_before_a_later_start_can_be_withdrawn(busy_shop: Shop) -> None:
     busy_shop.ledger.decisions.request_backfill("web.per_order", [day(17), day(18)], who="ann")
     header = busy_shop.folder / "waterclock.toml"
     header.write_text(header.read_text().replace('start = "2024-11-17"', 'start = "2024-11-19"'), encoding="utf-8")
@@ -45,7 +45,7 @@ def test_what_is_asked_to_be_made_is_withdrawn_though_start_has_moved_past_it(bu
     assert asked(busy_shop) == {}
 
 
-def test_where_nothing_is_asked_for_it_is_said_what_is(busy_shop: Shop) -> None:
+def test_withdrawing_without_a_request_is_refused_and_lists_existing_requests(busy_shop: Shop) -> None:
     refused = busy_shop.ask("withdraw", "shop.orders")
     assert refused.exit_code == 1
     assert "E428 there is nothing to withdraw" in refused.stderr
@@ -55,7 +55,7 @@ def test_where_nothing_is_asked_for_it_is_said_what_is(busy_shop: Shop) -> None:
     assert "E511" in busy_shop.ask("withdraw", "shop.ordres").stderr
 
 
-def test_what_a_runner_makes_is_not_taken_back(busy_shop: Shop) -> None:
+def test_a_request_that_a_runner_has_claimed_cannot_be_withdrawn(busy_shop: Shop) -> None:
     busy_shop.ledger.decisions.request_restate("shop.orders", [day(18)], "recompute", who="ann")
     busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 18)))
     refused = busy_shop.ask("withdraw", "shop.orders")

@@ -49,7 +49,7 @@ NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
         (None, "INT", None),
     ],
 )
-def test_values_become_what_is_declared(value: object, type_name: str, expected: object) -> None:
+def test_values_are_converted_to_the_declared_type(value: object, type_name: str, expected: object) -> None:
     assert column([None, value], type_name, NEW_YORK).to_pylist() == [None, expected]
 
 
@@ -95,7 +95,7 @@ def test_numbers_count_from_1970_in_the_unit_declared(epoch: str, number: int) -
 
 
 @pytest.mark.parametrize("value", ["", "soon", b"2013", True, None, 1e300, float("nan"), object()])
-def test_what_is_no_time_is_none(value: object) -> None:
+def test_a_value_that_is_not_a_time_becomes_none(value: object) -> None:
     assert instant_of(value, NEW_YORK) is None
 
 
@@ -128,7 +128,7 @@ _VALUES = st.one_of(
 
 
 @given(st.lists(_VALUES, max_size=3), st.sampled_from(["TIMESTAMP", "TIMESTAMP_NTZ", "DATE", "INT", "BIGINT"]))
-def test_what_is_read_at_once_is_what_one_by_one_comes_to(some: list[object], type_name: str) -> None:
+def test_vectorized_conversion_equals_conversion_value_by_value(some: list[object], type_name: str) -> None:
     def read() -> object:
         try:
             return column(some, type_name, NEW_YORK)

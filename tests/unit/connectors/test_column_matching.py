@@ -28,14 +28,14 @@ def test_a_closed_list_leaves_out_the_rest() -> None:
     assert matched.left_out == ("a", "c")
 
 
-def test_a_reserved_name_is_refused_where_a_list_takes_it() -> None:
+def test_a_reserved_source_column_is_refused_if_the_column_list_is_open() -> None:
     for name in ("_waterclock_unread", "_Waterclock_x"):
         with pytest.raises(WaterclockError, match=f"E614 {name} is a reserved name"):
             match(declared(("a", None)), found("a", name), where="x")
         assert match(declared(("a", None), is_open=False), found("a", name), where="x").left_out == (name,)
 
 
-def test_the_sources_types_hold_where_none_is_said() -> None:
+def test_columns_without_a_declared_type_have_the_sources_type() -> None:
     matched = match(declared(("a", None)), [SourceColumn("a", "BIGINT"), SourceColumn("b", "DATE")], where="x")
     assert [one.type for one in matched.taken] == ["BIGINT", "DATE"]
 
@@ -54,7 +54,7 @@ def test_all_lost_columns_are_named_at_once() -> None:
 
 
 @pytest.mark.parametrize("names", [("a", "A"), ("a", "a"), ("a b", "a_b"), ("x", "x ")])
-def test_columns_that_a_table_cannot_tell_apart_are_refused(names: tuple[str, str]) -> None:
+def test_columns_whose_names_are_equal_for_a_table_are_refused(names: tuple[str, str]) -> None:
     with pytest.raises(WaterclockError, match="E808"):
         match(declared(), found(*names), where="x")
 
@@ -63,12 +63,12 @@ def test_the_sources_own_timelabel_is_not_taken() -> None:
     assert [one.name for one in match(declared(), found("a", "TimeLabel"), where="x").taken] == ["a"]
 
 
-def test_names_become_what_a_table_can_bear() -> None:
+def test_source_column_names_are_converted_to_valid_column_names() -> None:
     assert column_name(" Dep Time (local) ") == "Dep_Time_local_"
     assert [one.name for one in match(declared(), found("a", "", "b;c"), where="x").taken] == ["a", "column_2", "b_c"]
 
 
-def test_a_list_with_a_star_takes_no_more_columns_than_a_table_can_have() -> None:
+def test_an_open_column_list_is_refused_above_the_maximum_number_of_columns() -> None:
     many = found(*(f"c{number}" for number in range(MOST_COLUMNS + 1)))
     assert len(match(declared(("c1", None)), many[:-1], where="x").taken) == MOST_COLUMNS
     with pytest.raises(WaterclockError, match="x would have 10,001 columns") as refused:

@@ -258,7 +258,7 @@ CASES = [
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("make", "kind"), CASES)
-def test_a_destination_holds_what_it_was_brought(
+def test_a_destination_always_contains_the_rows_of_the_model_after_random_deliveries(
     tmp_path: Path, make: Callable[[Path], Destination], kind: str, seed: int
 ) -> None:
     life = Life(tmp_path, Random(f"{kind} {seed}"), make(tmp_path), kind)

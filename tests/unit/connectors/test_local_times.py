@@ -47,6 +47,6 @@ def test_every_quarter_of_an_hour_of_a_year_is_read_as_alone(zone: str, year: in
     ("time", "zone"),
     [(datetime(9999, 12, 31, 23, 59, 59), "America/New_York"), (datetime(1, 1, 1), "Asia/Tokyo")],  # noqa: DTZ001
 )
-def test_what_is_no_instant_that_there_is_is_told(time: datetime, zone: str) -> None:
+def test_a_local_time_outside_of_the_range_of_instants_is_a_type_mismatch(time: datetime, zone: str) -> None:
     with pytest.raises(TypeMismatch):
         read([datetime(2013, 1, 1), time], zone)  # noqa: DTZ001

@@ -29,7 +29,7 @@ def test_an_unknown_type_is_refused_with_the_nearest_name() -> None:
     assert caught.value.fix == "did you mean sqlite?"
 
 
-def test_capabilities_bear_the_name_of_their_type() -> None:
+def test_capabilities_are_registered_under_the_name_of_their_type() -> None:
     assert all(can.type == name for name, can in registry.capabilities().items())
 
 

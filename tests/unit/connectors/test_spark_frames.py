@@ -40,7 +40,7 @@ def test_few_rows_are_read_whole() -> None:
     assert read_if_few(Source().read()) == []
 
 
-def test_of_many_rows_no_more_is_read_than_tells_that_they_are_many() -> None:
+def test_reading_stops_as_soon_as_the_row_limit_is_exceeded() -> None:
     source = Source(6, 6, 6)
     assert read_if_few(source.read()) is None
     assert source.given == 2
@@ -57,7 +57,7 @@ def test_rows_of_many_bytes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not are_few(11)
 
 
-def test_rows_that_came_and_are_not_wanted_count_too() -> None:
+def test_fetched_rows_that_are_not_returned_count_toward_the_limit() -> None:
     came = [0]
 
     def read(total: int) -> Generator[pa.RecordBatch, None, None]:
@@ -68,7 +68,7 @@ def test_rows_that_came_and_are_not_wanted_count_too() -> None:
     assert read_if_few(read(10), came) is not None
 
 
-def test_rows_that_came_behind_the_last_that_is_wanted_count_too() -> None:
+def test_rows_fetched_after_the_last_returned_row_count_toward_the_limit() -> None:
     came = [0]
 
     def read() -> Generator[pa.RecordBatch, None, None]:

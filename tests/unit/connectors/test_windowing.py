@@ -21,5 +21,5 @@ def test_a_zone_behind_a_time_of_day_is_seen_however_it_is_written(time: str) ->
 
 
 @pytest.mark.parametrize("date", ["2026-11-23", "20261123", "2026-11-23T"])
-def test_a_date_says_none(date: str) -> None:
+def test_a_date_has_no_time_zone_offset(date: str) -> None:
     assert not re.search(windowing._OFFSET, date)

@@ -52,7 +52,7 @@ AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
         ('could not translate host name "db" to address: Name or service not known', None),
     ],
 )
-def test_a_refused_connection_is_told_from_a_server_that_does_not_answer(
+def test_a_refused_login_or_database_is_distinguished_from_an_unavailable_server(
     text: str, reason: RefusalReason | None
 ) -> None:
     assert refusal_of(None, AT + text) == (None if reason is None else Refusal(reason, AT + text))
@@ -177,7 +177,9 @@ def test_a_server_that_may_be_anyone_does_not_get_the_password_itself(asking: tu
 
 
 @pytest.mark.parametrize("how", ["by the url", "by the environment", "by a setting"])
-def test_who_trusts_a_server_says_so(asking: tuple[str, bytearray], monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_a_clear_text_password_is_sent_if_the_server_is_explicitly_trusted(
+    asking: tuple[str, bytearray], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     url, heard = asking
     if how == "by the environment":
         monkeypatch.setenv("PGREQUIREAUTH", "password")

@@ -33,7 +33,7 @@ def refusals(text: str, flow: Flow) -> list[str]:
     return [f"{error.code} {error.what} {error.where}" for error in raised.value.errors]
 
 
-def test_tables_and_views_may_be_asked_and_the_time_too(flow: Flow) -> None:
+def test_an_ad_hoc_query_can_read_tables_and_views_and_the_current_time(flow: Flow) -> None:
     query = adhoc_query("SELECT now() AS n, o.* FROM stg.open o JOIN raw.customers;", flow)
     assert tables_of(query) == ("raw.orders", "raw.customers")
 
@@ -46,7 +46,7 @@ def test_reads_of_a_batch_are_refused(read: str, flow: Flow) -> None:
 
 
 @pytest.mark.parametrize("word", ["WATERMARK", "NEXT_WATERMARK"])
-def test_a_watermark_is_of_a_batch_and_its_table_is_named_to_who_asks(word: str, flow: Flow) -> None:
+def test_a_watermark_function_is_refused_with_a_fix_that_names_the_mark_table(word: str, flow: Flow) -> None:
     with pytest.raises(ProjectErrors) as raised:
         adhoc_query(f"SELECT {word}(raw.orders)", flow)
     [error] = raised.value.errors
@@ -60,7 +60,7 @@ def test_a_view_of_a_flat_read_is_refused_too(view: str, flow: Flow) -> None:
     ]
 
 
-def test_a_sample_may_be_asked_and_gets_the_alias_behind_it(flow: Flow) -> None:
+def test_a_sampled_table_gets_its_alias_after_the_sample_clause(flow: Flow) -> None:
     query = adhoc_query("SELECT * FROM raw.orders TABLESAMPLE (10 PERCENT) REPEATABLE (1) WHERE id = 1", flow)
     assert splice(query, lambda _: "orders_read").text == (
         "SELECT * FROM orders_read TABLESAMPLE (10 PERCENT) REPEATABLE (1) AS `orders` WHERE id = 1"
@@ -95,7 +95,7 @@ def test_a_query_runs_no_command_and_calls_no_java(text: str, what: str, flow: F
         ("SELECT n FROM (selct count(*) AS n FROM raw.orders)", "selct", "1:16"),
     ],
 )
-def test_a_misspelt_beginning_is_told_where_it_stands(text: str, word: str, place: str, flow: Flow) -> None:
+def test_a_misspelt_first_keyword_is_reported_at_its_position(text: str, word: str, place: str, flow: Flow) -> None:
     assert refusals(text, flow) == [f"E210 {word} is not a keyword of a query query:{place}"]
 
 

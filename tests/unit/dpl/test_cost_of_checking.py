@@ -50,5 +50,5 @@ def test_ten_times_the_columns_are_at_most_ten_times_the_work(tmp_path: Path) ->
     ],
     ids=["sum", "or", "union"],
 )
-def test_what_is_two_thousand_deep_is_checked_as_what_is_not(tmp_path: Path, query: str) -> None:
+def test_a_query_nested_two_thousand_levels_deep_is_checked(tmp_path: Path, query: str) -> None:
     assert "mart.x" in loaded(tmp_path, 2, query).flow.tables

@@ -42,7 +42,7 @@ pools.heavy = 3
 )
 
 
-def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+def test_settings_that_are_not_specified_have_defaults(tmp_path: Path) -> None:
     project = load(tmp_path)
     assert (project.env, project.publish, project.storage) == ("dev", False, str(tmp_path / ".waterclock"))
     assert project.ledger == f"sqlite:///{tmp_path / '.waterclock/ledger.db'}"
@@ -63,11 +63,11 @@ def test_an_environment_overrides_connections_variables_and_pools(
     assert project.flow.connections["out"].options == {"path": "/mnt/out", "token": Secret("out/token")}
 
 
-def test_secrets_of_other_environments_are_not_asked_for(tmp_path: Path) -> None:
+def test_secrets_of_other_environments_are_not_required(tmp_path: Path) -> None:
     assert load(tmp_path, settings=TWO, env="dev").env == "dev"
 
 
-def test_the_environment_variable_goes_before_the_file_and_the_argument_before_both(
+def test_the_environment_variable_overrides_the_file_and_the_argument_overrides_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_SECRET_OUT_TOKEN", "x")
@@ -103,7 +103,7 @@ def test_load_raises_all_errors_in_the_order_of_places(tmp_path: Path) -> None:
     ]
 
 
-def test_what_reads_a_table_whose_statement_cannot_be_read_is_not_refused(tmp_path: Path) -> None:
+def test_a_reader_of_a_table_with_a_syntax_error_is_not_reported(tmp_path: Path) -> None:
     with pytest.raises(ProjectErrors) as raised:
         load(
             tmp_path,
@@ -116,13 +116,13 @@ def test_what_reads_a_table_whose_statement_cannot_be_read_is_not_refused(tmp_pa
     assert len(raised.value.errors) == 2
 
 
-def test_without_statements_that_alone_is_told(tmp_path: Path) -> None:
+def test_a_project_without_statements_is_reported_with_one_error(tmp_path: Path) -> None:
     write(tmp_path, {"waterclock.toml": SETTINGS})
     project, errors = check_project(tmp_path, capabilities=CAPABILITIES)
     assert (project, [(error.code, error.what) for error in errors]) == (None, [("E244", "no statements here")])
 
 
-def test_a_folder_without_a_project_file_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_a_project_file_is_reported(tmp_path: Path) -> None:
     project, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
     assert (project, error.code) == (None, "E244")
 
@@ -165,7 +165,7 @@ SEEN = dict.fromkeys(("id", "rec_eff_time", "city", "nick", "rec_exp_time", "rec
     [("at", "sene", "seen"), ("order", "sek", "seq"), ("gone", "is_gon", "is_gone"), ("track", "citi", "city"),
      ("nulls", "nik", "nick"), ("rule", "sequ", "seq"), ("read", "seen", None)],
 )  # fmt: skip
-def test_what_an_open_collect_with_versions_names_is_held_against_its_rows_of_the_last_run(
+def test_columns_named_by_an_open_versioned_collect_are_checked_against_its_last_run(
     tmp_path: Path, part: str, wrong: str, fix: str | None
 ) -> None:
     known = RecordedColumns({"dim.a": SEEN}, {"dim.a": ROWS})
@@ -209,7 +209,7 @@ BASE = "TRANSFORM marts.a (id KEY, *) EXPECT id > 0 AS SELECT id, amount FROM st
         BASE.replace("marts.a (", "\n\nmarts.a\n("),
     ],
 )
-def test_comments_spacing_and_what_is_for_people_leave_the_fingerprint_alone(same: str, tmp_path: Path) -> None:
+def test_comments_spacing_and_documentation_do_not_change_the_fingerprint(same: str, tmp_path: Path) -> None:
     assert fingerprint(tmp_path, same) == fingerprint(tmp_path, BASE)
 
 
@@ -378,9 +378,7 @@ def test_a_project_may_lie_anywhere(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "sign"), [("back\\slash", "\\\\"), ("my%20flow", "%20"), ("two\nlines", "\\n")])
-def test_a_path_that_delta_takes_for_another_is_refused_before_anything_runs(
-    tmp_path: Path, name: str, sign: str
-) -> None:
+def test_a_path_that_delta_would_misinterpret_is_refused_before_a_run(tmp_path: Path, name: str, sign: str) -> None:
     with pytest.raises(ProjectErrors) as caught:
         load(tmp_path / name)
     [error] = caught.value.errors
@@ -390,7 +388,7 @@ def test_a_path_that_delta_takes_for_another_is_refused_before_anything_runs(
     assert load(tmp_path / name, settings=settings).storage == f"{tmp_path}/elsewhere"
 
 
-def test_where_secrets_lie_in_vault_is_read_whole_and_what_does_not_fit_is_told_at_once(tmp_path: Path) -> None:
+def test_vault_settings_are_read_and_all_invalid_ones_reported_together(tmp_path: Path) -> None:
     said = '[env.prod.vault]\nurl = "https://vault/"\npath = "shop"\nauth = "approle"\nrole = "r"\nca = "ca.crt"\n'
     project = load(tmp_path, settings=f"{TWO}\n{said}", env="prod")
     place = project.secrets.vault

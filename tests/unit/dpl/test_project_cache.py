@@ -64,7 +64,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path, monkeypatch)
 
 
-def test_what_did_not_change_is_compiled_once_and_is_the_same(place: Place) -> None:
+def test_unchanged_files_are_compiled_once_with_equal_results(place: Place) -> None:
     first, second = place.load(), place.load()
     assert first == second
     assert first.flow.tables["marts.t7"].query == second.flow.tables["marts.t7"].query
@@ -80,7 +80,7 @@ def test_what_did_not_change_is_compiled_once_and_is_the_same(place: Place) -> N
         ("waterclock.toml", PROD.replace("late_minutes = 15", "late_minutes = 16")),
     ],
 )
-def test_a_changed_file_is_compiled_anew(place: Place, name: str, text: str) -> None:
+def test_a_changed_file_is_compiled_again(place: Place, name: str, text: str) -> None:
     before = place.load()
     place.write(name, text)
     after = place.load()
@@ -90,21 +90,21 @@ def test_a_changed_file_is_compiled_anew(place: Place, name: str, text: str) -> 
     assert place.compiled == 2
 
 
-def test_a_file_that_went_is_missed(place: Place) -> None:
+def test_a_removed_file_is_noticed(place: Place) -> None:
     place.write("flows/more.dpl", "TRANSFORM marts.more AS SELECT id FROM raw.orders;")
     assert "marts.more" in place.load().flow.tables
     (place.root / "flows/more.dpl").unlink()
     assert "marts.more" not in place.load().flow.tables
 
 
-def test_other_code_of_ours_compiles_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_waterclocks_code_compiles_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.load()
     monkeypatch.setattr(project_cache, "_SOURCES", ())
     place.load()
     assert place.compiled == 2
 
 
-def test_whatever_of_ours_compiling_loads_is_among_the_code_that_the_cache_goes_by() -> None:
+def test_every_waterclock_module_loaded_for_compiling_is_part_of_the_cache_key() -> None:
     code = (
         "import sys; from waterclock.dpl import project_cache, project; from waterclock.dpl.resolve import compile; "
         "loaded = [m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'waterclock']; "
@@ -115,13 +115,13 @@ def test_whatever_of_ours_compiling_loads_is_among_the_code_that_the_cache_goes_
     assert ran.stdout.strip() == "True []"
 
 
-def test_other_capabilities_compile_anew(place: Place) -> None:
+def test_changed_capabilities_compile_again(place: Place) -> None:
     place.load()
     load_project(place.root, env="dev", capabilities={name: CAPABILITIES[name] for name in ("files", "sqlite")})
     assert place.compiled == 1 + (set(CAPABILITIES) != {"files", "sqlite"})
 
 
-def test_environments_are_kept_beside_each_other_and_a_secret_that_went_is_missed(
+def test_environments_are_cached_separately_and_a_removed_secret_is_reported(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_SECRET_OUT_TOKEN", "x")
@@ -134,7 +134,7 @@ def test_environments_are_kept_beside_each_other_and_a_secret_that_went_is_misse
     assert [error.code for error in raised.value.errors] == ["E225"]
 
 
-def test_a_ledger_whose_secret_went_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_secret_of_the_ledger_is_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write("waterclock.toml", PROD.replace("[env.prod]\n", '[env.prod]\nledger = { secret = "db" }\n'))
     for name in ("OUT_TOKEN", "DB"):
         monkeypatch.setenv(f"WATERCLOCK_SECRET_{name}", "x")
@@ -146,7 +146,7 @@ def test_a_ledger_whose_secret_went_is_missed(place: Place, monkeypatch: pytest.
     assert [error.code for error in raised.value.errors] == ["E225"]
 
 
-def test_the_environment_that_the_project_file_chooses_is_kept_apart_from_one_that_is_asked_for(place: Place) -> None:
+def test_the_default_environment_is_cached_separately_from_the_same_one_when_requested(place: Place) -> None:
     chosen = load_project(place.root, capabilities=CAPABILITIES)
     assert chosen == load_project(place.root, capabilities=CAPABILITIES)
     assert place.load(chosen.env) == chosen
@@ -154,7 +154,7 @@ def test_the_environment_that_the_project_file_chooses_is_kept_apart_from_one_th
 
 
 @pytest.mark.parametrize("damage", [b"", b"nothing of ours", None])
-def test_a_damaged_one_is_none(place: Place, damage: bytes | None) -> None:
+def test_a_damaged_cache_file_is_ignored_and_replaced(place: Place, damage: bytes | None) -> None:
     first = place.load()
     (kept,) = place.kept
     kept.write_bytes(kept.read_bytes()[:-100] if damage is None else damage)
@@ -196,7 +196,7 @@ def test_a_hundred_tables_are_worth_a_file(place: Place, monkeypatch: pytest.Mon
     assert project_cache.read_cached_project(place.root, "dev", b"key") == (kept if tables == 100 else None)
 
 
-def test_what_is_wrong_is_said_each_time(place: Place) -> None:
+def test_errors_are_reported_on_every_load_and_never_cached(place: Place) -> None:
     place.write("flows/more.dpl", "TRANSFORM marts.more AS SELECT id FROM raw.nothing;")
     for _ in range(2):
         with pytest.raises(ProjectErrors):
@@ -204,7 +204,7 @@ def test_what_is_wrong_is_said_each_time(place: Place) -> None:
     assert place.kept == []
 
 
-def test_what_nobody_read_for_long_goes(place: Place) -> None:
+def test_cache_files_that_were_not_used_for_long_are_removed(place: Place) -> None:
     old = place.cache / "waterclock" / "flows" / "old"
     old.parent.mkdir(parents=True)
     old.write_bytes(b"")

@@ -68,14 +68,12 @@ def test_each_thing_is_tried_whatever_is_wrong_with_others(tmp_path: Path, monke
     assert not (tmp_path / "out.sqlite").exists()
 
 
-def test_a_destination_that_nothing_is_delivered_to_is_not_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_destination_is_not_checked_if_publish_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = tried(tmp_path, monkeypatch, publish=False)
     assert "publish = false" in found["destination out.orders"].description
 
 
-def test_a_ledger_that_does_not_answer_is_told_and_the_others_are_tried(
+def test_an_unreachable_ledger_is_reported_and_the_other_systems_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_SECRET_LEDGER", "postgresql://ann:secret@127.0.0.1:1/none")
@@ -86,7 +84,7 @@ def test_a_ledger_that_does_not_answer_is_told_and_the_others_are_tried(
     assert found["source shop.orders"].error is None
 
 
-def test_a_storage_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lake").write_text("a file is in the way")
     storage = tried(tmp_path, monkeypatch)[f"storage {tmp_path / 'lake'}"].error
     assert storage is not None
@@ -123,7 +121,7 @@ WRITES = SourceLogin((Privilege("INSERT", "orders", "ann"),))
         (WRITES, f"{FLOW} PUBLISH shop.lost TO shop.copies;", None),  # the login has to write
     ],
 )
-def test_a_login_that_only_collects_is_warned_of_what_it_need_not_do(
+def test_a_login_that_only_collects_is_reported_if_it_has_write_privileges(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     login: SourceLogin | None,

@@ -71,7 +71,7 @@ def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(
         kill_claim(folder, 7)
 
 
-def test_a_file_that_nobody_could_look_at_is_not_damaged() -> None:
+def test_a_file_that_could_not_be_fetched_is_not_damaged() -> None:
     lake = Lake("s3://lake/flights")
     path = "stage/y=2013/m=01/d=01/h=00/n=00/c=7/part-0.parquet"
     read = (
@@ -84,7 +84,7 @@ def test_a_file_that_nobody_could_look_at_is_not_damaged() -> None:
     assert damaged_file(lake, OSError(f"{read} {away}")) is None
 
 
-def test_an_error_that_was_raised_from_itself_is_looked_at_once(tmp_path: Path) -> None:
+def test_an_error_that_is_its_own_cause_is_examined_once(tmp_path: Path) -> None:
     error = WaterclockError("E730", "wrong")
     error.__cause__ = error
     assert damaged_file(Lake(str(tmp_path)), error) is None

@@ -150,7 +150,7 @@ def test_a_new_file_is_a_change(site: Site) -> None:
         ("waterclock.toml", TOML.replace('".waterclock"', '"elsewhere"'), "storage, ledger, publish or spark changed"),
     ],
 )
-def test_what_cannot_be_taken_up_is_told_once_and_the_flow_before_goes_on(
+def test_an_invalid_change_is_reported_once_and_the_previous_flow_stays_in_use(
     site: Site, name: str, text: str, told: str
 ) -> None:
     reloading, before = Reloading(site.work, site.said.append), site.work.project
@@ -193,7 +193,7 @@ def scaled(n: int) -> int:
 """
 
 
-def test_python_code_is_taken_up_with_what_it_imports(site: Site) -> None:
+def test_changed_python_code_is_reloaded_with_the_modules_it_imports(site: Site) -> None:
     site.write("helpers.py", "def factor():\n    return 10\n")
     site.write("flows/code.py", CODE.format(times=2))
     reloading = Reloading(site.work, site.said.append)
@@ -216,7 +216,7 @@ def test_python_code_is_taken_up_with_what_it_imports(site: Site) -> None:
     assert str(site.root) not in sys.path
 
 
-def test_a_flow_that_is_mended_is_taken_up_after_all(site: Site) -> None:
+def test_a_repaired_flow_is_loaded(site: Site) -> None:
     reloading = Reloading(site.work, site.said.append)
     site.write("flows/flow.dpl", "nonsense")
     assert not reloading.is_new()
@@ -224,7 +224,7 @@ def test_a_flow_that_is_mended_is_taken_up_after_all(site: Site) -> None:
     assert reloading.is_new()
 
 
-def test_a_runner_whose_flow_is_not_the_applied_one_claims_nothing_and_says_so_once(site: Site) -> None:
+def test_a_runner_whose_flow_is_not_the_applied_one_claims_no_batches_and_reports_it_once(site: Site) -> None:
     heard = Heard()
     site.work.listener = heard
     newer = replace(site.work.flow, fingerprint="another's")
@@ -251,7 +251,7 @@ class Renaming(Heard):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_rename_beside_a_runner_of_the_old_flow_fails_nothing_and_is_told_once(
+def test_a_rename_while_a_runner_has_the_old_flow_fails_no_batch_and_is_reported_once(
     site: Site, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planned tables have other names when the runner claims their batches."""

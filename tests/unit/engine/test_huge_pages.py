@@ -13,7 +13,7 @@ from waterclock.engine.spark.session import _offers_huge_pages
     ("said", "offers"),
     [("always [madvise] never\n", True), ("[always] madvise never\n", True), ("always madvise [never]\n", False)],
 )
-def test_it_is_asked_what_the_kernel_says(said: str, offers: bool, tmp_path: Path) -> None:
+def test_huge_pages_are_offered_unless_the_kernel_setting_is_never(said: str, offers: bool, tmp_path: Path) -> None:
     (tmp_path / "enabled").write_text(said, encoding="ascii")
     assert _offers_huge_pages(tmp_path / "enabled") is offers
 

@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.mark.parametrize("is_created", [True, False])
-def test_a_ledger_that_appears_during_the_look_for_tables_is_opened(
+def test_a_ledger_created_during_the_search_for_tables_is_opened(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_created: bool
 ) -> None:
     refuse_lost = ledger_opening.require_ledger_not_lost

@@ -23,7 +23,7 @@ from waterclock.timelabel.window import Window
 
 
 @pytest.mark.parametrize("is_passing", [True, False])
-def test_what_passes_is_waited_for_and_all_else_is_told_once_a_table(*, is_passing: bool) -> None:
+def test_only_permanent_problems_of_a_linked_project_are_reported_once_per_table(*, is_passing: bool) -> None:
     wrong = WaterclockError("E838", "the other project cannot be read", transient=is_passing)
     batches = tuple(
         Batch("here.a", Window(at(f"2013-01-0{day}"), at(f"2013-01-0{day + 1}")), Status.WAITING, "") for day in (1, 2)

@@ -48,7 +48,7 @@ def due_at(root: Path, now: datetime) -> list[str]:
 
 
 @pytest.mark.parametrize("statement", [ARRIVING, LOOKED_AT], ids=["arrivals", "snapshot"])
-def test_a_collect_without_start_is_due_at_the_first_look_and_at_each_later_one(root: Path, statement: str) -> None:
+def test_a_collect_without_start_is_due_at_the_first_plan_and_at_each_later_one(root: Path, statement: str) -> None:
     (root / "flows" / "flow.dpl").write_text(CONNECTIONS + statement)
     first = day(5) + timedelta(seconds=20)
 
@@ -63,7 +63,7 @@ def test_a_collect_without_start_is_due_at_the_first_look_and_at_each_later_one(
         assert [row["kind"] for row in ledger.past.rows("events")].count("start set") == 1
 
 
-def test_what_came_some_time_ago_is_taken_by_the_first_run(root: Path) -> None:
+def test_files_that_arrived_before_the_first_run_are_collected_by_it(root: Path) -> None:
     (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
     landing = root / "landing" / "new" / "acme" / "clicks"
     landing.mkdir(parents=True)
@@ -76,13 +76,13 @@ def test_what_came_some_time_ago_is_taken_by_the_first_run(root: Path) -> None:
     assert due_at(root, day(5) + MINUTE)[0] == "20200104234900"
 
 
-def test_a_source_that_cannot_be_asked_yet_stops_no_run(root: Path) -> None:
+def test_a_source_that_cannot_be_read_yet_stops_no_run(root: Path) -> None:
     (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
     (root / "landing").write_text("no folder")
     assert due_at(root, day(5)) == ["20200104235900"]
 
 
-def test_what_a_run_of_an_older_release_left_open_is_written_down(root: Path) -> None:
+def test_a_missing_start_of_a_flow_applied_by_an_older_release_is_recorded(root: Path) -> None:
     (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
     project = load_project(root, capabilities=capabilities())
     with open_workplace(project) as work:
@@ -91,7 +91,7 @@ def test_what_a_run_of_an_older_release_left_open_is_written_down(root: Path) ->
         assert work.ledger.reads.table("web.clicks").start == day(6) - MINUTE
 
 
-def test_each_statement_is_kept_when_a_run_first_takes_it_up(root: Path) -> None:
+def test_each_version_of_a_statement_is_recorded_when_a_run_first_applies_it(root: Path) -> None:
     for minutes in ("1 MINUTE", "1 MINUTE", "5 MINUTES"):
         (root / "flows" / "flow.dpl").write_text(f"{CONNECTIONS}\n{LOOKED_AT}\n{ARRIVING.replace('1 MINUTE', minutes)}")
         with open_workplace(load_project(root, capabilities=capabilities())) as work:
@@ -101,7 +101,7 @@ def test_each_statement_is_kept_when_a_run_first_takes_it_up(root: Path) -> None
     assert texts == {"web.clicks": [ARRIVING.replace("1 MINUTE", "5 MINUTES"), ARRIVING], "web.plans": [LOOKED_AT]}
 
 
-def test_what_a_watch_knows_of_columns_goes_with_the_table_that_is_renamed(root: Path) -> None:
+def test_recorded_schemas_move_to_the_new_name_of_a_renamed_table(root: Path) -> None:
     (root / "flows" / "flow.dpl").write_text(CONNECTIONS + ARRIVING)
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
         apply_flow(work, day(5))

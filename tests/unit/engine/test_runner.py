@@ -95,7 +95,7 @@ def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str,
     return outcome
 
 
-def test_a_run_goes_on_until_nothing_is_ready_and_tries_what_failed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_continues_until_no_batch_is_ready_and_tries_a_failed_one_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = [table("a.b", partitioned=True), table("c.d", partitioned=True)]
     groups = [group("a.b", 1), group("a.b", 2), group("c.d", 1)]
     runner = Planned(work_of(tables), *groups)
@@ -108,7 +108,7 @@ class _Rows:
     """Placeholder for a batch's context."""
 
 
-def test_what_is_kept_of_a_failure_holds_nothing_that_the_batch_worked_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_failure_keeps_no_reference_to_objects_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     worked_with: list[weakref.ref[_Rows]] = []
 
     def fails() -> None:
@@ -126,7 +126,7 @@ def test_what_is_kept_of_a_failure_holds_nothing_that_the_batch_worked_with(monk
     assert worked_with[0]() is None
 
 
-def test_what_fails_at_each_look_has_failed_once_and_as_it_did_last() -> None:
+def test_a_batch_that_fails_repeatedly_is_counted_once_with_its_last_failure() -> None:
     total, first, other = RunOutcome(), group("a.b", 1), group("a.b", 2)
     for look in range(100):
         total.add(RunOutcome(failed=[GroupReport(first, look, error=WaterclockError("E804", "it is away"))]))
@@ -134,7 +134,7 @@ def test_what_fails_at_each_look_has_failed_once_and_as_it_did_last() -> None:
     assert [(report.group, report.claim) for report in total.failed] == [(first, 99), (other, 100)]
 
 
-def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_of_another_runner_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     outcome = drained(monkeypatch, runner, {"a.b": ClaimRefused("E407", "another runner holds it")})
     assert (outcome.done, outcome.failed) == (0, [])
@@ -162,7 +162,9 @@ def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_g
 
 
 @pytest.mark.parametrize("code", ["E407", "E429"])
-def test_that_somebody_else_has_a_batch_is_told_once_while_it_is_so(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+def test_a_batch_claimed_by_another_runner_is_reported_once_while_it_stays_claimed(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
     """A watching run plans again after each write of other runners."""
     work = work_of([table("a.b")])
     repeats: list[bool] = []
@@ -180,7 +182,7 @@ def test_that_somebody_else_has_a_batch_is_told_once_while_it_is_so(monkeypatch:
     assert repeats == [False, True, True, False, False]
 
 
-def test_a_source_that_cannot_tell_its_clock_fails_its_own_batches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_with_an_unreadable_clock_fails_only_its_own_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = WaterclockError("E804", "the landing folder is not there", where="landing")
     work = work_of([collect("a.b"), table("c.d")], connections=FakeConnections(gone))
     outcome = drained(monkeypatch, Planned(work, group("a.b", 1), group("c.d", 1)), {})
@@ -190,7 +192,7 @@ def test_a_source_that_cannot_tell_its_clock_fails_its_own_batches_alone(monkeyp
     assert failed.error.where == "landing (a.b@20130102000000)"
 
 
-def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_same(
+def test_an_unreadable_source_clock_is_reported_once_while_the_error_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work = work_of([collect("a.b")], connections=FakeConnections(WaterclockError("E804", "the folder is not there")))
@@ -207,7 +209,7 @@ def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_s
     assert len(drained(monkeypatch, runner, {}).failed) == 1
 
 
-def test_a_log_that_is_older_than_the_ledger_is_told_of_once_while_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_older_than_the_ledger_is_reported_once_while_it_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
     older = {"a.b": WaterclockError("E754", "the log of a.b is older than the ledger")}
     monkeypatch.setattr("waterclock.engine.runner.find_log_errors", lambda *_: older)
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
@@ -221,7 +223,7 @@ def test_a_log_that_is_older_than_the_ledger_is_told_of_once_while_it_is(monkeyp
         assert len(drained(monkeypatch, runner, {"a.b": there_again}).failed) == failed
 
 
-def test_a_stopped_runner_takes_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_runner_starts_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     runner.stop()
     outcome = drained(monkeypatch, runner, {})
@@ -242,7 +244,7 @@ def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPat
     assert [of.batches[0].label for of in ready] == [day(4), day(5)]
 
 
-def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
+def test_a_store_that_becomes_unreachable_ends_the_run_after_the_running_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     away = WaterclockError("E609", "it cannot be reached", where="s3://lake", why="no answer", transient=True)
@@ -266,7 +268,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
     assert (first.done, first.away) == (1, None)
 
 
-def test_a_store_that_lets_nobody_in_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_refuses_the_user_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(*_: Any) -> dict[str, WaterclockError]:
         raise WaterclockError("E609", "it cannot be reached", why="it refuses this user")
 
@@ -284,7 +286,7 @@ def test_a_spark_that_does_not_start_is_one_error_of_the_whole_run() -> None:
 
 
 @pytest.mark.parametrize(("times", "failed"), [(1, 0), (2, 1)])
-def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, times: int, failed: int) -> None:
+def test_a_batch_whose_jvm_died_is_retried_once(monkeypatch: pytest.MonkeyPatch, times: int, failed: int) -> None:
     runner = Planned(work_of([table("a.b"), table("c.d")]), group("a.b", 1), group("c.d", 1))
     lost: list[Group] = []
 
@@ -336,7 +338,7 @@ def test_windows_that_become_due_during_a_long_backfill_are_made_next_to_it(monk
     assert (outcome.done, outcome.failed) == (2, [])
 
 
-def test_new_windows_are_looked_for_once_those_at_hand_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_windows_are_planned_before_the_queue_of_a_backfill_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers of a new window are ready as soon as it is made; they do not wait for the queue of a backfill."""
     work = work_of([table("a.b", partitioned=True), table("c.d", partitioned=True), table("e.f", partitioned=True)])
     old = [group("a.b", number) for number in range(1, 9)]
@@ -366,7 +368,7 @@ LOST = "lease of a.b@20130101000000 not renewed: claim 7 is no longer open: lost
 @pytest.mark.parametrize(
     ("is_held", "status", "told"), [(False, "lost", []), (True, "done", []), (True, "lost", [LOST])]
 )
-def test_a_claim_that_ended_while_its_lease_was_renewed_is_not_told_of(
+def test_a_failed_lease_renewal_is_reported_only_if_the_claim_is_active_and_lost(
     *, is_held: bool, status: str, told: list[str]
 ) -> None:
     claim = SimpleNamespace(request=SimpleNamespace(table="a.b", labels=(day(0),)))

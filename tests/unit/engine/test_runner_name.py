@@ -46,11 +46,11 @@ def test_this_process_has_not_ended_and_has_a_new_name_each_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "another", "host:1:abcdefab", "a:b:c:d", ":::", "host:x:000000000000"])
-def test_of_what_is_no_name_of_here_nothing_is_said(name: str) -> None:
+def test_a_name_that_no_local_runner_can_have_is_not_reported_as_ended(name: str) -> None:
     assert not has_ended(name)
 
 
-def test_of_another_host_boot_or_container_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_of_another_host_or_namespace_is_not_reported_as_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     process, name = started(NAMED)
     process.communicate()
     assert has_ended(name)

@@ -21,14 +21,14 @@ def refused(_: str, __: Sequence[str]) -> str:
     raise OSError(28, "No space left on device")
 
 
-def test_who_comes_first_makes_them_and_the_others_use_them(tmp_path: Path) -> None:
+def test_shared_rows_are_made_once_and_then_reused(tmp_path: Path) -> None:
     rows = SharedRows(str(tmp_path), runner_name())
     found = [rows.find_or_make(["k"], made) for _ in range(3)]
     assert found[0] == found[1] == found[2]
     assert (rows.made, rows.used) == (1, 2)
 
 
-def test_of_several_labels_those_are_made_that_nobody_has_made_by_one_job(tmp_path: Path) -> None:
+def test_labels_without_shared_rows_are_made_by_a_single_job(tmp_path: Path) -> None:
     rows, jobs = SharedRows(str(tmp_path), runner_name()), []
 
     def noted(folder: str, keys: Sequence[str]) -> str:
@@ -70,7 +70,7 @@ def test_where_they_cannot_be_made_each_reader_makes_its_own(tmp_path: Path) -> 
     assert rows.made == 0
 
 
-def test_they_go_with_the_run_and_what_a_killed_runner_left_with_the_next(tmp_path: Path) -> None:
+def test_a_run_removes_its_shared_rows_and_those_of_a_killed_local_runner(tmp_path: Path) -> None:
     rows = SharedRows(str(tmp_path), runner_name())
     rows.find_or_make(["k"], made)
     name = runner_name()

@@ -70,16 +70,16 @@ def waiting(work: RunContext, *, refused: bool = False) -> Runner:
     return found
 
 
-def test_nobody_is_waited_for_where_nobody_works(work: RunContext) -> None:
+def test_a_run_does_not_wait_if_no_other_runner_works(work: RunContext) -> None:
     assert not waiting(work)._wait_for_progress()
 
 
-def test_a_refusal_whose_reason_is_gone_is_looked_at_again_once(work: RunContext) -> None:
+def test_a_refused_batch_whose_reason_has_ended_is_planned_again_once(work: RunContext) -> None:
     runner = waiting(work, refused=True)
     assert [runner._wait_for_progress() for _ in range(3)] == [True, False, False]
 
 
-def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: RunContext) -> None:
+def test_a_run_waits_for_the_runner_that_makes_a_due_batch_until_its_next_write(work: RunContext) -> None:
     held = claim(work)
     others = threading.Timer(0.2, lambda: work.ledger.claims.renew(held))
     others.start()
@@ -106,7 +106,7 @@ def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settl
     assert work.ledger.claims.open() == []
 
 
-def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
+def test_an_expired_claim_that_cannot_be_taken_over_is_not_waited_for(
     work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Regression: for a table that was removed from the flow, a refused run looked again without end."""

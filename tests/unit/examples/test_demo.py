@@ -49,7 +49,7 @@ def test_it_steps_through_the_days_that_it_laid_out(demo: ModuleType, calls: Cal
     assert [command for command, *_ in calls[2:]] == ["query", "query", "query"]
 
 
-def test_again_it_goes_on_with_the_next_days(demo: ModuleType, calls: Calls, tmp_path: Path) -> None:
+def test_a_second_demo_run_continues_with_the_next_days(demo: ModuleType, calls: Calls, tmp_path: Path) -> None:
     demo.main(["--days", "1", "--in", str(tmp_path)])
     demo.main(["--days", "1", "--in", str(tmp_path)])
 
@@ -68,7 +68,7 @@ def test_fresh_begins_again(demo: ModuleType, calls: Calls, tmp_path: Path) -> N
     assert [call[2] for call in calls if call[0] == "run"] == ["2013-01-01T05:00Z"] * 2
 
 
-def test_without_new_days_it_runs_what_is_due(
+def test_without_new_days_the_demo_runs_the_due_batches_of_the_last_day(
     demo: ModuleType, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     demo.main(["--days", "1", "--in", str(tmp_path)])
@@ -98,7 +98,7 @@ def test_a_run_that_fails_ends_the_demo_with_its_code(
     assert end.value.code == 1
 
 
-def test_what_it_suggests_names_the_last_day(
+def test_the_suggested_commands_name_the_last_day(
     demo: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     demo.main(["--days", "2", "--in", str(tmp_path)])

@@ -56,7 +56,7 @@ def test_flights_land_in_one_file_per_new_york_day(two_days: Path) -> None:
     assert [len(rows_of(file)) for file in files] == [842, 943]
 
 
-def test_a_file_holds_what_lies_before_the_end_its_stamp_names(two_days: Path) -> None:
+def test_a_file_holds_the_rows_of_the_period_that_ends_at_its_stamp(two_days: Path) -> None:
     for length, folder in ((timedelta(days=1), "faa/flights"), (timedelta(hours=1), "noaa/weather")):
         for file in (two_days / "new" / folder).iterdir():
             hours = {datetime.fromisoformat(row["time_hour"]) for row in rows_of(file)}
@@ -78,7 +78,7 @@ def test_the_year_s_last_hour_has_a_file_though_its_weather_was_never_read(tmp_p
     assert rows_of(closing) == []
 
 
-def test_what_is_unknown_is_empty(two_days: Path) -> None:
+def test_unknown_values_are_empty(two_days: Path) -> None:
     [day] = (two_days / "new" / "faa" / "flights").glob("*2013_01_02_*")
 
     assert sum(row["dep_time"] == "" for row in rows_of(day)) == 4
@@ -121,7 +121,7 @@ def test_days_of_another_year_are_refused(tmp_path: Path) -> None:
         make_data.put_days(tmp_path, date(2013, 12, 31), 2)
 
 
-def test_the_database_knows_what_happened_before_the_end_of_the_newest_day(two_days: Path) -> None:
+def test_the_database_holds_the_changes_before_the_end_of_the_newest_day(two_days: Path) -> None:
     instants = [at for *_, at in planes(two_days)]
 
     assert min(instants) == "2013-01-01T10:15:00Z"
@@ -137,14 +137,12 @@ def test_the_whole_year_is_laid_out(whole_year: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("days", [1, 5, 59, 365])
-def test_the_last_change_of_each_plane_is_what_the_oracle_finds_in_a_year_s_flights(
-    whole_year: Path, days: int
-) -> None:
+def test_the_last_change_of_each_plane_equals_the_oracle_on_a_year_of_flights(whole_year: Path, days: int) -> None:
     compare_planes(whole_year, days)
 
 
 @pytest.mark.parametrize("days", [1, 2])
-def test_the_last_change_of_each_plane_is_what_the_oracle_finds_in_the_raw_flights(two_days: Path, days: int) -> None:
+def test_the_last_change_of_each_plane_equals_the_oracle_on_the_raw_flights(two_days: Path, days: int) -> None:
     compare_planes(two_days, days)
 
 

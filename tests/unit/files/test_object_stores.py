@@ -55,7 +55,7 @@ def body(code: str, message: str) -> str:
         ),
     ],
 )
-def test_a_refusal_says_what_the_store_said_and_whether_to_ask_again(
+def test_a_store_error_is_reported_with_its_message_and_whether_it_is_transient(
     error: Exception, why: str, *, transient: bool
 ) -> None:
     refusal = translate_obstore_error(error, "s3://lake/new")
@@ -89,7 +89,7 @@ def test_an_object_that_a_listing_cannot_name_is_named(told: str, where: str) ->
         OSError("of a disk"),
     ],
 )
-def test_what_callers_tell_apart_passes_as_it_is(error: Exception) -> None:
+def test_errors_that_callers_handle_pass_unchanged(error: Exception) -> None:
     assert translate_obstore_error(error, "s3://lake/new") is None
     with pytest.raises(type(error)) as raised, translate_store_errors("s3://lake/new"):
         raise error
@@ -106,7 +106,7 @@ def test_what_callers_tell_apart_passes_as_it_is(error: Exception) -> None:
         ("/file/file1.csv", "file/file1.csv"),
     ],
 )
-def test_a_file_is_known_by_what_spark_calls_it(path: str, key: str) -> None:
+def test_a_file_key_equals_the_path_that_spark_reports(path: str, key: str) -> None:
     assert file_key_of(path) == key
 
 
@@ -121,14 +121,18 @@ def test_a_file_is_known_by_what_spark_calls_it(path: str, key: str) -> None:
         ("/new2/b.csv", "/new", None),
     ],
 )
-def test_a_path_is_told_from_its_folder_on(path: str, folder: str, rest: str | None) -> None:
+def test_a_path_is_returned_relative_to_its_folder_or_as_none_outside_it(
+    path: str, folder: str, rest: str | None
+) -> None:
     from waterclock.files.filesystem import entry_path
 
     assert path_below(path, entry_path(folder) if "://" in folder else Path(folder)) == rest
 
 
 @pytest.mark.parametrize("gone", [["a"], ["b"], ["a", "c"], ["a", "b", "c"]])
-def test_what_another_removes_meanwhile_keeps_no_other_object(gone: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_that_others_removed_do_not_prevent_the_removal_of_the_remaining_ones(
+    gone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A store may refuse to remove many objects because one is missing (versitygw does), and keep the others."""
     store = Store("memory://lake", {})
     store.objects = MemoryStore()

@@ -38,7 +38,7 @@ def rule(name: str, action: Action, scope: Scope = Scope.ROW) -> Rule:
     return Rule(f"{name} > 0", name, scope, action, SOMEWHERE)
 
 
-def test_demands_are_asked_in_the_order_written_and_the_key_last() -> None:
+def test_checks_are_in_declared_order_with_the_key_last() -> None:
     found = checks_of(
         ruled(
             Column("id", SOMEWHERE, "BIGINT", is_key=True, else_of_key=ASIDE),
@@ -72,7 +72,7 @@ def test_a_key_without_a_ladder_is_demanded_to_be_there() -> None:
     assert key_actions(of) == FAILS
 
 
-def test_only_what_takes_rows_out_makes_a_quarantine() -> None:
+def test_drop_and_quarantine_remove_rows_but_only_quarantine_stores_them() -> None:
     warned = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=WARNS))
     dropped = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=DROPS))
     aside = ruled(rules=(rule("n", Action.QUARANTINE),))
@@ -80,20 +80,20 @@ def test_only_what_takes_rows_out_makes_a_quarantine() -> None:
     assert [can_quarantine_rows(of) for of in (warned, dropped, aside)] == [False, False, True]
 
 
-def test_what_may_be_of_another_type_is_asked_for_as_text() -> None:
+def test_a_column_whose_type_errors_only_warn_is_requested_as_text() -> None:
     of = ruled(Column("n", SOMEWHERE, "INT", else_of_type=WARNS), Column("m", SOMEWHERE, "INT", else_of_type=FAILS))
     assert loose_types(of) == {"n": "n INT"}
     assert [column.type for column in columns_to_request(of).named] == ["STRING", "INT"]
     assert columns_to_request(ruled()) == Columns(())
 
 
-def test_a_time_is_asked_for_as_its_source_has_it() -> None:
+def test_a_timestamp_with_a_type_action_is_requested_in_the_type_of_its_source() -> None:
     """The text of an instant has lost its zone."""
     at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
     assert columns_to_request(ruled(at)).named[0].type is None
 
 
-def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_set_aside() -> None:
+def test_the_source_file_and_row_are_requested_for_a_metadata_column_or_a_quarantine() -> None:
     said = Column("file", SOMEWHERE, metadata_field="file")
     assert [(it.name, it.metadata_field) for it in columns_to_request(ruled(said, Column("id", SOMEWHERE))).named] == [
         ("id", None),
@@ -109,14 +109,14 @@ def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_s
     ]
 
 
-def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
+def test_the_limit_of_an_action_is_inclusive_and_a_percentage_refers_to_all_rows() -> None:
     actions = (RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True), RuleAction(Action.HOLD, Decimal(3)))
     found = [find_outcome(actions, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
     assert format_actions(actions) == "quarantine at most 0.5 percent, else hold at most 3"
 
 
-def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_first_column() -> None:
+def test_the_parse_check_is_first_and_a_parent_is_checked_with_its_first_column() -> None:
     aside = Reference("b.parent", otherwise=ASIDE)
     of = replace(
         ruled(Column("n", SOMEWHERE, "INT", else_of_type=WARNS, references=aside), rules=(rule("n", Action.DROP),)),
@@ -149,7 +149,7 @@ def test_lines_that_fail_their_batch_are_no_rows() -> None:
     assert (marks_rows(warned), has_row_actions(warned)) == (True, False)
 
 
-def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_without_a_column_list() -> None:
+def test_a_quarantine_of_unparsed_lines_requests_file_and_row_without_a_column_list() -> None:
     of = replace(ruled(), columns=Columns(unread=UnparsedLines("parsed()", ASIDE)))
     assert [it.metadata_field for it in columns_to_request(of).named] == ["file", "row"]
 
@@ -157,7 +157,7 @@ def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_witho
 WEEK = Duration(7, "DAY")
 
 
-def test_a_key_that_looks_back_is_asked_of_before_the_key_within_the_batch() -> None:
+def test_a_key_with_past_is_checked_against_earlier_rows_before_those_of_the_batch() -> None:
     of = ruled(
         Column(
             "id",

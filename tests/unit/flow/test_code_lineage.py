@@ -29,7 +29,7 @@ LINEAGES = st.builds(CodeLineage, st.dictionaries(st.sampled_from(["p", "q", "r"
 
 
 @given(LINEAGES, LINEAGES)
-def test_what_two_plans_showed_is_never_less_than_either(one: CodeLineage, other: CodeLineage) -> None:
+def test_the_union_of_two_lineages_contains_both(one: CodeLineage, other: CodeLineage) -> None:
     both = one | other
     for each in (one, other):
         for name, made in each.columns.items():
@@ -42,7 +42,7 @@ def test_what_two_plans_showed_is_never_less_than_either(one: CodeLineage, other
 
 
 @given(LINEAGES)
-def test_what_is_kept_is_read_as_it_was(one: CodeLineage) -> None:
+def test_a_lineage_survives_the_round_trip_through_json(one: CodeLineage) -> None:
     assert CodeLineage.of_json(json.loads(json.dumps(one.to_json()))) == one
 
 

@@ -34,11 +34,11 @@ def test_a_type_is_read_however_it_is_spelled_and_back(text: str, meant: object)
 
 
 @pytest.mark.parametrize("text", ["", "INTERVAL", "money", "ARRAY<INT", "ARRAY", "STRUCT<a>", "INT INT", "INT;"])
-def test_what_no_table_stores_is_no_type(text: str) -> None:
+def test_an_unknown_or_malformed_type_is_rejected(text: str) -> None:
     assert type_of(text) is None
 
 
-def test_a_schema_s_json_says_the_same() -> None:
+def test_a_json_schema_is_parsed_into_the_same_types() -> None:
     said = """{"type":"struct","fields":[
         {"name":"a","type":"integer","nullable":false,"metadata":{}},
         {"name":"m","type":{"type":"map","keyType":"string","valueType":{"type":"array","elementType":"long",

@@ -120,7 +120,7 @@ def test_a_type_is_read_as_another_only_where_it_widens(have: str, wanted: str) 
     [(have, wanted) for have, wanted in PAIRS if is_widening(have, wanted)],
     ids=str,
 )
-def test_what_is_allowed_is_written_and_read_with_every_value_kept(have: str, wanted: str, tmp_path: Path) -> None:
+def test_an_allowed_type_change_keeps_every_value_written_to_parquet(have: str, wanted: str, tmp_path: Path) -> None:
     values = [*ends_of(have), None]
     path = tmp_path / "written.parquet"
     pq.write_table(pa.table({"c": pa.array(values, arrow_of(have))}), path)
@@ -145,7 +145,7 @@ LOSES = [
 
 
 @pytest.mark.parametrize(("have", "wanted"), LOSES, ids=str)
-def test_what_is_refused_loses_values_or_changes_what_they_mean(have: str, wanted: str) -> None:
+def test_a_refused_type_change_loses_values_or_is_listed_as_a_change_of_meaning(have: str, wanted: str) -> None:
     """Oracle: a cast there and back keeps every value at the type's ends, unless the pair is listed here."""
     values = pa.array(ends_of(have), arrow_of(have))
     try:
@@ -297,7 +297,7 @@ def _written_and_read(writer: TableSchema, reader: TableSchema, folder: Path) ->
             assert pc.all(pc.equal(found.cast(arrow_of(column.type)), found)).as_py()
 
 
-def test_transitive_asks_all_versions_and_plain_the_newest_alone() -> None:
+def test_transitive_checks_all_versions_and_plain_only_the_newest() -> None:
     first, second, third = one("long"), TableSchema(()), one("string")
     assert not find_violations(Compatibility(BACKWARD), third, [second, first])
     broken = find_violations(Compatibility(BACKWARD, is_transitive=True), third, [second, first])
@@ -354,7 +354,7 @@ def _is_flat(*schemas: TableSchema) -> bool:
 
 
 @given(_schemas)
-def test_every_schema_reads_what_it_wrote(schema: TableSchema) -> None:
+def test_every_schema_can_read_its_own_rows(schema: TableSchema) -> None:
     assert not can_read(schema, schema)
     assert not can_read(schema, TableSchema(tuple(schema.columns), schema.keys, schema.partitioned_by, schema.rules))
 

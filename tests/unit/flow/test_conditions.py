@@ -162,7 +162,7 @@ def test_whole_numbers_are_counted_as_in_sql() -> None:
         assert condition(said).is_true_for(window), said
 
 
-def test_values_of_the_project_are_what_they_are() -> None:
+def test_project_variables_keep_their_types_in_a_condition() -> None:
     window = Window(datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC))
     variables: dict[str, Any] = {
         "land": "DE", "since": "2024-01-01", "day": date(2024, 1, 1), "at": datetime(2024, 1, 1, 5, 30),  # noqa: DTZ001
@@ -210,5 +210,5 @@ def test_between_its_turns_a_condition_does_not_turn(zone: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["day(WINDOW_END()) = 1", "TIMELABEL() < '2024'", "WINDOW_START() < WINDOW_END()"])
-def test_what_may_turn_anywhere_says_so(text: str) -> None:
+def test_a_condition_that_may_change_at_any_instant_has_no_turns(text: str) -> None:
     assert condition(text).turns() is None

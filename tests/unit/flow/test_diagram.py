@@ -38,7 +38,7 @@ def flow(tmp_path: Path) -> Flow:
     return load_project(tmp_path, capabilities=capabilities()).flow
 
 
-def test_keys_come_first_then_what_refers_to_others(flow: Flow) -> None:
+def test_keys_are_listed_first_and_then_the_referencing_columns(flow: Flow) -> None:
     fields = fields_of(flow.tables["marts.flights"], {})
     assert [field.name for field in fields] == ["<id>", "tailnum", "origin", "dest", "left_at"]
     assert [field.is_key for field in fields] == [True, False, False, False, False]
@@ -85,7 +85,7 @@ def test_long_tables_are_cut_and_names_are_escaped(flow: Flow) -> None:
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-def test_graphviz_takes_it(flow: Flow) -> None:
+def test_graphviz_accepts_the_diagram(flow: Flow) -> None:
     done = subprocess.run(["dot", "-Tsvg"], input=diagram(flow, {}), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "<svg" in done.stdout
@@ -97,7 +97,7 @@ def many(count: int) -> Flow:
     return flow_of(*(collect(f"raw.t{at}", columns=columns) for at in range(count)))
 
 
-def test_tables_that_nothing_refers_to_stand_beside_each_other(flow: Flow) -> None:
+def test_unreferenced_tables_are_drawn_in_rows_of_four(flow: Flow) -> None:
     rows = [line.strip() for line in diagram(many(12), {}).splitlines() if "style=invis" in line]
     assert rows == [
         '"raw.t0" -> "raw.t1" -> "raw.t2" -> "raw.t3" [style=invis];',

@@ -41,7 +41,7 @@ def sale(flow: Flow) -> Flat:
     return flat
 
 
-def test_each_parent_shows_its_role_its_time_and_what_it_brings(flow: Flow) -> None:
+def test_each_parent_shows_its_role_its_time_and_its_columns(flow: Flow) -> None:
     found = list_flat_parts(sale(flow), flow, KNOWN)
     assert [(each.table, each.depth, each.role, each.version_choice) for each in found] == [
         ("fact.sale", 0, "", ""),
@@ -72,13 +72,13 @@ def test_the_names_are_those_that_the_read_has(flow: Flow) -> None:
     assert drawn == [each.name for each in columns]
 
 
-def test_columns_that_nobody_knows_yet_are_said_to_come(flow: Flow) -> None:
+def test_unknown_columns_of_a_parent_are_drawn_as_other_columns(flow: Flow) -> None:
     assert "and other columns of dim.client" in flat_diagram(sale(flow), flow, {})
     assert "and other columns" not in flat_diagram(sale(flow), flow, KNOWN)
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-def test_graphviz_takes_it(flow: Flow) -> None:
+def test_graphviz_accepts_the_diagram(flow: Flow) -> None:
     drawn = flat_diagram(sale(flow), flow, {})
     done = subprocess.run(["dot", "-Tsvg"], input=drawn, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

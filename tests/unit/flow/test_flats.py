@@ -67,7 +67,7 @@ def test_columns_with_the_names_of_a_composite_key_pair_by_them(flow: Flow) -> N
     assert (join.columns, join.parent_columns) == (("shop", "nr"), ("shop", "nr"))
 
 
-def test_exact_goes_up_through_all_that_keep_versions(flow: Flow) -> None:
+def test_exact_applies_to_all_ancestors_that_keep_versions(flow: Flow) -> None:
     client = flat_read(flow, "dim.client", is_exact=True)
     assert client.is_exact
     assert [join.parent.is_exact for join in client.joins] == [True, True]
@@ -91,14 +91,14 @@ def test_columns_are_not_known_where_those_of_one_table_are_not(flow: Flow) -> N
     assert flat_columns(flat, lambda table: None if table == "dim.land" else seen(flow, table)) is None
 
 
-def test_a_name_that_is_there_twice_is_found_with_where_it_comes_from(flow: Flow) -> None:
+def test_a_duplicate_column_name_is_found_with_all_its_origins(flow: Flow) -> None:
     city = flat_read(flow, "dim.city")
     columns = flat_columns(city, lambda _: ("code", "CITY", "city"))
     assert columns is not None
     assert {name: len(found) for name, found in find_name_clashes(columns).items()} == {"CITY": 4}
 
 
-def test_what_is_wrong_has_the_place_of_the_column_that_refers(flow: Flow) -> None:
+def test_an_error_has_the_position_of_the_referencing_column(flow: Flow) -> None:
     errors: list[WaterclockError] = []
     assert flat_of(flow.tables, "fact.wrong", errors) is None
     assert [(error.code, error.where) for error in errors] == [("E237", "flows/a.dpl:9:29")]

@@ -93,7 +93,7 @@ def test_a_grant_closes_the_form_to_all_others_and_limits_columns(tmp_path: Path
     assert rights(found, "cleo", "mdm.lands").may_edit
 
 
-def test_a_grant_to_edit_does_not_limit_what_people_see(tmp_path: Path) -> None:
+def test_a_grant_to_edit_does_not_limit_the_rows_and_columns_that_users_read(tmp_path: Path) -> None:
     found = project(tmp_path, GRANTS)
     for name in ("anna", "cleo", "eve"):
         assert form_of(found.flow, person(found, name), "mdm.prices") is TableVisibility.WHOLE

@@ -66,7 +66,7 @@ def test_a_cycle_is_a_path_that_ends_where_it_begins() -> None:
         ({"a": ["b"], "b": ["a"], "c": ["d", "a"], "d": ["c"], "e": ["c"]}, [{"a", "b"}, {"c", "d"}]),
     ],
 )
-def test_components_are_what_reaches_itself_in_a_circle(edges: dict[str, list[str]], groups: list[set[str]]) -> None:
+def test_components_are_the_sets_of_nodes_on_a_cycle(edges: dict[str, list[str]], groups: list[set[str]]) -> None:
     assert components_of(edges) == groups
 
 

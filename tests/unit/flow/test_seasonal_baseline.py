@@ -119,9 +119,7 @@ def test_a_count_of_few_keeps_the_spread_of_chance() -> None:
     spoilt=st.integers(min_value=0, max_value=3),
     scales=st.floats(min_value=0, max_value=1e4),
 )
-def test_what_is_usual_is_a_number_that_lies_between_its_bounds(
-    values: list[float], spoilt: int, scales: float
-) -> None:
+def test_the_baseline_is_a_number_between_its_bounds(values: list[float], spoilt: int, scales: float) -> None:
     history = [(MONDAY + number * DAY, value) for number, value in enumerate(values)]
     at = MONDAY + len(values) * DAY
     bad = [(at - (number + 1) * HOUR, math.nan) for number in range(spoilt)]

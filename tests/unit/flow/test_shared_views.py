@@ -56,7 +56,7 @@ def test_a_query_reads_rows_where_it_named_the_view(flow: Flow) -> None:
     )
 
 
-def test_the_rows_of_a_view_are_those_that_its_list_lets_through(flow: Flow) -> None:
+def test_the_query_of_shared_rows_keeps_only_the_columns_of_the_select_list(flow: Flow) -> None:
     query = flow.tables["m.direct"].query
     assert query is not None
     [reference] = list_shared_references(query)

@@ -139,7 +139,7 @@ def test_the_name_of_a_person_is_not_a_role(tmp_path: Path) -> None:
     assert form_of(flow, of_group, "marts.daily") is TableVisibility.NONE
 
 
-def test_views_and_publishes_of_what_is_not_granted_are_unknown(tmp_path: Path) -> None:
+def test_views_and_publishes_of_tables_without_a_grant_are_unknown(tmp_path: Path) -> None:
     shop = project(tmp_path, grants="GRANT SELECT ON dim.* TO dora; GRANT SELECT ON marts.* TO dora;")
     anna = show_flow(shop.flow, person(shop, "anna"))
     assert "stg.flat" not in anna.views  # it names dim.land
@@ -151,7 +151,7 @@ def test_views_and_publishes_of_what_is_not_granted_are_unknown(tmp_path: Path) 
     assert "stg.flat" in show_flow(shop.flow, person(shop, "dora")).views
 
 
-def test_names_of_what_is_not_granted_are_unknown(shop: Project) -> None:
+def test_names_of_tables_without_a_grant_are_unknown(shop: Project) -> None:
     anna = show_flow(shop.flow, person(shop, "anna"))
     assert "marts.daily" not in anna.tables
     assert "stg.orders" in anna.views

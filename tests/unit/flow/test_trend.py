@@ -35,7 +35,7 @@ def test_a_creep_is_the_ratio_of_two_levels_whatever_the_season(a_day: float, ba
     assert after(days(200, a_day=a_day, weekend=0.0), back) == pytest.approx((1 + a_day) ** back, rel=off)
 
 
-def test_there_is_none_before_both_levels_are_known() -> None:
+def test_there_is_no_trend_before_both_levels_are_known() -> None:
     # four windows of the earlier level are needed
     assert after(days(33)) is None
     assert after(days(34)) == pytest.approx(1.0, rel=0.01)
@@ -48,7 +48,7 @@ def test_a_source_that_paused_in_one_of_both_levels_has_none() -> None:
     assert after([it for it in history if it[0] < late or it[0] == history[-1][0]]) is None
 
 
-def test_labels_to_come_values_of_long_ago_and_what_is_no_number_do_not_count() -> None:
+def test_future_and_old_values_and_nan_do_not_count() -> None:
     history = days(90)
     at = history[-1][0] + DAY
     more = [(at, 1e9), (at + DAY, 1e9), (at - 45 * DAY, 5.0), (at - 80 * DAY, -3.0), (at - HOUR, math.nan)]

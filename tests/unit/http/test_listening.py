@@ -17,7 +17,7 @@ def test_a_port_alone_is_this_machines(said: str, address: tuple[str, int]) -> N
 
 
 @pytest.mark.parametrize("said", ["", "here", "host:port", "1:99999", "99999"])
-def test_what_is_no_address_is_refused(said: str) -> None:
+def test_an_invalid_address_is_refused(said: str) -> None:
     with pytest.raises(WaterclockError) as refused:
         address_of(said)
     assert refused.value.code == "E909"

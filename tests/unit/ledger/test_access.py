@@ -65,7 +65,7 @@ def test_accesses_are_listed_newest_first_and_forgotten_with_tokens_that_ended(a
 
 
 @pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
-def test_the_accesses_of_a_person_are_found_without_reading_those_of_others(at_desk: Desk) -> None:
+def test_the_accesses_of_a_person_are_read_by_an_index_search(at_desk: Desk) -> None:
     newest = "SELECT * FROM accesses WHERE who = 'anna' ORDER BY at DESC, id DESC LIMIT 9"
     with at_desk.ledger._database.read() as connection:
         plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {newest}")]

@@ -63,7 +63,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("error", ALL, ids=lambda error: error.code)
-def test_every_refusal_says_what_and_why_in_lower_case(error: WaterclockError) -> None:
+def test_every_error_has_a_reason_or_a_fix_and_starts_in_lower_case(error: WaterclockError) -> None:
     assert error.code in LEDGER
     assert error.why or error.fix
     for part in (error.what, error.why, error.fix):
@@ -71,7 +71,7 @@ def test_every_refusal_says_what_and_why_in_lower_case(error: WaterclockError) -
         assert part is None or not re.search(r"(?i)please|sorry|invalid", part)
 
 
-def test_every_code_is_raised_somewhere_and_told_here() -> None:
+def test_every_error_code_is_raised_in_the_source_and_listed_in_this_test() -> None:
     assert {error.code for error in ALL} == set(LEDGER)
     source = "".join(
         Path(str(of.__file__)).read_text(encoding="utf-8") for of in (ledger_errors, database_errors, rebuild_errors)
@@ -79,15 +79,15 @@ def test_every_code_is_raised_somewhere_and_told_here() -> None:
     assert set(re.findall(r'"(E4[0-9]{2})"', source)) == set(LEDGER)
 
 
-def test_only_what_may_pass_is_transient() -> None:
+def test_only_errors_that_may_disappear_by_themselves_are_transient() -> None:
     assert {error.code for error in ALL if error.transient} == {"E407", "E410", "E415", "E423", "E427", "E429", "E456"}
 
 
-def test_passwords_of_a_url_are_never_told() -> None:
+def test_passwords_of_a_url_are_never_in_an_error() -> None:
     assert not any("s3cret" in str(error) for error in ALL)
 
 
-def test_a_holder_is_told_with_its_labels_and_lease() -> None:
+def test_an_existing_claim_is_reported_with_its_labels_and_lease() -> None:
     assert str(ledger_errors.already_claimed_error("a.x", day(1), HOLDER)) == (
         "E407 a.x@20130102000000 is claimed by host-1\n"
         "  a.x@20130102000000\n"

@@ -27,7 +27,7 @@ def url_of(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def test_a_ledger_that_is_not_there_is_not_made_unless_asked_for(tmp_path: Path) -> None:
+def test_a_missing_ledger_is_created_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "ledger.db"
     assert Ledger.open(url_of(path), create=False) is None
     assert not path.parent.exists()
@@ -69,7 +69,7 @@ def test_a_ledger_of_these_tests_has_the_tables_that_the_migrations_make(tmp_pat
     assert tables("repeated.db") == tables("migrated.db")
 
 
-def test_the_newest_revision_is_the_one_that_opening_looks_for() -> None:
+def test_the_newest_migration_is_the_schema_version_that_opening_expects() -> None:
     from waterclock.ledger.store import migrations
 
     versions = Path(str(migrations.__file__)).parent / "versions"
@@ -174,14 +174,14 @@ def test_other_kinds_of_ledgers_are_refused(url: str) -> None:
     assert "secret" not in refused.value.render()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(WaterclockError) as refused:
         Ledger.open(url_of(tmp_path / "file" / "ledger.db"))
     assert refused.value.code == "E416"
 
 
-def test_opening_what_is_there_imports_no_migrations(tmp_path: Path) -> None:
+def test_opening_an_existing_ledger_imports_no_migrations(tmp_path: Path) -> None:
     url = url_of(tmp_path / "ledger.db")
     Ledger.open(url).close()
     code = (
@@ -253,7 +253,7 @@ def test_a_ledger_that_was_cut_off_is_damaged(tmp_path: Path) -> None:
     assert refused.value.code == "E422"
 
 
-def test_a_statement_that_the_database_refuses_is_told(tmp_path: Path) -> None:
+def test_a_statement_that_the_database_refuses_is_reported(tmp_path: Path) -> None:
     database = open_database(url_of(tmp_path / "ledger.db"), create=True, clock=None)
     assert database is not None
     with pytest.raises(WaterclockError) as refused, database.read() as connection:
@@ -314,7 +314,7 @@ def test_a_killed_writer_leaves_nothing_half_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["what? & why", "100%41 = a#b", 'it\'s; "mine" [x]'])
-def test_a_ledger_lies_where_its_path_says_whatever_signs_it_holds(tmp_path: Path, name: str) -> None:
+def test_a_ledger_is_created_at_its_path_even_with_special_characters(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / "ledger.db"
     Ledger.open(url_of(path)).close()
     assert path.is_file()

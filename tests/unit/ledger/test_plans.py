@@ -82,7 +82,7 @@ def test_readers_of_an_old_interval_are_found_without_those_of_newer_ones(at_des
         ),
     ],
 )
-def test_what_came_since_is_found_without_what_was_there(at_desk: Desk, name: str, look: str) -> None:
+def test_newer_rows_are_found_by_an_index_search_without_older_ones(at_desk: Desk, name: str, look: str) -> None:
     assert look in plan_of(at_desk, name)
 
 

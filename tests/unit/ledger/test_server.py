@@ -68,7 +68,7 @@ def cells(desk: Desk) -> list[BatchState]:
     return desk.ledger.past.grid(["raw.a"])
 
 
-def test_a_ledger_that_is_not_there_is_not_made_unless_asked_for(url: str) -> None:
+def test_a_missing_ledger_is_created_only_on_request(url: str) -> None:
     assert Ledger.open(url, create=False) is None
     Ledger.open(url).close()
     found = Ledger.open(url, create=False)
@@ -76,7 +76,7 @@ def test_a_ledger_that_is_not_there_is_not_made_unless_asked_for(url: str) -> No
     found.close()
 
 
-def test_a_schema_without_anything_in_it_is_no_ledger_and_takes_one(url: str) -> None:
+def test_an_empty_schema_is_no_ledger_and_one_can_be_created_in_it(url: str) -> None:
     server().run(f'CREATE SCHEMA "{postgres.schema_of(sa.make_url(url))}"')
     assert Ledger.open(url, create=False) is None
     Ledger.open(url).close()
@@ -179,7 +179,7 @@ def test_the_clock_is_the_servers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     assert abs(claim.lease_until - desk.ledger.now() - timedelta(seconds=60)) < timedelta(seconds=2)
 
 
-def test_a_server_that_is_not_there_is_told_at_once() -> None:
+def test_an_unreachable_server_is_reported_at_once() -> None:
     begun = time.monotonic()
     with pytest.raises(WaterclockError, match="does not answer") as refused:
         Ledger.open("postgresql://ann:secret@127.0.0.1:1/none")
@@ -231,7 +231,7 @@ def test_a_ledger_whose_password_changes_in_a_run_is_waited_for(url: str) -> Non
         assert refused.value.code == "E416"
 
 
-def test_a_user_without_rights_is_told(url: str) -> None:
+def test_a_user_without_privileges_is_reported(url: str) -> None:
     server().run("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
     with pytest.raises(WaterclockError, match="cannot be used") as refused:
         Ledger.open(url.replace("postgres@", "reader@"))
@@ -239,20 +239,20 @@ def test_a_user_without_rights_is_told(url: str) -> None:
     assert "permission denied" in str(refused.value.why)
 
 
-def test_an_option_that_nobody_knows_is_told_with_the_nearest(url: str) -> None:
+def test_an_unknown_option_is_reported_with_the_nearest_known_one(url: str) -> None:
     with pytest.raises(WaterclockError, match="no option shema") as refused:
         Ledger.open(url.replace("schema=", "shema="))
     assert (refused.value.code, "schema" in str(refused.value.fix)) == ("E403", True)
 
 
-def test_what_an_error_quotes_is_kept_whatever_it_is(desk: Desk) -> None:
+def test_an_error_text_with_invalid_characters_is_stored_escaped(desk: Desk) -> None:
     claim = desk.claim("raw.a", 0)
     desk.ledger.claims.record_failed(claim, error="it holds a\x00 and \ud800", is_transient=False)
     [cell] = cells(desk)
     assert (cell.status, cell.error) == ("failed", r"it holds a\x00 and \ud800")
 
 
-def test_a_move_goes_on_only_while_the_ledger_is_closed_for_it(desk: Desk) -> None:
+def test_a_move_continues_only_while_the_ledger_is_closed_for_it(desk: Desk) -> None:
     desk.ledger.maintenance.close_for("postgresql://db/other", who="ann")
     desk.ledger.maintenance.require_closed_for("postgresql://db/other")
     desk.ledger.maintenance.unlock_ledger()
@@ -262,7 +262,7 @@ def test_a_move_goes_on_only_while_the_ledger_is_closed_for_it(desk: Desk) -> No
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_a_ledger_that_came_meanwhile_is_moved_aside_only_where_that_is_asked_for(url: str, *, replaces: bool) -> None:
+def test_a_ledger_created_in_the_meantime_is_replaced_only_on_request(url: str, *, replaces: bool) -> None:
     place = place_of(url)
     Ledger.open(place.empty_draft()).close()
     with Ledger.open(url) as other:
@@ -301,7 +301,7 @@ def test_a_ledger_in_another_schema_is_named_before_a_second_is_made(tmp_path: P
     assert place_of(url + "x").others("demo")[0] == schema  # the nearest name is first; schemas of other tests follow
 
 
-def test_a_driver_that_is_missing_is_told() -> None:
+def test_a_missing_driver_is_reported_with_the_package_to_install() -> None:
     code = (
         "import sys; sys.modules['psycopg'] = None\n"
         "from waterclock.ledger.ledger import Ledger\n"
@@ -334,14 +334,14 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(desk: Desk, outage: Ser
     assert "the ledger answers again" in said
 
 
-def test_a_server_that_stays_away_is_told_in_the_end(desk: Desk, outage: Server) -> None:
+def test_a_server_that_stays_unreachable_is_reported_when_the_patience_is_over(desk: Desk, outage: Server) -> None:
     desk.ledger._database.patience = 0.5
     outage.stop("immediate")
     with pytest.raises(LedgerUnreachableError):
         cells(desk)
 
 
-def test_a_connection_that_breaks_in_the_middle_is_tried_anew(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_whose_connection_breaks_is_repeated_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken transaction wrote nothing, so it is repeated as a whole, once."""
     desk.done("raw.a", 0)
     held = desk.claim("raw.a", 1)
@@ -360,7 +360,7 @@ def test_a_connection_that_breaks_in_the_middle_is_tried_anew(desk: Desk, monkey
     assert len([row for row in desk.ledger.past.rows("events") if row["kind"] == "done"]) == 2
 
 
-def test_a_batch_takes_few_messages(desk: Desk, tmp_path: Path) -> None:
+def test_a_batch_needs_few_messages_to_the_server(desk: Desk, tmp_path: Path) -> None:
     """Each message is a delay for this runner and for all that wait for their turn."""
     sources = [table(f"raw.{name}", partitioned=True) for name in "abc"]
     desk.apply(*sources, table("x.y", reads=[each.name for each in sources]), fingerprint="flow 2")
@@ -391,7 +391,7 @@ def _traced(desk: Desk, path: Path) -> Iterator[Callable[[], int]]:
 @pytest.mark.parametrize(
     "text", ["it's", 'a "name"', "100%", "%s and %(at)s", "back\\slash", "; DROP TABLE batches; --", ""]
 )
-def test_texts_come_as_they_were_said(desk: Desk, text: str) -> None:
+def test_texts_are_stored_unchanged(desk: Desk, text: str) -> None:
     """Statements that are sent without waiting are written as text, including their values."""
     desk.ledger.past.add_event("seen", who=text, data={text: text})
     [event] = [row for row in desk.ledger.past.rows("events") if row["kind"] == "seen"]
@@ -404,7 +404,7 @@ def _end_connections() -> int:
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_a_commit_whose_answer_is_lost_is_looked_up(
+def test_a_commit_whose_response_is_lost_is_looked_up_and_written_exactly_once(
     desk: Desk, is_committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Committed writes are not repeated, uncommitted ones are."""
@@ -433,7 +433,7 @@ def _stop_while_writing(url: str) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def test_a_runner_that_is_stopped_while_it_writes_blocks_nobody_for_ever(
+def test_a_runner_suspended_in_a_write_does_not_block_other_runners_forever(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "_WRITE", postgres._WRITE.replace("'60s'", "'300ms'"))
@@ -473,7 +473,7 @@ def test_threads_write_side_by_side(desk: Desk) -> None:
         assert len(set(pool.map(make, range(6)))) == 6
 
 
-def test_a_long_look_sees_one_moment(desk: Desk) -> None:
+def test_a_long_read_sees_one_consistent_state(desk: Desk) -> None:
     desk.done("raw.a", *range(3))
     database: LedgerDatabase = desk.ledger._database
     with database.read() as connection:

@@ -125,7 +125,7 @@ def test_a_newest_state_whose_inputs_may_change_may_wait() -> None:
     assert branch.books[MADE].option(2) in branch_options(branch, MADE, [2])[2]
 
 
-def test_what_failed_or_is_held_in_production_is_tried_by_the_code_of_the_branch() -> None:
+def test_batches_failed_or_held_in_production_are_tried_with_the_code_of_the_branch() -> None:
     production = oracle_of("PARTITIONED", Hold(), today=4)
     production.source[RAW][1:3] = [Row(1, 27, DAY), Row(1, 27, 2 * DAY)]
     run(production)

@@ -33,7 +33,7 @@ def test_the_tables_of_persons_are_copies_in_either_direction() -> None:
     assert tables_of_persons({name: table for name, table in flow.items() if name != "made.a"}) == set()
 
 
-def test_an_erased_person_is_gone_and_no_batch_becomes_stale() -> None:
+def test_rows_of_an_erased_person_are_removed_and_no_batch_becomes_stale() -> None:
     oracle = oracle_of("PARTITIONED")
     oracle.source[RAW] += [Row(2, 50 + day, day * DAY + 60) for day in range(5)]
     run(oracle)

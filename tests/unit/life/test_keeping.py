@@ -59,7 +59,7 @@ def test_a_label_is_left_out_until_both_are_made_of_the_same_inputs() -> None:
     assert joined_rows(oracle) == {2: whole[2]}
 
 
-def test_an_erased_person_is_nobody_in_the_events() -> None:
+def test_events_of_an_erased_person_have_no_person_and_disappear_when_made_again() -> None:
     oracle = lived()
     tables = tables_of_persons(oracle.tables)
     assert tables == {RAW, PERSONS}

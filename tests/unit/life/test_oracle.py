@@ -82,7 +82,7 @@ def test_a_label_of_a_transform_that_is_given_up_is_empty_until_it_is_made_again
         assert shown(oracle) == {1: [10], 2: [11]}
 
 
-def test_a_label_that_is_given_up_follows_what_it_reads() -> None:
+def test_a_lost_label_that_was_skipped_follows_its_restated_input() -> None:
     oracle = oracle_of("PARTITIONED")
     run(oracle)
     oracle.ask(MADE, 1, "give up")
@@ -93,7 +93,7 @@ def test_a_label_that_is_given_up_follows_what_it_reads() -> None:
     assert shown(oracle) == {1: [50], 2: [11]}
 
 
-def test_a_newest_state_is_made_without_what_is_missing_and_completed() -> None:
+def test_a_newest_state_is_made_without_a_missing_input_and_completed_later() -> None:
     oracle = oracle_of("REPLACE", Partial(1), size=2)
     oracle.source[RAW][1] = Row(1, 9, DAY)
     run(oracle)
@@ -168,7 +168,7 @@ def test_labels_that_run_again_in_one_commit_are_checked_together(
     assert found == allowed
 
 
-def test_a_table_that_shows_what_its_rule_refuses_is_noticed() -> None:
+def test_rows_that_a_table_rule_refuses_are_detected_if_they_become_visible() -> None:
     oracle = oracle_of("MERGE", OverTable())
     run(oracle)
     assert not oracle.broken_over_table(MADE)

@@ -69,6 +69,6 @@ def test_a_reader_sees_the_rows_and_columns_of_a_grant() -> None:
     assert Granted("mask").columns(whole) == ["k", "v"]
 
 
-def test_what_a_query_shows_is_compared_by_key_and_value() -> None:
+def test_query_results_are_compared_by_key_and_value() -> None:
     assert Shown(("v", "k"), ((7, 2), (5, 1))).values() == [(1, 5), (2, 7)]
     assert Shown(("k", "at"), ((2, 7), (1, 5))).values() == [(1, None), (2, None)]

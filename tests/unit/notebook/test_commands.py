@@ -54,7 +54,7 @@ def test_a_plan_is_the_command_s_and_shown_as_it_is_printed(busy_shop: Shop) -> 
     assert any(batch.table == "shop.orders" and batch.status == "failed" for batch in planned.plan.batches)
 
 
-def test_a_selection_and_labels_mean_what_they_mean_to_the_command(busy_shop: Shop) -> None:
+def test_a_selection_and_labels_have_the_same_meaning_as_on_the_command_line(busy_shop: Shop) -> None:
     told = wc.plan("shop.orders", "sales.*", labels="2024-11-19", project=busy_shop.folder, now=NOW)
     asked = busy_shop.ask("plan", "shop.orders", "sales.*", "--labels", "2024-11-19", width=WIDTH)
     assert lines(repr(told)) == lines(asked.stdout)
@@ -73,7 +73,7 @@ def test_a_status_is_the_grid_that_the_command_prints(busy_shop: Shop) -> None:
     }
 
 
-def test_a_status_tells_the_lag_that_the_command_prints(busy_shop: Shop) -> None:
+def test_a_status_contains_the_lag_that_the_command_prints(busy_shop: Shop) -> None:
     told = wc.status(lag=True, project=busy_shop.folder, now=NOW)
     printed = lines(busy_shop.ask("status", "--lag", width=WIDTH).stdout)
     assert lines(repr(told)) == printed
@@ -120,7 +120,7 @@ def test_arguments_of_a_comparison_that_exclude_each_other_are_refused(shop: Sho
             wc.diff(project=shop.folder, **numbers)
 
 
-def test_a_check_tells_all_errors_and_raises_none(fresh: Path) -> None:
+def test_a_check_returns_all_errors_and_raises_none(fresh: Path) -> None:
     good = wc.check(project=fresh)
     assert good
     assert good.flow is not None

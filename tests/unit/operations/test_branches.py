@@ -148,7 +148,7 @@ def test_a_borrowed_table_with_on_restate_report_counts_as_settled_as_in_the_bas
     assert (made["marts.state"].on_restate, made["marts.daily"].on_restate) == (OnRestate.REPORT, OnRestate.RECOMPUTE)
 
 
-def test_labels_that_failed_in_production_are_tried_and_what_reads_them_comes_as_far(production: Desk) -> None:
+def test_labels_that_failed_in_production_are_retried_and_their_readers_extend_as_far(production: Desk) -> None:
     make_states(production, 0)
     make_days(production, 0)
     for number in (1, 2):

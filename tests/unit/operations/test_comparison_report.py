@@ -189,7 +189,7 @@ def test_values_cannot_link_from_the_markdown_or_mention_users(capsys: pytest.Ca
         ("x" * 58 + "a" * 9, "x" * 58 + "b", f"…{'x' * 20}{'a' * 9} → …{'x' * 20}b"),
     ],
 )
-def test_both_values_of_a_change_look_different(before: object, after: object, expected: str) -> None:
+def test_both_values_of_a_change_are_visibly_different(before: object, after: object, expected: str) -> None:
     assert describe_change(before, after) == expected
 
 

@@ -57,7 +57,7 @@ CHAIN = flow(
 )
 
 
-def test_a_window_that_is_done_or_in_time_is_not_told() -> None:
+def test_a_window_that_is_done_or_in_time_is_not_reported() -> None:
     known = {name: facts(21) for name in CHAIN.tables}
     assert found(CHAIN, known, day(21) + 5 * HOUR) == []
     known = {name: facts(20, seconds_per_batch=60.0) for name in CHAIN.tables}
@@ -78,7 +78,7 @@ def test_the_batch_most_upstream_is_blamed_for_a_deadline_that_is_missed() -> No
     assert situation_words([due], CHAIN) == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 failed: E700 no disk"
 
 
-def test_what_goes_on_is_near_once_what_is_left_would_miss_it() -> None:
+def test_running_work_is_near_its_deadline_once_the_remaining_work_would_miss_it() -> None:
     known = {name: facts(20, seconds_per_batch=3000.0) for name in CHAIN.tables}
     now = day(21) + HOUR
     assert found(CHAIN, known, now) == []
@@ -94,7 +94,7 @@ def test_what_goes_on_is_near_once_what_is_left_would_miss_it() -> None:
     assert (due.left, due.root.status) == (timedelta(seconds=6600), Status.RUNNING)
 
 
-def test_what_is_stopped_or_paused_is_near_once_half_of_its_time_is_over() -> None:
+def test_a_stopped_or_paused_window_is_near_its_deadline_once_half_of_its_time_is_over() -> None:
     stopped = {"raw.a": facts(20, troubles={day(20): FAILED}), "mid.b": facts(), "mart.c": facts()}
     paused = {name: facts() for name in CHAIN.tables} | {"raw.a": facts(paused=Pause(day(20), "ann", "new disk"))}
     for known, status in ((stopped, Status.FAILED), (paused, Status.PAUSED)):
@@ -103,7 +103,7 @@ def test_what_is_stopped_or_paused_is_near_once_half_of_its_time_is_over() -> No
         assert (due.situation, due.root.table, due.root.status) == (DeadlineState.NEAR, "raw.a", status)
 
 
-def test_what_is_not_due_yet_by_its_delay_is_reckoned_with() -> None:
+def test_a_delay_of_an_input_counts_as_remaining_time() -> None:
     late = table("raw.a", partitioned=True)
     late = replace(late, cadence=replace(late.cadence, delay=3 * HOUR))
     of = flow(late, timed("mart.c", "4 HOURS", ("raw.a",), "90 MINUTES"))
@@ -113,7 +113,7 @@ def test_what_is_not_due_yet_by_its_delay_is_reckoned_with() -> None:
     assert due.left == 2 * HOUR + timedelta(minutes=90)  # the RUNTIME, if none was made yet
 
 
-def test_windows_of_a_table_that_waits_for_one_cause_are_told_together() -> None:
+def test_windows_of_a_table_with_the_same_cause_are_reported_together() -> None:
     labels = [day(18), day(19), day(20)]
     known = {"raw.a": facts(18, troubles=dict.fromkeys(labels, FAILED)), "mid.b": facts(18), "mart.c": facts(18)}
     [alike] = group_due_windows(found(CHAIN, known, day(21) + 5 * HOUR))
@@ -129,7 +129,7 @@ def test_a_past_that_is_collected_at_last_misses_no_deadline() -> None:
     assert [due for due in missed if not is_history(due, None)] == []
 
 
-def test_batches_take_long_by_what_runs_else_by_the_newest() -> None:
+def test_slow_batches_are_found_among_the_running_ones_and_the_newest_done_ones() -> None:
     of = flow(timed("mart.c", "4 HOURS", runtime="20 MINUTES"), timed("mart.d", "4 HOURS", runtime="20 MINUTES"))
     snapshot = LedgerSnapshot({name: facts() for name in of.tables})
     clock = day(30)
@@ -152,7 +152,9 @@ def test_batches_take_long_by_what_runs_else_by_the_newest() -> None:
 
 
 @given(st.integers(0, 600), st.integers(0, 600), st.integers(0, 7200), st.booleans())
-def test_once_told_of_a_window_is_told_until_it_is_done(early: int, later: int, usual: int, is_stopped: bool) -> None:
+def test_a_reported_window_stays_reported_until_it_is_done(
+    early: int, later: int, usual: int, is_stopped: bool
+) -> None:
     """While nothing changes, a window that is near or past its deadline stays so at each later instant."""
     troubles = {day(20): FAILED} if is_stopped else {}
     known = {name: facts(20, seconds_per_batch=float(usual)) for name in CHAIN.tables}
@@ -166,7 +168,7 @@ def test_once_told_of_a_window_is_told_until_it_is_done(early: int, later: int, 
     assert bool(missed) == (timedelta(minutes=early + later) >= 4 * HOUR)
 
 
-def test_what_is_left_is_said_where_work_goes_on() -> None:
+def test_the_remaining_time_is_reported_only_while_the_work_can_proceed() -> None:
     known = {name: facts(20, seconds_per_batch=3000.0) for name in CHAIN.tables}
     [due] = found(CHAIN, known, day(21) + 2 * HOUR)
     assert situation_words([due], CHAIN, remaining_time_words(due)) == (
@@ -179,7 +181,7 @@ def test_what_is_left_is_said_where_work_goes_on() -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_of_any_flow_what_is_late_is_told_with_a_cause_that_is_not_done(seed: int) -> None:
+def test_every_late_window_of_a_random_flow_has_a_cause_that_is_not_done(seed: int) -> None:
     random = Random(seed)
     tables = {
         name: replace(each, deadline=parse_duration(random.choice(("30 MINUTES", "6 HOURS", "1 DAY"))))

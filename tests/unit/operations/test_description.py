@@ -14,7 +14,7 @@ COLLECT raw.u (id BIGINT KEY SUBJECT customer, file STRING NOT NULL HIDDEN COMME
 """
 
 
-def test_columns_are_told_with_what_is_said_of_them(tmp_path: Path) -> None:
+def test_columns_are_described_with_their_properties_and_comments(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(SETTINGS, encoding="utf-8")
     (tmp_path / "flows/known.dpl").write_text(FLOW, encoding="utf-8")

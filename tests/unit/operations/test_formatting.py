@@ -33,7 +33,7 @@ def cadence(period: str, zone: str = "UTC") -> Cadence:
         ("YEAR", "UTC", datetime(2024, 1, 1, tzinfo=UTC), "2024"),
     ],
 )
-def test_a_label_is_said_in_the_zone_of_its_table(period: str, zone: str, label: datetime, expected: str) -> None:
+def test_a_label_is_formatted_in_the_zone_of_its_table(period: str, zone: str, label: datetime, expected: str) -> None:
     assert local_label(label, cadence(period, zone)) == expected
 
 
@@ -54,7 +54,7 @@ def test_an_instant_has_utc_beside_its_zone() -> None:
     ("seconds", "expected"),
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
 )
-def test_spans_of_work_are_said_in_their_largest_units(seconds: float, expected: str) -> None:
+def test_durations_are_formatted_in_their_largest_units(seconds: float, expected: str) -> None:
     assert seconds_words(seconds) == expected
 
 
@@ -67,5 +67,5 @@ def test_counts_carry_their_noun_and_thin_thousands() -> None:
 @pytest.mark.parametrize(
     ("size", "expected"), [(812, "812 B"), (4096, "4.1 kB"), (123456, "123 kB"), (1_200_000_000, "1.2 GB")]
 )
-def test_sizes_are_said_short(size: int, expected: str) -> None:
+def test_sizes_are_formatted_with_a_short_unit(size: int, expected: str) -> None:
     assert bytes_words(size) == expected

@@ -64,7 +64,7 @@ def test_a_column_is_the_longest_window_up_to_a_day(periods: list[str], expected
     assert column_cadence(tables, "UTC").period == parse_period(expected)
 
 
-def test_the_span_ends_with_the_newest_due_label_and_has_the_columns_asked_for() -> None:
+def test_the_span_ends_with_the_newest_due_label_and_has_the_requested_columns() -> None:
     by = Cadence(parse_period("DAY"))
     assert newest_span([collect("a.a")], by, NOW, 3) == (
         datetime(2013, 1, 7, tzinfo=UTC),
@@ -83,7 +83,7 @@ def test_hours_of_a_day_share_a_cell_with_the_loudest_of_them() -> None:
     assert found == [(State.FAILED, 1, 24), (State.OK, 24, 24), (State.OK, 7, 7)]
 
 
-def test_a_day_of_another_zone_stands_under_its_own_date() -> None:
+def test_a_day_of_another_zone_is_in_the_column_of_its_own_date() -> None:
     tokyo = collect("jp.sales", zone=TOKYO)
     by = Cadence(parse_period("DAY"))
     label = datetime(2013, 1, 8, 15, tzinfo=UTC)  # 9 January in Tokyo
@@ -120,7 +120,7 @@ def test_the_newest_columns_are_kept_where_not_all_fit() -> None:
     assert grid.latest(99) is grid
 
 
-def test_counted_states_and_those_told_one_by_one_are_added_up() -> None:
+def test_counted_states_and_individual_states_are_added_up() -> None:
     daily = collect("a.b")
     by, labels = Cadence(parse_period("DAY")), [datetime(2013, 1, day, tzinfo=UTC) for day in (8, 9)]
     told = (LabelState(labels[0], Status.DONE), LabelState(labels[1], Status.DONE))
@@ -135,7 +135,7 @@ def test_counted_states_and_those_told_one_by_one_are_added_up() -> None:
 @pytest.mark.parametrize(
     ("days", "expected"), [(10, "DAY"), (40, "DAY"), (41, "WEEK"), (280, "MONTH"), (1300, "QUARTER"), (9999, "YEAR")]
 )
-def test_columns_are_as_wide_as_a_long_span_takes(days: int, expected: str) -> None:
+def test_the_column_width_grows_with_the_span(days: int, expected: str) -> None:
     by = Cadence(parse_period("DAY"), zone=NEW_YORK)
     end = by.floor(NOW)
     found = fitting_cadence(by, (by.shift(end, -days), end), 40)
@@ -150,7 +150,7 @@ def test_columns_that_are_longer_already_stay() -> None:
 @pytest.mark.parametrize("zone", ["UTC", NEW_YORK, TOKYO, "Pacific/Apia", "America/Sao_Paulo"])
 @pytest.mark.parametrize("period", ["HOUR", "DAY", "WEEK", "MONTH"])
 @pytest.mark.parametrize("column", ["HOUR", "DAY", "WEEK", "MONTH"])
-def test_a_label_lies_in_the_column_of_its_local_date(zone: str, period: str, column: str) -> None:
+def test_a_label_is_in_the_column_of_its_local_date(zone: str, period: str, column: str) -> None:
     by, table = Cadence(parse_period(column), zone=NEW_YORK), collect("a.b", period, zone=zone).cadence
     span = by.floor(datetime(2011, 12, 1, tzinfo=UTC)), by.ceil(datetime(2012, 1, 10, tzinfo=UTC))
     edges = bounds(by, span, table)

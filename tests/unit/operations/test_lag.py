@@ -38,7 +38,7 @@ def test_a_table_is_behind_in_time_in_labels_and_in_rows_of_its_inputs() -> None
     }  # fmt: skip
 
 
-def test_rows_of_states_that_replace_each_other_count_once_and_more_may_lie_before_those_looked_at() -> None:
+def test_only_the_newest_replace_state_counts_and_a_full_history_may_have_more_rows() -> None:
     whole = table("raw.s", mode=Mode.REPLACE)
     slices = table("raw.a", partitioned=True)
     of_states = {"raw.s": [made(number, HOUR, rows=50 + number) for number in range(5)]}
@@ -50,7 +50,7 @@ def test_rows_of_states_that_replace_each_other_count_once_and_more_may_lie_befo
     assert inputs_of(table("a.b", reads=["a.b", "a.c", "a.c"])) == ["a.c"]
 
 
-def test_a_past_that_was_collected_at_last_says_nothing_of_how_a_table_keeps_up() -> None:
+def test_a_late_backfill_does_not_affect_the_measured_delays() -> None:
     mart = timed("mart.c", "4 HOURS")
     backfilled = [replace(made(number, HOUR), done=day(10) + HOUR) for number in range(1, 10)]
     assert delays_of(mart, backfilled) is None
@@ -72,7 +72,7 @@ def test_a_percentile_is_one_of_the_spans_and_so_many_are_no_longer(seconds: lis
     assert sum(span < found for span in spans) * 100 < percent * len(spans)
 
 
-def test_spans_are_said_in_their_two_largest_units() -> None:
+def test_spans_are_formatted_in_their_two_largest_units() -> None:
     spans = [timedelta(minutes=minutes) for minutes in (0, 12, 300, 2830, 2880, 4590)]
     assert [span_words(span) for span in spans] == ["0 s", "12 min", "5 h", "47 h 10 min", "2 d", "3 d 4 h"]
 

@@ -57,14 +57,14 @@ def test_so_many_steps_lead_so_far() -> None:
     assert tables_within(READS, ["e"]) == {"e", "d", "b", "c", "a"}
 
 
-def test_between_two_tables_lies_what_is_on_a_way_from_one_to_the_other() -> None:
+def test_tables_between_two_tables_are_those_on_a_path_from_one_to_the_other() -> None:
     assert tables_on_paths(READS, "a", "d") == tables_on_paths(READS, "d", "a") == {"a", "b", "c", "d"}
     assert tables_on_paths(READS, "c", "e") == {"c", "d", "e"}
     assert tables_on_paths(READS, "x", "b") == set()
     assert tables_on_paths(READS, "a", "a") == {"a"}
 
 
-def test_a_read_says_which_queries_read_it_where_not_all_do() -> None:
+def test_a_read_names_the_queries_that_use_it_unless_all_do() -> None:
     when = "day(WINDOW_START()) = 1"
     table = choosing(transform("t", []), (when, ["old", past("both", "2 days")]), other=["new", past("both", "2 days")])
     old, both, new = table.reads
@@ -85,7 +85,7 @@ def test_a_read_says_which_queries_read_it_where_not_all_do() -> None:
     ]
 
 
-def test_queries_are_parsed_once_for_all_looks_at_the_lineage_of_a_flow(tmp_path: Path) -> None:
+def test_queries_are_parsed_once_per_project_for_all_lineage_requests(tmp_path: Path) -> None:
     (tmp_path / "waterclock.toml").write_text(
         '[project]\nname = "shop"\nfiles = ["*.dpl"]\n[env.dev]\nstorage = "storage"\n'
         'connections.landing.path = "landing"\n'

@@ -57,7 +57,7 @@ def labels_of(table: Table, count: int) -> list[datetime]:
     return labels
 
 
-def test_what_was_measured_offline_is_a_series_and_what_a_rule_knows_of_before_it() -> None:
+def test_offline_measures_form_a_series_and_their_bounds_are_those_of_the_rule() -> None:
     rules = "avg(v) BETWEEN usual(avg(v), -3) AND usual(avg(v), 3) AS as_usual ELSE WARN"
     table = declared("DAY", rules, "avg( v ) AS mean OFFLINE 1 WEEK")
     labels = labels_of(table, 40)
@@ -122,7 +122,7 @@ def test_partial_batches_are_shown_and_do_not_count_as_usual() -> None:
     assert shown.points[-1] == expected.points[-1]
 
 
-def test_measures_that_are_no_numbers_or_not_counted_are_told_as_they_are() -> None:
+def test_measures_that_are_not_numbers_or_missing_are_returned_unchanged() -> None:
     table = declared(measures="max(at) AS newest, avg(v) AS mean")
     first, second, third = labels_of(table, 3)
     kept = [
@@ -142,7 +142,7 @@ def test_measures_that_are_no_numbers_or_not_counted_are_told_as_they_are() -> N
     assert series_of(table, [], []) == ()
 
 
-def test_a_rule_is_on_a_measure_where_it_asks_its_expression() -> None:
+def test_a_rule_is_listed_for_the_measures_whose_expression_it_contains() -> None:
     table = declared(
         rules="COUNT( * ) > 5 AS some, avg( v ) > 2 AS high, max(v) > 2 * last_good(max(v)) AS grows, v > 0 AS rows_ok"
     )
@@ -152,7 +152,7 @@ def test_a_rule_is_on_a_measure_where_it_asks_its_expression() -> None:
     assert rules_on(table, "sum(v)") == ()
 
 
-def test_a_profile_tells_the_newest_batch_and_the_share_of_nulls_in_each() -> None:
+def test_a_profile_contains_the_newest_batch_and_the_null_share_of_each_batch() -> None:
     first, second, third = labels_of(declared(), 3)
     kept = [
         counted(first, 10, **{"v.nulls": ("5", "bigint"), "gone.nulls": ("1", "bigint")}),
@@ -165,7 +165,7 @@ def test_a_profile_tells_the_newest_batch_and_the_share_of_nulls_in_each() -> No
     assert profile_of(kept, set()) == ()
 
 
-def test_as_many_labels_are_read_as_say_what_is_usual() -> None:
+def test_as_many_labels_are_read_as_the_usual_bounds_of_the_rules_need() -> None:
     plain, days = declared(), declared(rules="avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
     hours = declared("HOUR", "avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
     minutes = declared("5 MINUTES", "avg(v) > usual(avg(v), -3) AS ok ELSE WARN")

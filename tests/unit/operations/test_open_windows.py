@@ -49,7 +49,7 @@ def test_words_have_the_rows_the_tick_and_its_age() -> None:
     assert unknown.words().endswith("the oldest ends soon; raw.a_view does not show them yet")
 
 
-def test_metrics_leave_out_what_is_not_known() -> None:
+def test_metrics_leave_out_unknown_values() -> None:
     found = {each.name: dict(each.values) for each in open_window_metrics([SHOWN, replace(SHOWN, table="b", age=None)])}
     assert found == {
         "waterclock_open_rows": {("raw.a",): 1, ("b",): 1},

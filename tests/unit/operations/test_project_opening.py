@@ -17,11 +17,11 @@ def refused(tables: list[str], labels: str) -> WaterclockError:
 
 
 @pytest.mark.parametrize("second", ["raw.b", "clean.*", "+clean.a", "raw.b@2013-01-05"])
-def test_a_second_table_where_labels_stand_is_told_how_several_are_written(second: str) -> None:
+def test_a_second_table_in_place_of_labels_is_refused_with_the_syntax_for_several_tables(second: str) -> None:
     error = refused(["raw.a"], second)
     assert f"'raw.a {second}'" in str(error.fix)
     assert select_tables(FLOW, [f"raw.a {second}"])[0].tables
 
 
-def test_what_is_neither_a_table_nor_labels_is_told_the_forms_of_labels() -> None:
+def test_an_argument_that_is_no_table_and_no_label_is_refused_with_the_forms_of_labels() -> None:
     assert "2013-01-05" in str(refused(["raw.a"], "raw.x").why)

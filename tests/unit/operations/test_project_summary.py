@@ -51,7 +51,7 @@ def said(plan: Plan, found: dict[str, Freshness] | None = None, of: Flow = FLOW)
     return verdict(of, found or dict.fromkeys(of.tables, fresh), plan).text
 
 
-def test_failures_are_counted_with_what_they_hold_up_and_named() -> None:
+def test_failures_are_counted_with_the_batches_they_block_and_named() -> None:
     plan = Plan(
         NOW,
         (
@@ -65,7 +65,7 @@ def test_failures_are_counted_with_what_they_hold_up_and_named() -> None:
     assert said(alone) == "Two failures hold up nothing else: marts.a @ 2 labels."
 
 
-def test_many_failures_are_told_by_table() -> None:
+def test_many_failures_are_summarized_by_table() -> None:
     names = [f"raw.t{number}" for number in range(6)]
     many = flow(*(table(name) for name in names))
     window = many.tables[names[0]].cadence.window_of(label(9))
@@ -76,14 +76,14 @@ def test_many_failures_are_told_by_table() -> None:
     assert said(plan, of=many) == expected
 
 
-def test_held_batches_are_told_where_nothing_failed_and_beside_failures() -> None:
+def test_held_batches_are_reported_alone_and_next_to_failures() -> None:
     held = batch("marts.a", 20, Status.HELD)
     assert said(Plan(NOW, (held,))) == "One held batch holds up nothing else: marts.a @ 20 Nov."
     both = Plan(NOW, (batch("raw.a", 9, Status.FAILED), held))
     assert said(both) == "One failure holds up nothing else: raw.a @ 9 Nov; one batch is held: marts.a @ 20 Nov."
 
 
-def test_a_held_batch_that_blocks_others_comes_before_a_failure_that_blocks_none() -> None:
+def test_a_held_batch_that_blocks_others_is_listed_before_a_failure_that_blocks_none() -> None:
     held = batch("raw.a", 15, Status.HELD)
     blocked = [batch("core.a", 15, Status.BLOCKED, root=("raw.a", 15), by=Status.HELD)]
     plan = Plan(NOW, (held, *blocked, batch("marts.a", 17, Status.FAILED)))
@@ -106,14 +106,14 @@ def test_all_is_fresh_to_where_the_windows_end_together() -> None:
     assert said(Plan(NOW), found, hourly) == "All 2 tables are fresh, the newest to 21 Nov 00:00."
 
 
-def test_what_else_goes_on_is_said_below_each_state_once() -> None:
+def test_other_activity_is_reported_once_below_the_state() -> None:
     plan = Plan(NOW, (batch("raw.a", 20, Status.RUNNING), batch("raw.b", 20, Status.READY)), left_out={"raw.b": 2})
     fresh = Freshness(label(20), 0, 0, None, State.OK)
     more = verdict(FLOW, dict.fromkeys(FLOW.tables, fresh), plan).more
     assert "".join(part.text for part in more) == "1 batch is running, 3 batches are due."
 
 
-def test_what_is_paused_is_said_below_in_a_sentence_of_its_own() -> None:
+def test_pauses_are_reported_below_in_a_sentence_of_their_own() -> None:
     fresh = Freshness(label(20), 0, 0, None, State.OK)
     pause = Pause(NOW, "ann", "the source lies")
     plan = Plan(NOW, (batch("raw.a", 20, Status.PAUSED),), paused={"raw.a": pause})
@@ -143,7 +143,7 @@ def test_a_table_is_late_once_a_window_more_is_over_and_at_once_where_it_failed(
     assert later["raw.a"].late == label(21)
 
 
-def test_the_way_to_a_cause_goes_through_what_is_read() -> None:
+def test_the_wait_chain_leads_through_the_inputs_to_the_root_cause() -> None:
     plan = Plan(
         NOW,
         (
@@ -167,7 +167,7 @@ def test_a_cause_that_is_not_planned_ends_the_way() -> None:
     ]  # fmt: skip
 
 
-def test_a_selection_that_means_no_table_does_not_say_that_there_is_none() -> None:
+def test_an_empty_selection_is_not_reported_as_a_project_without_tables() -> None:
     assert verdict(FLOW, {}, Plan(NOW, ())).text == "No table is selected."
     nothing = verdict(flow(), {}, Plan(NOW, ()))
     assert nothing.text == "No table is declared yet."

@@ -86,7 +86,7 @@ def test_no_source_that_keeps_its_calendar_is_silent_on_any_of_ninety_days(name:
         ("on weekdays", timedelta(days=4)),
     ],
 )
-def test_a_source_that_stops_is_told_soon(name: str, within: timedelta) -> None:
+def test_a_source_that_stops_is_reported_soon(name: str, within: timedelta) -> None:
     every, brings = CALENDARS[name]
     past = labels(every, brings, 90)
     step = past[1].label - past[0].label
@@ -105,7 +105,7 @@ def test_rows_that_come_late_end_a_silence_and_one_of_the_past_hides_none() -> N
     assert told("DAY", past[:20] + outage + past[30:-3] + empty)
 
 
-def test_a_source_without_a_history_is_not_told() -> None:
+def test_a_source_without_a_history_is_not_reported() -> None:
     short = labels("DAY", lambda at: at.day % 2 == 0, 2 * LEAST - 3)
     more = [LabelRows(short[-1].label + timedelta(days=day), 0) for day in range(1, 40)]
     assert not told("DAY", short + more)
@@ -113,7 +113,7 @@ def test_a_source_without_a_history_is_not_told() -> None:
     assert not told("DAY", [])
 
 
-def test_a_silence_says_since_when_and_from_where() -> None:
+def test_a_silence_is_reported_with_its_start_and_its_expected_labels() -> None:
     collected = table("raw.a", partitioned=True, kind=Kind.COLLECT)
     past = [LabelRows(BEGIN + timedelta(days=day), 5 if day < 50 else 0) for day in range(53)]
     found = silence_of(collected, past)
@@ -141,7 +141,7 @@ def test_a_source_whose_rows_are_all_dropped_is_not_silent() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=120), st.integers(0, 20))
-def test_a_longer_silence_is_told_where_a_shorter_one_is(rows: list[int], more: int) -> None:
+def test_a_longer_silence_is_reported_wherever_a_shorter_one_is(rows: list[int], more: int) -> None:
     history = [LabelRows(BEGIN + timedelta(days=day), count) for day, count in enumerate(rows)]
     longer = history + [LabelRows(BEGIN + timedelta(days=len(rows) + day), 0) for day in range(more)]
     assert told("DAY", longer) or not told("DAY", history)

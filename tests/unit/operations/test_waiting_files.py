@@ -36,7 +36,7 @@ def write(project: Path) -> SegmentWriter:
 
 
 @pytest.mark.parametrize("command", ["plan", "status"])
-def test_what_was_received_is_told(project: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_received_files_are_reported_as_text(project: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--project", str(project)]) == 0
     assert "received" not in capsys.readouterr().out
     writer = write(project)
@@ -49,7 +49,7 @@ def test_what_was_received_is_told(project: Path, command: str, capsys: pytest.C
 
 
 @pytest.mark.parametrize("command", ["plan", "status"])
-def test_scripts_are_told_it_too(project: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_received_files_are_reported_in_json(project: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     write(project).end()
     assert main([command, "--json", "--project", str(project)]) == 0
     said = json.loads(capsys.readouterr().out)

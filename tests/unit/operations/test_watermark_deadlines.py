@@ -137,11 +137,11 @@ def test_a_row_of_the_year_1_keeps_the_watermark_there() -> None:
     ]
 
 
-def test_marks_of_which_nothing_was_measured_tell_nothing() -> None:
+def test_watermarks_without_measurements_report_nothing() -> None:
     assert told(CLICKS, {}, 9) == []
 
 
-def test_a_watermark_that_goes_nowhere_is_told_before_it_is_missed() -> None:
+def test_a_watermark_that_does_not_advance_is_reported_before_its_deadline() -> None:
     stuck = [WatermarkPosition(at(end), at(3.5), "", at(3.5) + TEN) for end in range(4, 14)]
     found = told(CLICKS, stuck[:2], 5.4, upto=5)
     assert found == []  # nothing is reported for two labels
@@ -149,7 +149,7 @@ def test_a_watermark_that_goes_nowhere_is_told_before_it_is_missed() -> None:
     assert [(due.window.end, due.situation) for due in found] == [(at(4), DeadlineState.NEAR)]
 
 
-def test_a_watermark_that_loses_ground_is_told_as_soon_as_it_will_miss() -> None:
+def test_a_watermark_that_falls_behind_is_reported_as_soon_as_it_will_miss_its_deadline() -> None:
     """Two hours of windows deliver one hour of rows: every window is known to become late."""
     slow = [WatermarkPosition(at(end), at(end / 2), "", at(end / 2) + TEN) for end in range(1, 6)]
     assert needed_end(slow, at(3), at(4)) == at(6)
@@ -207,7 +207,7 @@ def test_days_are_counted_by_the_zone_over_a_change_of_clocks() -> None:
         assert (first.window.end, first.by, first.situation) == (ends[0], ends[2], stand)
 
 
-def test_what_the_ledger_keeps_of_a_mark_is_read() -> None:
+def test_watermarks_are_parsed_from_the_stored_measures() -> None:
     def counted(label: float, **values: str | None) -> MeasuredBatch:
         kept = {name: {"value": value, "type": "timestamp"} for name, value in values.items()}
         return MeasuredBatch(at(label), 3, {"measured": kept} if values else {})
@@ -261,7 +261,7 @@ def test_missed_are_the_windows_that_the_watermark_had_not_come_to_by_then(
     assert {due.window.end for due in found} <= {due.window.end for due in later}
 
 
-def test_a_plan_is_gone_through_as_often_for_many_tables_as_for_one() -> None:
+def test_a_plan_is_iterated_as_often_for_many_tables_as_for_one() -> None:
     class Counting(tuple[Batch, ...]):
         __slots__ = ()
         passes = 0

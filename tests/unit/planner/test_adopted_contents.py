@@ -31,7 +31,9 @@ def pinned(at_desk: Desk, intervals: list[tuple[int, int]]) -> list[Input]:
 
 @pytest.mark.parametrize("mode", [Mode.APPEND, Mode.REPLACE, Mode.MERGE])
 @pytest.mark.parametrize("seed", range(20))
-def test_a_content_after_random_changes_is_what_the_ledger_then_finds(at_desk: Desk, mode: Mode, seed: int) -> None:
+def test_the_content_predicted_after_random_changes_equals_that_of_the_ledger(
+    at_desk: Desk, mode: Mode, seed: int
+) -> None:
     dice = random.Random(f"{mode} {seed}")
     of = table(NAME, mode=mode, partitioned=mode is Mode.APPEND, keys=("id",) if mode is Mode.MERGE else ())
     at_desk.apply(of)
@@ -59,7 +61,7 @@ def test_a_content_after_random_changes_is_what_the_ledger_then_finds(at_desk: D
     assert [replace(each, content="") for each in found] == [replace(each, content="") for each in before]
 
 
-def test_a_snapshot_is_replaced_in_all_windows_that_it_stands_for(at_desk: Desk) -> None:
+def test_a_replaced_snapshot_changes_the_content_of_all_windows_it_covers(at_desk: Desk) -> None:
     at_desk.apply(table(NAME, mode=Mode.REPLACE))
     at_desk.done(NAME, 1, digest="1:1:1", stands_from=-2)
     at_desk.ledger.decisions.request_restate(NAME, [day(1)], "recompute", who="ann")

@@ -51,7 +51,7 @@ def plan_behind(of: Flow, snapshot: LedgerSnapshot) -> dict[str, list[str]]:
     return labels(Planner(of).plan(snapshot, NOW).behind)
 
 
-def test_the_newest_state_follows_and_the_older_ones_are_behind_with_what_reads_them() -> None:
+def test_the_newest_state_follows_a_restatement_and_older_states_are_behind() -> None:
     plan = Planner(FLOW).plan(restated(), NOW)
     assert states(plan, "state") == {"01-04": "ready"}
     assert labels(plan.behind) == {"state": ["01-02", "01-03"], "above": ["01-02", "01-03"]}
@@ -66,14 +66,14 @@ def test_a_state_that_a_batch_needs_is_not_behind() -> None:
     assert found == {"state": ["01-03"], "above": ["01-02", "01-03"]}
 
 
-def test_what_is_delivered_is_never_behind_and_nothing_is_where_nothing_changed() -> None:
+def test_publishes_and_states_with_unchanged_inputs_are_never_behind() -> None:
     sent = publish("sent", STATE)
     facts = dict(restated().tables) | {"sent": done(ALL, suspects=states_of_all_days("state", changed_from="never"))}
     assert set(plan_behind(flow(A, STATE, ABOVE, sent), LedgerSnapshot(facts))) == {"state", "above"}
     assert plan_behind(FLOW, restated("never")) == {}
 
 
-def test_a_state_that_follows_is_made_again_where_what_it_read_has_changed_and_not_elsewhere() -> None:
+def test_a_following_state_is_made_again_only_if_its_inputs_changed() -> None:
     snapshot = restated("2013-01-03", following=frozenset({at("2013-01-02"), at("2013-01-03")}))
     plan = Planner(FLOW).plan(snapshot, NOW)
     assert states(plan, "state") == {"01-03": "ready", "01-04": "ready"}
@@ -81,7 +81,7 @@ def test_a_state_that_follows_is_made_again_where_what_it_read_has_changed_and_n
     assert labels(Planner(FLOW).find_labels_to_follow(snapshot, NOW)) == {"state": ["01-02"]}
 
 
-def test_a_state_that_follows_waits_for_what_it_reads_and_brings_it_along() -> None:
+def test_a_following_state_waits_for_its_inputs_and_makes_them_follow_too() -> None:
     facts = dict(restated().tables)
     above = states_of_all_days("state", changed_from="never")
     facts["above"] = done(ALL, suspects=above, following=frozenset({at("2013-01-03")}))
@@ -90,7 +90,7 @@ def test_a_state_that_follows_waits_for_what_it_reads_and_brings_it_along() -> N
     assert labels(plan.behind) == {"state": ["01-02"], "above": ["01-02"]}
 
 
-def test_only_states_that_rest_on_what_is_asked_for_follow_it() -> None:
+def test_only_states_that_depend_on_the_requested_labels_follow_them() -> None:
     """A state that is behind for another reason is not made again with them."""
     asked = {"a": [at("2013-01-03")]}
     facts = dict(restated("2013-01-01").tables)
@@ -99,7 +99,7 @@ def test_only_states_that_rest_on_what_is_asked_for_follow_it() -> None:
     assert labels(found) == {"state": ["01-03"], "above": ["01-03"]}
 
 
-def test_the_ripple_of_a_state_holds_what_follows_it() -> None:
+def test_the_ripple_of_a_state_contains_its_followers() -> None:
     facts = dict(restated("never").tables)
     facts["state"] = done(ALL, requested={at("2013-01-02"): "recompute"})
     asked = {"state": [at("2013-01-02")]}
@@ -112,7 +112,7 @@ def test_the_ripple_of_a_state_holds_what_follows_it() -> None:
     }
 
 
-def test_what_lies_before_a_later_start_is_not_behind() -> None:
+def test_states_before_a_later_start_are_not_behind() -> None:
     later = transform("state", [history("a")], mode=Mode.REPLACE, is_partitioned=False, start=at("2013-01-03"))
     assert plan_behind(flow(A, later), restated("2013-01-01")) == {"state": ["01-03"]}
     assert covered(ALL).covers_instant(at("2013-01-02"))

@@ -41,7 +41,7 @@ def start_of(table: Table, *others: Table) -> datetime:
     return starts(flow(*others, table), LedgerSnapshot(), NOW)["t"]
 
 
-def test_it_begins_where_the_query_of_each_window_has_what_it_reads() -> None:
+def test_a_table_with_choices_starts_once_the_query_of_each_window_has_its_inputs() -> None:
     assert start_of(BOTH, OLD, NEW) == at("2013-01-01")
     assert start_of(replace(BOTH, start=at("2013-01-03")), OLD, NEW) == at("2013-01-03")
     assert start_of(replace(BOTH, start=at("2012-01-03")), OLD, NEW) == at("2013-01-01")
@@ -60,7 +60,7 @@ def test_a_query_that_reads_nothing_bounds_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_starts_are_those_of_a_look_at_every_window(seed: int) -> None:
+def test_starts_equal_those_found_by_checking_every_window(seed: int) -> None:
     random = Random(seed)
     zone = random.choice(("UTC", "Europe/Berlin", "Asia/Kolkata"))
     sources = [
@@ -99,7 +99,7 @@ def test_starts_are_those_of_a_look_at_every_window(seed: int) -> None:
     assert found["t"] == max([first, *(w.end for w in wrong if w.end > first)])
 
 
-def test_a_label_waits_for_what_its_own_query_reads() -> None:
+def test_a_label_waits_only_for_the_inputs_of_its_own_query() -> None:
     ledger = ledger_of(old=done(("2013-01-01", "2013-01-04")))
     found = plan(flow(OLD, NEW, BOTH), ledger, NOW)
     assert states(found, "t") == dict.fromkeys(("01-01", "01-02", "01-03"), "ready") | dict.fromkeys(
@@ -129,7 +129,7 @@ def test_a_state_is_needed_for_labels_whose_query_reads_it_alone() -> None:
     assert states(found, "state") == dict.fromkeys(("01-01", "01-02", "01-03", "01-06"), "ready")
 
 
-def test_the_newest_state_does_not_wait_for_what_another_query_reads() -> None:
+def test_the_newest_state_does_not_wait_for_inputs_of_another_query() -> None:
     late = replace(OLD, cadence=cadence(delay=3 * 1440))
     table = choosing(replace_transform("t", []), (BEFORE, ["old"]), other=["new"])
     ledger = ledger_of(old=done(("2013-01-01", "2013-01-04")), new=done(("2013-01-04", "2013-01-07")))
@@ -144,7 +144,7 @@ def test_a_label_in_order_waits_for_those_before_it_whichever_query_makes_them()
     assert offered(found, "t") == []
 
 
-def test_what_any_query_reads_is_kept() -> None:
+def test_inputs_of_any_query_are_kept() -> None:
     table = choosing(transform("t", []), (BEFORE, [past("old", "2 days")]), other=["new"])
     tables: Flow = flow(OLD, NEW, table)
     ledger = ledger_of(old=done(("2013-01-01", "2013-01-07")), new=done(("2013-01-04", "2013-01-07")))

@@ -47,7 +47,7 @@ def by_label(plan: Plan, name: str) -> dict[str, tuple[Status, str]]:
     return {it.window.label[:8]: (it.status, it.reason) for it in plan.batches if it.table == name}
 
 
-def test_a_look_asks_little_of_new_windows_and_more_of_one_that_was_open() -> None:
+def test_few_boundaries_are_checked_for_new_windows_and_more_for_one_that_stayed_open() -> None:
     planner = Planner(books())
     [found] = planner.books(past(), NOW)
     pairs = found.pairs()
@@ -61,7 +61,7 @@ def test_a_look_asks_little_of_new_windows_and_more_of_one_that_was_open() -> No
     assert len(again.pairs()) == len(of_first)
 
 
-def test_a_backlog_takes_a_look_for_some_twelve_windows() -> None:
+def test_a_backlog_needs_one_check_for_about_twelve_windows() -> None:
     planner, closings, looks = Planner(books()), dict[object, Closing](), 0
     now = at("2013-04-11 00:00")
     while True:
@@ -77,7 +77,7 @@ def test_a_backlog_takes_a_look_for_some_twelve_windows() -> None:
     assert looks == 9
 
 
-def test_nothing_is_looked_at_twice_nor_where_all_is_paused() -> None:
+def test_no_boundary_is_checked_twice_or_while_the_table_is_paused() -> None:
     planner = Planner(books())
     [found] = planner.books(past(), NOW)
     looked = {day("2013-01-01").start: Closing(looked=at("2013-01-05 06:00"), asked=found.condition_hash)}
@@ -88,7 +88,7 @@ def test_nothing_is_looked_at_twice_nor_where_all_is_paused() -> None:
     assert planner.books(past(paused=paused), NOW) == ()
 
 
-def test_a_window_is_blocked_where_somebody_must_act_before_its_next_boundary() -> None:
+def test_an_open_window_is_blocked_if_a_batch_before_its_next_boundary_failed() -> None:
     trouble = FailedBatch(BatchStatus.FAILED, 7, 1, "boom", is_transient=False, due_again=None)
     done = IntervalSet.from_intervals([(BEGIN, at("2013-01-01 18:00"))])
     tables = {"u": TableFacts(covered=done, troubles={at("2013-01-01 18:00"): trouble}), "t": TableFacts()}
@@ -98,14 +98,14 @@ def test_a_window_is_blocked_where_somebody_must_act_before_its_next_boundary() 
     assert "blocked by u@20130101180000, failed: boom" in reason
 
 
-def test_a_window_whose_slices_are_gone_can_never_be_closed() -> None:
+def test_a_window_whose_input_slices_were_dropped_is_expired() -> None:
     snapshot = past()
     gone = replace(snapshot.tables["u"], dropped_before=at("2013-01-02"))
     plan = Planner(books()).plan(replace(snapshot, tables={**snapshot.tables, "u": gone}), NOW)
     assert by_label(plan, "t")["20130101"] == (Status.EXPIRED, "RETAIN of u has dropped its inputs")
 
 
-def test_a_reader_that_waits_no_longer_goes_without_an_open_window() -> None:
+def test_a_reader_past_its_partial_after_is_ready_without_the_open_window() -> None:
     plan = Planner(books()).plan(past(), NOW)
     status, reason = by_label(plan, "impatient")["20130101"]
     assert (status, "without t 20130101" in reason) == (Status.READY, True), reason

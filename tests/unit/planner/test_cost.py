@@ -60,7 +60,7 @@ def test_a_thousand_gaps_cost_the_gaps_alone_however_long_the_history_is(cap: in
     assert of_years < 60_000 + 180 * cap  # calls; 49,000 and 120 for each label of a table were counted
 
 
-def test_a_backlog_of_years_is_asked_for_what_is_ready_without_being_judged() -> None:
+def test_finding_ready_batches_in_a_backlog_of_years_does_not_evaluate_all_of_them() -> None:
     tables = [collect("a", "5 MINUTES", is_partitioned=False, mode=Mode.MERGE)]
     tables += [transform("b", ["a"], "5 MINUTES"), transform("c", [history("b")], "5 MINUTES")]
     planner = Planner(flow(*tables))
@@ -75,7 +75,7 @@ def test_a_backlog_of_years_is_asked_for_what_is_ready_without_being_judged() ->
     assert of_years < 500  # calls; 328 were counted
 
 
-def test_the_cost_of_a_plan_is_told_from_past_batches() -> None:
+def test_the_cost_of_a_plan_is_estimated_from_past_batches() -> None:
     ledger = past(a=TableFacts(seconds_per_batch=2.0))
     tables = flow(collect("a"), transform("b", ["a"]))
     found = estimate(plan(tables, ledger, at("2013-01-08"), PlanRequest(cap=3)), ledger)

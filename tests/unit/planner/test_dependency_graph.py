@@ -27,7 +27,7 @@ def test_tables_that_read_each_other_are_a_circle() -> None:
     assert found["a"].cycle == frozenset()
 
 
-def test_what_only_lies_between_two_circles_is_on_none() -> None:
+def test_a_table_between_two_cycles_is_on_neither() -> None:
     found = graph_of(
         flow(
             A,

@@ -87,7 +87,7 @@ def test_of_several_reads_one_is_enough() -> None:
     assert made_again(transform("t", ["daily", past("daily", "3 days")])) == list(LABELS[:2])
 
 
-def test_a_read_that_a_table_has_no_more_tells_nothing() -> None:
+def test_a_recorded_read_that_the_table_no_longer_has_shortens_no_label() -> None:
     table = transform("t", [history("daily")])
     of = flow(DAILY, APPENDED, table)
     recorded = {("t", OLD): recorded_of(of, table, "01-05")}
@@ -97,7 +97,7 @@ def test_a_read_that_a_table_has_no_more_tells_nothing() -> None:
     assert find_shortened_labels(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
 
 
-def test_what_cannot_or_should_not_be_made_again_is_left_out() -> None:
+def test_batches_that_cannot_or_should_not_be_made_again_are_left_out() -> None:
     table = transform("t", [history("daily")])
     assert made_again(replace(table, on_restate=OnRestate.REPORT)) == []
     lacks = {at("2013-01-06"): (Missing("daily", at("2013-01-05"), at("2013-01-06")),)}
@@ -114,7 +114,7 @@ def test_each_state_is_made_again_but_sent_alone_where_it_is_the_newest() -> Non
     assert made_again(publish("t", APPENDED)) == []
 
 
-def test_a_table_begins_earlier_where_its_start_lies_before_all_that_it_has() -> None:
+def test_a_table_starts_earlier_if_its_new_start_is_before_all_its_batches() -> None:
     facts = {
         "same": done(("2013-01-02", "2013-01-10")),
         "moved": done(DONE),

@@ -53,13 +53,13 @@ def test_a_collect_without_start_begins_with_the_newest_window_that_is_due() -> 
     assert start_of(snapshot("s", start=None)) == at("2013-06-14")
 
 
-def test_a_start_that_nobody_wrote_down_is_not_after_what_is_done() -> None:
+def test_a_start_that_was_not_recorded_is_not_after_the_first_done_batch() -> None:
     arrived = collect("c", batching=Batching.ARRIVAL_TIME, start=None)
     known = ledger_of(c=done(("2013-05-01", "2013-05-03"), ("2013-06-01", "2013-06-02")))
     assert start_of(arrived, snapshot=known) == at("2013-05-01")
 
 
-def test_only_what_neither_flow_nor_ledger_says_is_to_be_written_down() -> None:
+def test_only_starts_in_neither_the_flow_nor_the_ledger_are_recorded() -> None:
     arrived = [collect(name, batching=Batching.ARRIVAL_TIME, start=None) for name in ("c", "d")]
     known = ledger_of(c=TableFacts(start=at("2013-05-01")))
     tables = flow(A, *arrived, transform("t", ["d"]))

@@ -77,7 +77,7 @@ def test_the_last_hour_of_a_day_reads_that_day() -> None:
     assert bound("replaced", last) == state("2013-01-05", "2013-01-06")
 
 
-def test_past_goes_back_from_the_windows_end() -> None:
+def test_past_reads_a_span_that_ends_with_the_window() -> None:
     assert bound(past("hourly", "36 HOURS")) == slices("2013-01-04 12:00", "2013-01-06")
 
 
@@ -115,7 +115,7 @@ def test_previous_of_a_regular_table_is_its_state_at_the_windows_start() -> None
     assert bound(previous("appended"), NINE) == state("2013-01-03", "2013-01-05")
 
 
-def test_previous_of_a_partitioned_table_is_what_the_batch_before_read() -> None:
+def test_previous_of_a_partitioned_table_reads_the_window_before() -> None:
     assert bound(previous("hourly")) == slices("2013-01-04", "2013-01-05")
     berlin = transform("t", [previous("hourly")], zone="Europe/Berlin")
     after_the_change = Window(at("2013-03-31 22:00"), at("2013-04-01 22:00"))
@@ -143,7 +143,7 @@ def test_previous_of_another_table_is_empty_before_its_start(name: str) -> None:
     assert low == high == STARTS[name]
 
 
-def test_previous_reads_of_the_first_windows_what_there_is() -> None:
+def test_previous_reads_from_the_start_of_the_table_in_its_first_windows() -> None:
     start = at("2013-01-03 05:00")
     table = transform("t", [previous("hourly")])
     second = Window(at("2013-01-04"), at("2013-01-05"))
@@ -174,7 +174,7 @@ def test_latest_without_a_tick_is_refused() -> None:
     assert caught.value.where == "t@20130105000000"
 
 
-def test_retain_bounds_what_an_append_table_holds() -> None:
+def test_retain_limits_the_slices_read_of_an_append_table() -> None:
     kept = collect("kept", is_partitioned=False, retain=days(2))
     table = transform("t", ["kept", history("kept_slices")])
     tables = flow(kept, collect("kept_slices", retain=days(2)), table)
@@ -191,13 +191,13 @@ def test_retain_counts_days_in_the_zone_of_the_table_read() -> None:
     assert (found.low, found.high) == (at("2013-03-30 23:00"), at("2013-04-01 22:00"))
 
 
-def test_arrival_and_data_time_tables_are_read_alike() -> None:
+def test_arrival_time_and_data_time_tables_are_read_identically() -> None:
     arrived = replace(HOURLY, source=replace(HOURLY.source, batching=Batching.ARRIVAL_TIME))  # type: ignore[type-var]  # it is a collect
     table = transform("t", ["hourly"])
     assert bind(table, DAY, flow(arrived, table), STARTS) == bind(table, DAY, flow(HOURLY, table), STARTS)
 
 
-def test_a_key_looks_back_at_its_own_labels_of_a_span_up_to_the_window_s_end_but_not_at_the_window() -> None:
+def test_a_key_past_reads_its_own_earlier_labels_up_to_but_not_including_the_window() -> None:
     own = transform("t", ["daily", Read("t", ReadKind.PREVIOUS, days(3))])
     tables = flow(DAILY, own)
     first, later = (

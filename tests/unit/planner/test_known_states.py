@@ -52,7 +52,7 @@ def found(conflicts: list[Conflict]) -> set[tuple[str, datetime]]:
 
 
 class TestNow:
-    def test_the_stale_batches_behind_what_is_read_are_found_through_others(self) -> None:
+    def test_stale_batches_upstream_of_the_requested_tables_are_found_through_other_tables(self) -> None:
         b, c = transform("b", ["a"]), transform("c", ["b"])
         stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
         behind = {at("2013-01-02"): (read_then("b", "2013-01-02", "2013-01-03", is_changed=False),)}
@@ -67,7 +67,7 @@ class TestNow:
         assert not known.conflicts(needs("t", "2013-01-04", "2013-01-05"), None)
         assert found(known.conflicts(needs("t", "2013-01-02", "2013-01-03"), None)) == {("t", at("2013-01-02"))}
 
-    def test_a_batch_that_read_what_was_dropped_since_keeps_what_it_has(self) -> None:
+    def test_a_batch_whose_input_was_dropped_does_not_conflict(self) -> None:
         stale = {at("2013-01-02"): (read_then("a", "2013-01-01", "2013-01-03", is_changed=True),)}
         gone = done(ALL, dropped_before=at("2013-01-02"))
         known = now(flow(A, transform("t", [history("a")])), past(a=gone, t=done(ALL, suspects=stale)))
@@ -97,7 +97,7 @@ class TestThen:
         h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
         return then(flow(A, self.HISTORY), a=a, h=h)
 
-    def test_content_is_what_it_is_now_without_what_came_since(self) -> None:
+    def test_the_content_at_an_instant_excludes_later_revisions(self) -> None:
         needed = needs("h", *ALL)
         assert self.known_states().conflicts(needed, None)
         assert not self.known_states().conflicts(needed, at("2014-01-01 11:30"))
@@ -128,7 +128,7 @@ class TestThen:
         assert before == at("2014-01-01 11:15") - INSTANT, "from there on it had read the state at 10:30"
         assert not known.conflicts(needs("h", *ALL), before)
 
-    def test_what_is_further_back_than_known_is_told_so(self) -> None:
+    def test_a_conflict_older_than_the_loaded_history_yields_an_instant_before_it(self) -> None:
         read = InputFact("a", at("2013-01-02"), at("2013-01-03"), content_text(3, 0), content_text(1, 0))
         h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
         known = then(flow(A, self.HISTORY), a=TableHistory(Mode.APPEND, covered(ALL)), h=h)
@@ -144,7 +144,7 @@ class TestThen:
             "a": covered(("2013-01-03", "2013-01-04"))
         }
 
-    def test_a_snapshot_stands_for_no_window_before_it_was_taken(self) -> None:
+    def test_a_snapshot_covers_no_window_before_it_was_taken(self) -> None:
         first = made(1, "2014-01-01 01:00", "2013-01-01", "2013-01-03", 3)
         second = made(2, "2014-01-01 02:00", "2013-01-03", "2013-01-05", 4)
         read = InputFact("s", at("2013-01-03"), at("2013-01-04"), content_text(4, 0), content_text(4, 0))
@@ -167,7 +167,7 @@ class TestThen:
         conflicts = known.conflicts(needs("t", *ALL), at("2014-01-01 01:59"))
         assert found(conflicts) == {("t", at("2013-01-03"))}
 
-    def test_the_step_back_behind_thousands_of_restatements_takes_no_time(self) -> None:
+    def test_the_instant_before_thousands_of_restatements_is_found_quickly(self) -> None:
         labels = [at("2013-01-01") + timedelta(hours=hour) for hour in range(3000)]
         whole = IntervalSet.from_intervals([(labels[0], labels[-1] + timedelta(hours=1))])
         revisions, read, sums = {}, {}, {}
@@ -190,7 +190,7 @@ class TestThen:
         assert before == SINCE + timedelta(minutes=1) - INSTANT
         assert not known.conflicts(needed, before)
 
-    def test_what_thousands_of_batches_read_of_one_history_is_walked_once(self) -> None:
+    def test_the_shared_history_of_thousands_of_reads_is_walked_once(self) -> None:
         hours = [at("2013-01-01") + timedelta(hours=hour) for hour in range(6000)]
         whole = IntervalSet.from_intervals([(hours[0], hours[-1] + timedelta(hours=1))])
         a = {label: {9: (InputFact("c", label, label + timedelta(hours=1), "1.1", "1.1"),)} for label in hours}
@@ -201,7 +201,7 @@ class TestThen:
         known = then(tables, c=c, a=replace(c, read=a), h=replace(c, read=h))
         assert found(known.conflicts({"h": next(iter(whole))}, None)) == {("a", hours[3])}
 
-    def test_the_newest_tick_known_lies_however_many_windows_back(self) -> None:
+    def test_the_newest_consistent_tick_is_found_however_many_windows_ago(self) -> None:
         hours = [at("2013-01-01") + timedelta(hours=hour) for hour in range(4000)]
         whole = IntervalSet.from_intervals([(hours[0], hours[-1] + timedelta(hours=1))])
         a = collect("a", "HOUR", start=hours[0])

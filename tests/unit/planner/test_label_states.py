@@ -55,14 +55,14 @@ def test_every_due_label_has_a_state_from_start_to_the_newest() -> None:
     ("stored", "expected"),
     [("done", Status.DONE), ("skipped", Status.SKIPPED), ("running", Status.RUNNING)],
 )
-def test_what_the_ledger_holds_is_shown_as_it_is(stored: str, expected: Status) -> None:
+def test_done_skipped_and_running_labels_have_the_status_of_the_ledger(stored: str, expected: Status) -> None:
     flow = flow_of(collect("a.a"))
     past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
     assert states(flow, past, [cell("a.a", "2013-01-01", stored)], "a.a")[0] is expected
 
 
 @pytest.mark.parametrize("stored", ["failed", "held"])
-def test_what_failed_and_is_not_planned_any_more_is_quiet_and_says_so(stored: str) -> None:
+def test_a_failed_or_held_label_that_is_no_longer_planned_is_quiet_with_a_reason(stored: str) -> None:
     flow = flow_of(transform("b.b", [], mode=Mode.REPLACE), transform("b.c", [], mode=Mode.REPLACE))
     past = {name: facts([("2013-01-02", "2013-01-05")]) for name in flow.tables}
     made_again = cell("b.b", "2013-01-02", stored)
@@ -74,7 +74,7 @@ def test_what_failed_and_is_not_planned_any_more_is_quiet_and_says_so(stored: st
     assert found["b.c"][0] == LabelState(at("2013-01-01"), Status.NOT_NEEDED, why, never_made)
 
 
-def test_a_failed_batch_and_what_it_blocks_say_why() -> None:
+def test_a_failed_batch_and_its_blocked_readers_have_a_reason() -> None:
     flow = flow_of(collect("a.a"), transform("b.b", ["a.a"]))
     trouble = FailedBatch(BatchStatus.FAILED, 1, 3, "E7 it broke", is_transient=False)
     past = {"a.a": facts([("2013-01-01", "2013-01-04")], troubles={at("2013-01-04"): trouble})}
@@ -92,7 +92,7 @@ def test_a_done_batch_that_must_run_again_is_stale() -> None:
     assert states(flow, {"a.a": asked}, stored, "a.a") == [Status.DONE, Status.STALE, Status.DONE, Status.DONE]
 
 
-def test_a_done_batch_whose_rows_were_dropped_says_so() -> None:
+def test_a_done_batch_whose_rows_were_dropped_has_a_reason() -> None:
     flow = flow_of(collect("a.a"))
     past = {"a.a": facts([("2013-01-01", "2013-01-05")], dropped_before=at("2013-01-02"))}
     stored = [cell("a.a", f"2013-01-0{day}") for day in (1, 2)]
@@ -103,7 +103,7 @@ def test_a_done_batch_whose_rows_were_dropped_says_so() -> None:
     ]
 
 
-def test_days_before_a_snapshot_are_stood_for() -> None:
+def test_days_before_a_snapshot_are_covered_by_it() -> None:
     flow = flow_of(snapshot("a.a"))
     past = {"a.a": facts([("2012-12-01", "2013-01-05")])}
     expected = [Status.STOOD_FOR] * 3 + [Status.DONE]
@@ -111,7 +111,7 @@ def test_days_before_a_snapshot_are_stood_for() -> None:
     assert states(flow, {}, [], "a.a") == [Status.STOOD_FOR] * 3 + [Status.READY]
 
 
-def test_labels_that_nobody_reads_are_not_needed() -> None:
+def test_labels_without_a_reader_are_not_needed() -> None:
     flow = flow_of(collect("a.a"), transform("b.b", ["a.a"], mode=Mode.REPLACE, is_partitioned=False))
     past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
     assert states(flow, past, [], "b.b") == [Status.NOT_NEEDED] * 3 + [Status.READY]
@@ -183,7 +183,7 @@ def quiet_of(flow: Flow, past: dict[str, TableFacts], now: datetime = NOW) -> di
     return {name: (it.not_needed, it.stood_for) for name, it in found.items()}
 
 
-def test_quiet_labels_are_counted_by_what_makes_them_quiet() -> None:
+def test_quiet_labels_are_counted_by_their_reason() -> None:
     flow = flow_of(collect("a.a"), snapshot("a.s"), transform("b.b", ["a.a"], mode=Mode.REPLACE, is_partitioned=False))
     assert quiet_of(flow, {}) == {"a.s": (0, 3), "b.b": (3, 0)}
     done = {
@@ -209,14 +209,14 @@ def test_a_table_whose_labels_are_all_done_is_counted_at_once() -> None:
     assert cost(72) < cost(24) + 50 * 100  # calls; each hour of a table cost 24 before
 
 
-def test_a_snapshot_that_failed_is_stood_for_once_it_is_not_tried_again() -> None:
+def test_a_failed_snapshot_is_covered_by_a_later_one() -> None:
     flow = flow_of(snapshot("a.a"))
     failed = replace(cell("a.a", "2013-01-03", "failed"), current_claim=None)
     past = {"a.a": facts([("2013-01-01", "2013-01-05")])}
     assert states(flow, past, [failed, cell("a.a", "2013-01-04")], "a.a")[2:] == [Status.STOOD_FOR, Status.DONE]
 
 
-def test_what_is_waited_for_may_run_though_its_table_is_not_shown() -> None:
+def test_a_label_may_wait_for_a_table_that_is_not_shown() -> None:
     flow = flow_of(collect("a.a"), transform("b.b", ["a.a"]))
     found = label_states(Planner(flow), LedgerSnapshot(), NOW, [], SPAN, only=["b.b"])["b.b"]
     assert (found[0].status, found[0].reason) == (Status.WAITING, "waits for a.a@20130101000000, ready")

@@ -92,7 +92,7 @@ def told(books: Books, since: ClosedSince, at: datetime, slice_: datetime) -> st
 
 
 @given(st.randoms(use_true_random=False))
-def test_a_row_is_late_or_early_exactly_where_no_window_takes_it(random: Random) -> None:
+def test_a_row_is_late_or_early_exactly_if_no_window_contains_it(random: Random) -> None:
     books = Books(random)
     slices = [books.u.cadence.shift(books.u.cadence.ceil(books.start), n) for n in random.sample(range(-8, 60), 4)]
     since = books.since(min(slices), books.table.cadence.floor(max(slices)))  # queried once for all slices
@@ -130,7 +130,7 @@ def test_nothing_is_late_before_a_window_is_closed(ticks: Mapping[datetime, date
     )
 
 
-def test_a_window_that_was_left_out_takes_its_rows_with_it() -> None:
+def test_rows_of_a_skipped_window_are_not_late() -> None:
     of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
     first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
     covered = IntervalSet.from_intervals([(first, third)])
@@ -138,14 +138,14 @@ def test_a_window_that_was_left_out_takes_its_rows_with_it() -> None:
     assert find_closed_windows(of, late_rows, since, third, first) == IntervalSet.from_intervals([(second, third)])
 
 
-def test_what_was_done_before_its_books_were_closed_has_read_as_far_as_until_says() -> None:
+def test_a_window_done_before_its_books_were_closed_has_read_up_to_the_end_of_until() -> None:
     of, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 day"))
     first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
     since = ClosedSince(None, IntervalSet.from_intervals([(first, third)]), frozenset(), {})
     assert find_closed_windows(of, late_rows, since, third, first) == IntervalSet.from_intervals([(first, second)])
 
 
-def test_what_was_done_before_reads_as_far_as_a_month_leads_from_the_ends_of_a_longer_month() -> None:
+def test_an_until_of_one_month_is_exact_for_windows_at_the_end_of_a_longer_month() -> None:
     daily, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 month"))
     begin, high = datetime(2021, 1, 1, tzinfo=UTC), datetime(2021, 3, 1, tzinfo=UTC)
     since = ClosedSince(None, IntervalSet.from_intervals([(begin, high)]), frozenset(), {})

@@ -94,7 +94,9 @@ def test_a_day_waits_for_all_of_its_hours_there() -> None:
         ),
     ],
 )
-def test_it_is_said_why_a_window_there_cannot_be_read(past: dict[str, Any], status: Status, reason: str) -> None:
+def test_the_reason_why_a_window_of_a_linked_table_cannot_be_read_is_reported(
+    past: dict[str, Any], status: Status, reason: str
+) -> None:
     facts = TableFacts(**({"covered": IntervalSet.from_intervals([(day(1), day(2))])} | past))
     assert told(slices(), link(day(2), past=facts), day(3)) == (status, reason)
 
@@ -106,25 +108,25 @@ def test_a_project_that_never_ran_is_waited_for() -> None:
     )
 
 
-def test_two_that_wait_for_each_other_are_told() -> None:
+def test_two_projects_that_wait_for_each_other_are_reported() -> None:
     found = told(slices(), link(day(2), circle="here.b"), day(3))[1]
     assert found.endswith(
         "; it waits for here.b in turn: the two projects wait for each other until one of them stops reading the other"
     )
 
 
-def test_what_is_wrong_with_the_other_project_is_told() -> None:
+def test_an_error_of_the_linked_project_is_reported() -> None:
     problem = WaterclockError("E838", "the other project cannot be read")
     assert told(slices(), LinkFacts(UP, problem=problem), day(2))[1] == (
         f"waits for {UP}@20130101000000, E838 the other project cannot be read"
     )
 
 
-def test_a_table_that_is_declared_no_more_there_is_told() -> None:
+def test_a_linked_table_that_is_no_longer_declared_is_reported() -> None:
     assert told(slices(), link(day(2), is_dropped=True), day(3))[1].endswith("which its project no longer declares")
 
 
-def test_what_retain_has_dropped_there_is_expired() -> None:
+def test_a_window_dropped_by_retain_in_the_linked_project_is_expired() -> None:
     known = link(day(3))
     known = replace(known, past=replace(known.past, dropped_before=day(2)))
     assert [batch.status for batch in planned(slices(), known, day(3))] == [Status.EXPIRED, Status.READY]
@@ -142,7 +144,7 @@ def test_readers_of_a_linked_state_are_made_for_the_newest_that_there_is() -> No
     assert ("marts.b", "20130102000000") in found
 
 
-def test_a_restatement_there_makes_the_label_stale_and_what_is_equal_does_not() -> None:
+def test_only_a_restatement_with_other_content_in_the_linked_project_makes_a_label_stale() -> None:
     table, reader = slices(), transform("marts.b", ["here.a"])
     done = TableFacts(covered=IntervalSet.from_intervals([(day(1), day(3))]))
     changed = {day(1): InputFact(UP, day(1), day(2), "1.1", "2.2")}
@@ -151,7 +153,7 @@ def test_a_restatement_there_makes_the_label_stale_and_what_is_equal_does_not() 
     assert not [b for b in planned(table, link(day(3)), day(3), past=done) if b.table == table.name]
 
 
-def test_a_mark_is_no_reason_once_the_other_project_says_the_same_again() -> None:
+def test_a_suspect_label_is_not_stale_once_the_linked_content_is_equal_again() -> None:
     marked = TableFacts(
         covered=IntervalSet.from_intervals([(day(1), day(3))]),
         suspects={day(1): (InputFact(UP, day(1), day(2), "1.1", "1.1"),)},

@@ -24,7 +24,7 @@ def covered(first: str, last: str) -> IntervalSet:
     return IntervalSet.from_intervals([(at(first), at(last))])
 
 
-def test_each_table_tells_of_each_status_so_that_no_series_vanishes() -> None:
+def test_each_table_reports_every_status_so_that_no_series_disappears() -> None:
     found = told()
     assert set(found["waterclock_due_labels"]) == {
         (name, str(status)) for name in ("raw.a", "raw.b") for status in REPORTED_STATUSES
@@ -43,7 +43,7 @@ def test_labels_that_can_never_be_made_are_counted_as_due() -> None:
     assert found["waterclock_due_labels"]["made.b", "expired"] == 2
 
 
-def test_a_table_tells_how_far_it_is_up_to_the_first_gap() -> None:
+def test_a_table_reports_its_coverage_up_to_the_first_gap() -> None:
     facts = TableFacts(
         start=at("2013-01-01"),
         covered=covered("2013-01-01", "2013-01-02") | covered("2013-01-03", "2013-01-04"),
@@ -57,7 +57,7 @@ def test_a_table_tells_how_far_it_is_up_to_the_first_gap() -> None:
     assert found["waterclock_batch_seconds"] == {("raw.a",): 2.5}
 
 
-def test_what_is_due_failed_or_left_out_is_counted() -> None:
+def test_failed_left_out_and_claimed_labels_are_counted() -> None:
     failed = FailedBatch(BatchStatus.FAILED, claim=1, attempts=1, error="E730", is_transient=False, due_again=None)
     found = told(
         a=TableFacts(

@@ -34,16 +34,16 @@ def test_the_newest_older_state_that_can_be_made_is_named() -> None:
         done(("2013-01-03", "2013-01-04")),
     ],
 )
-def test_nothing_is_said_where_the_state_before_is_there(state: TableFacts) -> None:
+def test_no_older_state_is_suggested_if_the_previous_one_exists(state: TableFacts) -> None:
     assert told(state).endswith("failed: boom")
 
 
-def test_what_failed_or_runs_itself_is_passed_by() -> None:
+def test_failed_and_running_older_states_are_not_suggested() -> None:
     here = done(("2013-01-01", "2013-01-02"))
     older = SAID.replace("20130103", "20130102")
     assert told(replace(here, troubles={at("2013-01-03"): failed()})).endswith(older)
     assert told(replace(here, open_claims=(running("2013-01-03"),))).endswith(older)
 
 
-def test_nothing_is_said_where_no_older_state_can_be_made() -> None:
+def test_no_older_state_is_suggested_if_none_can_be_made() -> None:
     assert told(TableFacts(), fails="2013-01-01").endswith("failed: boom")

@@ -18,9 +18,9 @@ def needed(*, done: int, now: int) -> dict[str, object]:
     return dict(Planner(FLOW).oldest_needed(past, day(now) + timedelta(hours=1)))
 
 
-def test_a_reader_that_is_behind_needs_what_its_oldest_batch_reads() -> None:
+def test_a_reader_with_due_batches_needs_the_inputs_of_the_oldest_one() -> None:
     assert needed(done=3, now=10) == {"a.rows": day(3)}
 
 
-def test_a_reader_that_is_not_behind_needs_what_its_next_batch_reads() -> None:
+def test_a_reader_without_due_batches_needs_the_inputs_of_its_next_batch() -> None:
     assert needed(done=10, now=10) == {"a.rows": day(10)}

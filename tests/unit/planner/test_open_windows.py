@@ -52,7 +52,7 @@ def test_a_window_is_open_from_its_first_boundary_to_the_one_that_closes_it(flow
     assert labels(opened(flow, "2020-01-02 12:00", d01="2020-01-02 06:00")) == [2]
 
 
-def test_what_is_read_goes_to_the_boundary_or_to_the_end_of_the_window(flow: Flow) -> None:
+def test_inputs_of_an_open_window_are_read_up_to_the_boundary_or_the_end_of_the_window(flow: Flow) -> None:
     first, second = (
         {bound.read.table: (f"{bound.low:%d %H}", f"{bound.high:%d %H}") for bound in each.reads}
         for each in opened(flow, "2020-01-02 06:00")
@@ -74,7 +74,7 @@ def test_a_batch_reads_the_slices_of_all_windows_as_one_span_and_all_else_once(f
     ]
 
 
-def test_what_closed_before_a_window_whose_skip_ended_is_not_open(flow: Flow) -> None:
+def test_windows_closed_before_a_window_whose_skip_ended_are_not_open(flow: Flow) -> None:
     daily = done(("2020-01-02", "2020-01-05"), closings={at("2020-01-05"): Closing(looked=at("2020-01-07"))})
     books = Planner(flow).books_of(past(**{"web.daily": daily}), at("2020-01-09"), "web.daily")
     assert labels(open_windows(books, at("2020-01-07"), {})) == [1, 5, 6]
@@ -88,7 +88,7 @@ def test_rows_that_open_a_window_again_change_no_state(flow: Flow) -> None:
     assert labels(open_windows(books, at("2020-01-02 12:00"), {})) == [2]
 
 
-def test_a_view_leaves_out_what_was_skipped_without_being_closed(flow: Flow) -> None:
+def test_a_view_leaves_out_windows_skipped_without_being_closed(flow: Flow) -> None:
     tables = flow.tables
     openings = ClosingTicks(
         tables["web.daily"].cadence,

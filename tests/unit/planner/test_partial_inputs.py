@@ -39,7 +39,7 @@ def batch(found: Plan) -> Batch:
     return next(batch for batch in found.batches if batch.table == "t")
 
 
-def test_what_is_not_settled_is_left_out_once_the_wait_is_over() -> None:
+def test_unsettled_inputs_are_left_out_once_the_wait_is_over() -> None:
     tables = flow(HOURLY, impatient("hourly"))
     early = planned(tables, past(hourly=HELD_UP), at("2013-01-02 01:59"))
     assert (states(early, "t"), early.next_due) == ({"01-01": "blocked"}, NOW)
@@ -58,7 +58,7 @@ def test_a_wait_of_months_ends_for_all_windows_of_the_end_of_a_month() -> None:
     assert offered(found, "t") == [["01-30"]]
 
 
-def test_what_lies_between_is_left_out_alone() -> None:
+def test_only_a_gap_between_settled_inputs_is_left_out() -> None:
     troubled = done(
         ("2013-01-01", "2013-01-01 06:00"), ("2013-01-01 12:00", "2013-01-02"),
         troubles={at("2013-01-01 06:00"): failed()},
@@ -76,7 +76,7 @@ def test_of_a_state_the_newest_before_the_gap_is_read() -> None:
     assert found.missing == (Missing("merged", at("2013-01-01"), at("2013-01-02")),)
 
 
-def test_what_can_be_made_or_is_being_made_is_waited_for() -> None:
+def test_inputs_that_are_ready_or_running_are_waited_for() -> None:
     tables = flow(HOURLY, impatient("hourly"))
     for facts in (
         done(("2013-01-01", "2013-01-01 18:00")),
@@ -85,7 +85,7 @@ def test_what_can_be_made_or_is_being_made_is_waited_for() -> None:
         assert states(planned(tables, past(hourly=facts)), "t") == {"01-01": "waiting"}
 
 
-def test_what_waits_for_something_that_will_come_is_waited_for_and_what_is_blocked_is_not() -> None:
+def test_waiting_inputs_are_waited_for_but_blocked_ones_are_not() -> None:
     middle = replace(transform("middle", ["hourly"], "6 HOURS"), start=at("2013-01-01"))
     tables = flow(HOURLY, middle, impatient("middle"))
     made = done(("2013-01-01", "2013-01-01 18:00"))
@@ -93,7 +93,7 @@ def test_what_waits_for_something_that_will_come_is_waited_for_and_what_is_block
     assert states(planned(tables, past(hourly=HELD_UP, middle=made)), "t") == {"01-01": "ready"}
 
 
-def test_what_is_paused_is_gone_without() -> None:
+def test_a_batch_is_made_without_paused_inputs() -> None:
     paused = done(("2013-01-01", "2013-01-01 18:00"), paused=Pause(NOW, "ann", "it lies"))
     assert batch(planned(flow(HOURLY, impatient("hourly")), past(hourly=paused))).missing == LACKS
 
@@ -130,7 +130,7 @@ def test_a_state_follows_a_partial_batch_whose_missing_window_is_still_open() ->
     assert states(planned(tables, ledger), "state") == {"01-01": "ready"}
 
 
-def test_a_partial_batch_can_be_asked_for_again_and_lacks_what_is_still_missing() -> None:
+def test_a_requested_partial_batch_is_made_again_without_the_inputs_still_missing() -> None:
     tables = flow(HOURLY, MERGED, impatient("hourly"))
     partial = {at("2013-01-01"): LACKS}
     asked = done(("2013-01-01", "2013-01-02"), partial=partial, requested={at("2013-01-01"): "recompute"})
@@ -138,20 +138,20 @@ def test_a_partial_batch_can_be_asked_for_again_and_lacks_what_is_still_missing(
     assert (found.status, found.missing, found.is_revision) == ("ready", LACKS, True)
 
 
-def test_a_complete_batch_that_is_asked_for_again_waits_and_keeps_its_rows() -> None:
+def test_a_requested_complete_batch_waits_for_its_inputs_and_keeps_its_rows() -> None:
     tables = flow(HOURLY, MERGED, impatient("hourly"))
     asked = done(("2013-01-01", "2013-01-02"), requested={at("2013-01-01"): "recompute"})
     found = planned(tables, past(hourly=HELD_UP, t=asked))
     assert (states(found, "t"), batch(found).missing) == ({"01-01": "blocked"}, ())
 
 
-def test_a_state_is_not_read_where_there_is_none() -> None:
+def test_a_batch_is_blocked_if_the_state_that_it_reads_does_not_exist() -> None:
     merged = merge_transform("m", ["hourly"])
     tables = flow(HOURLY, replace(merged, start=at("2013-01-01")), impatient("m"))
     assert states(planned(tables, past(hourly=HELD_UP, m=TableFacts())), "t") == {"01-01": "blocked"}
 
 
-def test_what_another_runner_makes_is_waited_for_though_this_one_does_not_make_it() -> None:
+def test_an_input_claimed_by_another_runner_is_waited_for_even_if_not_selected() -> None:
     tables, only = flow(HOURLY, impatient("hourly")), PlanRequest(only={"t"})
     made = done(("2013-01-01", "2013-01-01 18:00"), open_claims=(running("2013-01-01 18:00"),))
     assert not Planner(tables).plan(past(hourly=made), NOW, only).groups
@@ -159,7 +159,7 @@ def test_what_another_runner_makes_is_waited_for_though_this_one_does_not_make_i
     assert Planner(tables).plan(past(hourly=left), NOW, only).groups
 
 
-def test_what_can_be_made_behind_much_that_failed_is_waited_for() -> None:
+def test_a_ready_input_after_many_failed_ones_is_waited_for() -> None:
     minutes = replace(collect("hourly", "MINUTE"), start=at("2013-01-01"))
     half = at("2013-01-01 12:00")
     many = {half + timedelta(minutes=minute): failed() for minute in range(300)}
@@ -167,7 +167,7 @@ def test_what_can_be_made_behind_much_that_failed_is_waited_for() -> None:
     assert states(planned(flow(minutes, impatient("hourly")), past(hourly=made)), "t") == {"01-01": "blocked"}
 
 
-def test_what_comes_over_many_steps_is_waited_for() -> None:
+def test_inputs_that_need_many_steps_are_waited_for() -> None:
     steps = [replace(transform(f"s{n}", [f"s{n - 1}" if n else "hourly"]), start=at("2013-01-01")) for n in range(20)]
     tables = flow(HOURLY, *steps, impatient("s19"))
     known = {step.name: done(("2013-01-01", "2013-01-02")) for step in steps}
@@ -175,7 +175,7 @@ def test_what_comes_over_many_steps_is_waited_for() -> None:
     assert states(planned(tables, made, at("2013-01-03 05:00")), "t") == {"01-02": "waiting"}
 
 
-def test_a_snapshot_that_failed_or_is_paused_is_gone_without() -> None:
+def test_a_batch_is_made_without_a_failed_or_paused_snapshot() -> None:
     tables = flow(replace(snapshot("s"), start=at("2013-01-01")), impatient("s"))
     known, t = ("0001-01-01", "2013-01-02"), done(("2013-01-01", "2013-01-02"))
     for facts in (
@@ -187,7 +187,7 @@ def test_a_snapshot_that_failed_or_is_paused_is_gone_without() -> None:
     assert states(planned(tables, past(s=done(known), t=t), at("2013-01-03 05:00")), "t") == {"01-02": "waiting"}
 
 
-def test_what_a_source_does_not_have_is_gone_without() -> None:
+def test_a_batch_is_made_without_inputs_that_are_absent_from_the_source() -> None:
     tables, ledger = flow(HOURLY, impatient("hourly")), past(hourly=done(("2013-01-01", "2013-01-01 18:00")))
     found = Planner(tables).plan(ledger, NOW, PlanRequest(absent={"hourly": frozenset({LAST})}))
     assert batch(found).missing == LACKS
@@ -196,7 +196,7 @@ def test_what_a_source_does_not_have_is_gone_without() -> None:
 THERE = done(("2013-01-01", "2013-01-04"))
 
 
-def test_what_retain_has_dropped_some_of_is_never_made_whole_and_holds_up_nobody() -> None:
+def test_a_partial_batch_with_inputs_dropped_by_retain_stays_partial_and_blocks_no_reader() -> None:
     other, reader = (
         replace(collect("other"), start=at("2013-01-01")),
         replace(transform("r", ["t"]), start=at("2013-01-01")),
@@ -213,7 +213,7 @@ def test_what_retain_has_dropped_some_of_is_never_made_whole_and_holds_up_nobody
         assert states(found, "r") == {"01-01": "ready", "01-02": "ready", "01-03": "ready"}
 
 
-def test_what_is_read_no_more_is_waited_for_no_more() -> None:
+def test_an_input_that_is_no_longer_read_is_no_longer_waited_for() -> None:
     read = (read_then("other", "2013-01-01", "2013-01-02", is_changed=True),)
     partial = done(("2013-01-01", "2013-01-02"), partial={at("2013-01-01"): LACKS}, suspects={at("2013-01-01"): read})
     other, whole = replace(collect("other"), start=at("2013-01-01")), done(("2013-01-01", "2013-01-02"))

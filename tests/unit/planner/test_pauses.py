@@ -41,7 +41,7 @@ def test_nothing_of_a_paused_table_is_offered_and_its_readers_wait_for_it() -> N
     assert found.paused == {"b": PAUSE}
 
 
-def test_who_asks_why_is_led_to_the_pause_at_the_root() -> None:
+def test_the_wait_chain_leads_to_the_pause_at_its_root() -> None:
     c, d = transform("c", ["b"]), transform("d", ["c"])
     found = planned(flow(A, B, c, d), past(a=done(paused=PAUSE)))
     assert reason(found, "d", "2013-01-01") == f"waits for a@20130101000000, {SAID}"
@@ -50,7 +50,7 @@ def test_who_asks_why_is_led_to_the_pause_at_the_root() -> None:
     assert (way[-1].status, way[-1].detail, way[-1].is_root) == (Status.PAUSED, SAID, True)
 
 
-def test_a_failure_above_is_said_before_a_pause() -> None:
+def test_a_failed_input_is_reported_before_a_paused_one() -> None:
     c = transform("c", ["a", "b"])
     other = collect("b")
     ledger = past(a=done(troubles={at("2013-01-01"): failed()}), b=done(paused=PAUSE))
@@ -58,7 +58,7 @@ def test_a_failure_above_is_said_before_a_pause() -> None:
     assert states(found, "c") == {"01-01": "blocked", "01-02": "waiting", "01-03": "waiting", "01-04": "waiting"}
 
 
-def test_what_failed_or_runs_is_told_as_that() -> None:
+def test_failed_and_running_labels_of_a_paused_table_keep_their_status() -> None:
     ledger = past(
         a=done(
             paused=PAUSE,
@@ -79,7 +79,7 @@ def test_the_pause_of_all_holds_for_tables_that_the_ledger_has_not_seen() -> Non
     assert (found.groups, found.paused, found.paused_all) == ((), {}, of_all)
 
 
-def test_what_is_asked_of_a_paused_table_waits() -> None:
+def test_a_request_for_a_paused_table_waits() -> None:
     ledger = past(
         a=done(("2013-01-01", "2013-01-05"), paused=PAUSE, requested={at("2013-01-02"): "recompute"}),
         b=done(("2013-01-01", "2013-01-05")),
@@ -90,7 +90,7 @@ def test_what_is_asked_of_a_paused_table_waits() -> None:
     assert (batch.is_revision, batch.verb, display_state_of(batch)) == (True, "recompute", State.STALE)
 
 
-def test_labels_in_their_order_are_each_told_as_paused() -> None:
+def test_every_label_of_a_paused_merge_table_is_reported_as_paused() -> None:
     merged = collect("m", mode=Mode.MERGE, is_partitioned=False)
     assert set(states(planned(flow(merged), past(m=done(paused=PAUSE))), "m").values()) == {"paused"}
 

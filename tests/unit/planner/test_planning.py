@@ -98,7 +98,7 @@ class TestDue:
 
 
 class TestSettled:
-    def test_a_batch_waits_for_exactly_what_it_reads(self) -> None:
+    def test_a_batch_waits_only_for_its_inputs(self) -> None:
         found = planned(flow(A, B), past(a=done(("2013-01-01", "2013-01-02"), ("2013-01-04", "2013-01-05"))))
         assert states(found, "b") == {"01-01": "ready", "01-02": "waiting", "01-03": "waiting", "01-04": "ready"}
         assert reason(found, "b", "2013-01-02") == "waits for a@20130102000000, ready"
@@ -169,13 +169,13 @@ class TestSettled:
         assert reason(found, "a", "2013-01-02") == "recompute requested"
         assert states(found, "b")["01-02"] == "waiting"
 
-    def test_what_rests_on_a_batch_that_is_made_again_is_counted(self) -> None:
+    def test_dependents_of_a_batch_made_again_are_counted(self) -> None:
         rests = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=False),)}
         spans = ("2013-01-01", "2013-01-05")
         ledger = past(a=done(spans, requested={at("2013-01-02"): "recompute"}), b=done(spans, suspects=rests))
         assert planned(flow(A, B), ledger).following == {"b": 1}
 
-    def test_force_is_a_request_that_nobody_wrote_down(self) -> None:
+    def test_a_forced_label_is_made_again_without_a_recorded_request(self) -> None:
         ledger = past(a=done(("2013-01-01", "2013-01-05")), b=done(("2013-01-01", "2013-01-05")))
         found = plan(flow(A, B), ledger, NOW, PlanRequest(force={"a": frozenset({at("2013-01-03")})}))
         assert states(found, "a") == {"01-03": "ready"}
@@ -195,14 +195,14 @@ class TestReporting:
         ledger = past(a=done(spans), b=done(spans, suspects=suspects, **more), c=done(("2013-01-01", "2013-01-02")))
         return planned(flow(A, b, c), ledger)
 
-    def test_a_batch_whose_input_changed_is_told_and_not_made_again(self) -> None:
+    def test_a_batch_whose_input_changed_is_reported_and_not_made_again(self) -> None:
         assert self.found().reported == {"b": (at("2013-01-02"),)}
         assert states(self.found(), "b") == {}
 
     def test_its_readers_do_not_wait_for_it(self) -> None:
         assert set(states(self.found(), "c").values()) == {"ready"}
 
-    def test_it_is_made_again_when_somebody_asks(self) -> None:
+    def test_a_reported_batch_is_made_again_on_request(self) -> None:
         found = self.found(requested={at("2013-01-02"): "recompute"})
         assert found.reported == {}
         assert states(found, "b") == {"01-02": "ready"}
@@ -227,7 +227,7 @@ class TestTrouble:
         assert states(found, "a") == {"01-04": "held"}
         assert reason(found, "b", "2013-01-04") == "blocked by a@20130104000000, held: fewer rows"
 
-    def test_a_timed_retry_is_offered_when_the_real_clock_says_so(self) -> None:
+    def test_a_timed_retry_is_offered_once_the_real_clock_has_reached_its_time(self) -> None:
         due = NOW + timedelta(hours=1)
         troubles = {at("2013-01-04"): failed("locked", again=due)}
         ledger = past(a=done(("2013-01-01", "2013-01-04"), troubles=troubles))
@@ -242,7 +242,7 @@ class TestTrouble:
         found = plan(flow(A), ledger, NOW, PlanRequest(clock=NOW - timedelta(days=1)))
         assert states(found, "a") == {"01-04": "ready"}
 
-    def test_what_failed_is_tried_alone(self) -> None:
+    def test_failed_labels_are_retried_one_at_a_time(self) -> None:
         troubles = {at("2013-01-02"): failed(again=NOW), at("2013-01-03"): failed(again=NOW)}
         found = planned(flow(A), past(a=done(troubles=troubles)))
         assert offered(found, "a") == [["01-01"], ["01-02"], ["01-03"], ["01-04"]]
@@ -360,12 +360,12 @@ class TestNotNeeded:
         found = planned(flow(A, self.SUMMARY, middle, reader), ledger)
         assert list(states(found, "s")) == list(states(found, "m")) == ["01-03", "01-04"]
 
-    def test_a_stale_label_that_nobody_needs_is_left_as_it_is(self) -> None:
+    def test_a_stale_label_without_a_reader_is_not_made_again(self) -> None:
         stale = {at("2013-01-02"): (read_then("a", "2013-01-01", "2013-01-03", is_changed=True),)}
         ledger = past(a=done(("2013-01-01", "2013-01-05")), s=done(("2013-01-01", "2013-01-05"), suspects=stale))
         assert planned(flow(A, self.SUMMARY), ledger).batches == ()
 
-    def test_a_stale_label_that_a_done_batch_stands_on_is_needed(self) -> None:
+    def test_a_stale_label_that_a_done_batch_depends_on_is_needed(self) -> None:
         reader = transform("t", ["s"])
         stale = {at("2013-01-02"): (read_then("a", "2013-01-01", "2013-01-03", is_changed=True),)}
         standing = {at("2013-01-02"): (read_then("s", "2013-01-02", "2013-01-03", is_changed=False),)}
@@ -407,11 +407,11 @@ class TestNotNeeded:
 class TestSnapshots:
     SNAP = snapshot("s")
 
-    def test_the_first_takes_the_newest_complete_label_and_stands_for_all_before(self) -> None:
+    def test_the_first_snapshot_is_the_newest_complete_label_and_covers_all_time_before(self) -> None:
         (batch,) = planned(flow(self.SNAP)).batches
         assert (batch.window, batch.stands_from) == (day("2013-01-04"), BEGINNING)
 
-    def test_the_next_stands_for_every_window_since(self) -> None:
+    def test_the_next_snapshot_covers_every_window_since_the_last_one(self) -> None:
         stood = IntervalSet.from_intervals([(BEGINNING, at("2013-01-02"))])
         (batch,) = planned(flow(self.SNAP), past(s=TableFacts(covered=stood))).batches
         assert (batch.window, batch.stands_from) == (day("2013-01-04"), at("2013-01-02"))
@@ -422,11 +422,11 @@ class TestSnapshots:
         assert set(states(found, "t").values()) == {"waiting"}
         assert reason(found, "t", "2013-01-02") == "waits for s@20130104000000, ready"
 
-    def test_a_failed_look_is_forgotten_when_a_newer_label_is_complete(self) -> None:
+    def test_a_failed_snapshot_is_not_retried_once_a_newer_label_is_complete(self) -> None:
         ledger = past(s=TableFacts(troubles={at("2013-01-03"): failed()}))
         assert states(planned(flow(self.SNAP), ledger), "s") == {"01-04": "ready"}
 
-    def test_a_restated_snapshot_unsettles_all_it_stands_for(self) -> None:
+    def test_a_restated_snapshot_makes_all_windows_it_covers_unsettled(self) -> None:
         child = transform("t", ["a", "s"])
         label = at("2013-01-04")
         facts = TableFacts(
@@ -533,7 +533,7 @@ class TestPublish:
         (read,) = next(batch for batch in found.batches if batch.table == "p").reads
         assert (read.low, read.high) == (at("2013-01-01 05:00"), at("2013-01-02"))
 
-    def test_what_it_needs_of_a_replace_transform_is_the_newest_label(self) -> None:
+    def test_a_publish_needs_only_the_newest_label_of_a_replace_transform(self) -> None:
         table = replace_transform("s", [history("a")])
         ledger = past(a=done(("2013-01-01", "2013-01-05")))
         assert list(states(planned(flow(A, table, publish("p", table)), ledger), "s")) == ["01-04"]
@@ -549,7 +549,7 @@ class TestRetain:
         assert states(found, "t") == {"01-01": "expired", "01-02": "expired", "01-03": "ready", "01-04": "ready"}
         assert reason(found, "t", "2013-01-01") == "RETAIN of k has dropped its inputs"
 
-    def test_a_done_batch_keeps_what_it_has_and_counts_as_settled(self) -> None:
+    def test_a_done_batch_whose_input_was_dropped_is_not_made_again_and_counts_as_settled(self) -> None:
         grandchild = transform("g", ["t"])
         stale = {at("2013-01-01"): (read_then("k", "2013-01-01", "2013-01-02", is_changed=True),)}
         ledger = past(

@@ -73,17 +73,17 @@ class TestLatest:
         ledger = past(a=done(ALL), m=done(("2013-01-01", "2013-01-03"), ("2013-01-04", "2013-01-05")))
         assert ticks(flow(A, merged), ledger).latest(["m"]) == at("2013-01-03")
 
-    def test_a_stale_window_is_not_settled_nor_is_what_comes_after(self) -> None:
+    def test_a_stale_window_and_all_later_ones_are_not_settled(self) -> None:
         stale = {at("2013-01-03"): (read_then("a", "2013-01-03", "2013-01-04", is_changed=True),)}
         ledger = past(a=done(ALL), b=done(ALL, suspects=stale))
         assert ticks(flow(A, transform("b", ["a"])), ledger).latest(["b"]) == at("2013-01-03")
 
-    def test_a_state_that_nobody_needed_is_passed_by(self) -> None:
+    def test_a_missing_state_that_is_not_needed_is_skipped_over(self) -> None:
         total = replace_transform("t", ["a"])
         ledger = past(a=done(ALL), t=done(("2013-01-02", "2013-01-03")))
         assert ticks(flow(A, total), ledger).latest(["t"]) == at("2013-01-03")
 
-    def test_there_is_none_before_the_first_batch(self) -> None:
+    def test_there_is_no_tick_before_the_first_batch(self) -> None:
         with pytest.raises(WaterclockError) as refused:
             ticks(flow(A), past()).latest(["a"])
         assert refused.value.code == "E523"
@@ -124,11 +124,11 @@ class TestMissing:
         missing = ticks(flow(A), ledger).find_missing_windows(["a"], at("2013-01-05"))
         assert missing == {"a": covered(("2013-01-01", "2013-01-02"), ("2013-01-03", "2013-01-04"))}
 
-    def test_a_snapshot_stands_for_the_days_between(self) -> None:
+    def test_a_snapshot_covers_the_days_between(self) -> None:
         ledger = past(s=done(("2012-12-01", "2013-01-04")))
         assert ticks(flow(snapshot("s")), ledger).find_missing_windows(["s"], at("2013-01-03")) == {}
 
-    def test_what_retain_let_go_is_not_missing_and_what_it_dropped_is(self) -> None:
+    def test_windows_outside_retain_are_not_missing_but_dropped_windows_within_it_are(self) -> None:
         kept = collect("k", retain=days(2))
         ledger = past(k=done(("2013-01-02", "2013-01-05"), dropped_before=at("2013-01-02")))
         known = ticks(flow(kept), ledger)

@@ -143,7 +143,7 @@ class TestDecisions:
         labels = frozenset(at(f"2013-01-0{label}") for label in (1, 2, 3, 4))
         assert set(states(restated(4, most=3, following=labels), "b").values()) == {"ready"}
 
-    def test_labels_that_were_restated_since_the_release_count_anew(self) -> None:
+    def test_labels_restated_after_a_release_are_counted_against_the_limit_again(self) -> None:
         labels = frozenset(at(f"2013-01-0{label}") for label in (1, 2, 3, 4))
         found = restated(9, most=3, following=labels)
         assert [label for label, status in states(found, "b").items() if status == "ready"] == [

@@ -16,7 +16,7 @@ CHILD = transform("child", ["parent"])
 TEN_DAYS = at("2013-01-11 01:00")
 
 
-def test_planner_scenario_a_a_child_waits_for_the_same_window_of_a_parent_that_comes_later() -> None:
+def test_planner_scenario_a_a_child_waits_for_the_same_window_of_a_parent_due_later() -> None:
     """The parent's cron fires at 08:00, the child's at 00:00; runs at 01:00 and at 09:00."""
     cadence = compile_cron("0 8 * * *", "UTC")
     parent = collect("parent", delay=cadence.delay // timedelta(minutes=1))
@@ -26,7 +26,7 @@ def test_planner_scenario_a_a_child_waits_for_the_same_window_of_a_parent_that_c
     assert states(at_nine, "child")["01-04"] == "ready"
 
 
-def test_planner_scenario_b_nine_of_ten_run_and_the_tenth_says_what_blocks_it() -> None:
+def test_planner_scenario_b_nine_of_ten_run_and_the_tenth_reports_its_blocker() -> None:
     ledger = past(
         parent=done(
             ("2013-01-01", "2013-01-05"), ("2013-01-06", "2013-01-11"), troubles={at("2013-01-05"): failed("bad row")}
@@ -55,14 +55,14 @@ def test_planner_scenario_e_days_of_an_outage_are_caught_up_oldest_first_with_a_
     assert plan(flow(PARENT), _all_done(), TEN_DAYS).batches == ()
 
 
-def test_planner_scenario_e_an_outage_costs_a_snapshot_one_look_and_a_summary_one_state() -> None:
+def test_planner_scenario_e_after_an_outage_a_snapshot_and_a_summary_run_once() -> None:
     snap, summary = snapshot("snap"), replace_transform("summary", [history("parent")])
     found = plan(flow(PARENT, snap, summary), _all_done(), TEN_DAYS)
     assert states(found, "snap") == {"01-10": "ready"}
     assert states(found, "summary") == {"01-10": "ready"}
 
 
-def test_planner_scenario_f_a_child_alone_waits_and_says_for_what() -> None:
+def test_planner_scenario_f_a_child_selected_alone_waits_and_reports_for_which_batch() -> None:
     found = plan(flow(PARENT, CHILD), LedgerSnapshot(), TEN_DAYS, PlanRequest(only=["child"]))
     assert found.groups == ()
     assert set(states(found, "child").values()) == {"waiting"}

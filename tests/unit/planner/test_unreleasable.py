@@ -8,7 +8,7 @@ from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
 
 
-def test_a_snapshot_for_which_a_later_one_stands_is_not_released() -> None:
+def test_a_snapshot_covered_by_a_later_one_cannot_be_released() -> None:
     planner = Planner(flow(snapshot("raw.s")))
     asked = {at("2013-01-03"): RELEASE}
     facts = TableFacts(
@@ -22,7 +22,7 @@ def test_a_snapshot_for_which_a_later_one_stands_is_not_released() -> None:
     assert planner.find_unreleasable(past, at("2013-01-05")) == {"raw.s": (at("2013-01-03"),)}
 
 
-def test_what_retain_has_dropped_or_of_which_it_has_dropped_the_inputs_is_not_released() -> None:
+def test_a_batch_whose_inputs_were_dropped_by_retain_cannot_be_released() -> None:
     planner = Planner(flow(collect("raw.a"), transform("core.b", ["raw.a"])))
     labels = {at("2013-01-02"): RELEASE, at("2013-01-05"): RELEASE}
     done = IntervalSet.from_intervals([(at("2013-01-01"), at("2013-01-02")), (at("2013-01-03"), at("2013-01-05"))])

@@ -17,7 +17,7 @@ FLOW = flow(
 )
 
 
-def test_a_label_that_somebody_asked_for_is_made_with_what_it_needs() -> None:
+def test_a_label_with_a_backfill_request_is_made_with_its_inputs() -> None:
     snapshot = past(a=done(("2013-01-01", "2013-01-05")), above=done(wanted=WANTED))
     plan = Planner(FLOW).plan(snapshot, NOW)
     assert states(plan, "above") == {"01-02": "waiting", "01-04": "waiting"}
@@ -25,7 +25,7 @@ def test_a_label_that_somebody_asked_for_is_made_with_what_it_needs() -> None:
     assert [batch.reason for batch in plan.batches if batch.table == "state"] == ["due", "due"]
 
 
-def test_it_comes_to_what_a_forced_run_comes_to() -> None:
+def test_a_backfill_request_yields_the_same_batches_as_a_forced_run() -> None:
     snapshot = past(a=done(("2013-01-01", "2013-01-05")), state=done(wanted=WANTED))
     bare = past(a=done(("2013-01-01", "2013-01-05")))
     groups = Planner(FLOW).ready(snapshot, NOW)
@@ -36,7 +36,7 @@ def test_it_comes_to_what_a_forced_run_comes_to() -> None:
     assert Planner(FLOW).plan(snapshot, NOW).batches[0].reason == "backfill requested"
 
 
-def test_what_is_done_by_now_is_not_made_again() -> None:
+def test_a_requested_label_that_is_already_done_is_not_made_again() -> None:
     all_ = ("2013-01-01", "2013-01-05")
     snapshot = past(a=done(all_), state=done(all_, wanted=WANTED), above=done(all_))
     assert Planner(FLOW).plan(snapshot, NOW).batches == ()

@@ -76,13 +76,13 @@ class TestFreshGroups:
 
 
 class TestOneClaimAtATime:
-    def test_a_new_window_goes_before_restated_labels(self) -> None:
+    def test_a_new_window_precedes_restated_labels(self) -> None:
         asked = dict.fromkeys((at("2013-01-02"), at("2013-01-03")), "recompute")
         ledger = past(a=done(("2013-01-01", "2013-01-20")), m=done(("2013-01-01", "2013-01-19"), requested=asked))
         [found] = Planner(flow(A, merge_transform("m", ["a"]))).plan(ledger, NOW).groups
         assert (found.batches[0].label, found.is_fresh) == (at("2013-01-19"), True)
 
-    def test_a_table_that_is_behind_goes_on_with_the_oldest(self) -> None:
+    def test_a_late_table_continues_with_its_oldest_label(self) -> None:
         asked = {at("2013-01-02"): "recompute"}
         ledger = past(a=done(("2013-01-01", "2013-01-20")), m=done(("2013-01-01", "2013-01-05"), requested=asked))
         [found] = Planner(flow(A, merge_transform("m", ["a"]))).plan(ledger, NOW).groups
@@ -96,7 +96,7 @@ class TestOneClaimAtATime:
         assert (found.batches[0].label, found.is_fresh) == (at("2013-01-02"), False)
 
 
-def test_new_windows_are_found_behind_more_ready_labels_than_a_plan_takes() -> None:
+def test_new_windows_are_found_behind_more_ready_labels_than_the_plan_may_contain() -> None:
     ledger = past(a=done(("2013-01-19", "2013-01-19")))
     found = Planner(flow(collect("a", start=at("2012-01-01")))).plan(ledger, NOW, PlanRequest(cap=10)).groups
     assert [(each.is_fresh, each.batches[0].label, len(each.batches)) for each in found] == [
@@ -113,7 +113,7 @@ class TestTurns:
         ready = [group("x", n, is_fresh=False) for n in range(5)] + [group(name, 9, is_fresh=False) for name in "yz"]
         assert started(WorkOrder(), ready, 7) == ["x", "y", "z", "x", "x", "x", "x"]
 
-    def test_a_table_that_comes_later_is_first_once(self) -> None:
+    def test_a_table_that_becomes_ready_later_is_first_once(self) -> None:
         order, ready = WorkOrder(), [group("x", n, is_fresh=False) for n in range(5)]
         assert started(order, ready, 2) == ["x", "x"]
         ready += [group("y", 20 + n, is_fresh=False) for n in range(2)]

@@ -97,7 +97,7 @@ def test_a_secret_of_vault_is_a_key_of_a_path(vault: str, tmp_path: Path) -> Non
     assert secrets.read("token") == "7"
 
 
-def test_variables_and_files_go_before_vault_which_is_not_asked(vault: str, tmp_path: Path) -> None:
+def test_variables_and_files_precede_vault_which_is_not_queried(vault: str, tmp_path: Path) -> None:
     secrets = reading(VaultPlace(vault, path="shop", token="root"), tmp_path, OPS_PASSWORD="here")
     assert secrets.read("ops/password") == "here"
     assert secrets.has("what/nobody/knows")
@@ -154,7 +154,7 @@ def test_many_tables_of_one_connection_ask_vault_once(
     assert len(Vault.asked) == 1
 
 
-def test_what_is_nowhere_is_told_with_all_places(vault: str, tmp_path: Path) -> None:
+def test_a_missing_secret_is_reported_with_all_searched_places(vault: str, tmp_path: Path) -> None:
     secrets = reading(VaultPlace(vault, path="shop", token="root"), tmp_path / "secrets", ROOT=ROOT)
     for name in ("ops/user", "other/password"):
         with pytest.raises(WaterclockError) as raised:
@@ -164,7 +164,7 @@ def test_what_is_nowhere_is_told_with_all_places(vault: str, tmp_path: Path) -> 
         assert f"then for {key} of secret/shop/{path} in Vault at {vault}" in str(raised.value)
 
 
-def test_a_vault_that_is_away_or_sealed_is_asked_again_later(vault: str, tmp_path: Path) -> None:
+def test_an_unreachable_or_sealed_vault_is_a_transient_error(vault: str, tmp_path: Path) -> None:
     Vault.broken = 503
     with pytest.raises(WaterclockError) as raised:
         reading(VaultPlace(vault, path="shop", token="root"), tmp_path, ROOT=ROOT).read("ops/password")
@@ -204,7 +204,7 @@ def test_a_secret_of_the_keyring_is_a_name_of_a_service(keyring: Any, tmp_path: 
     assert raised.value.code == "E225"
 
 
-def test_a_machine_without_a_keyring_says_so(keyring: Any, tmp_path: Path) -> None:
+def test_a_machine_without_a_keyring_is_reported(keyring: Any, tmp_path: Path) -> None:
     from keyring.backends.fail import Keyring
 
     keyring.set_keyring(Keyring())  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ def test_the_variable_of_a_secret_is_its_name_in_capitals() -> None:
     assert variable_of("a.b-c/1") == "WATERCLOCK_SECRET_A_B_C_1"
 
 
-def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
+def test_the_environment_precedes_the_file(tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops/password").write_text("from file\n", encoding="utf-8")
     assert Secrets(SecretPlaces(tmp_path), {}).read("ops/password") == "from file"
@@ -24,7 +24,7 @@ def test_the_environment_goes_before_the_file(tmp_path: Path) -> None:
     )
 
 
-def test_a_secret_that_is_nowhere_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_a_missing_secret_is_reported_with_the_searched_places(tmp_path: Path) -> None:
     secrets = Secrets(SecretPlaces(tmp_path / "secrets"), {})
     assert not secrets.has("ops/password")
     with pytest.raises(WaterclockError, match="does not resolve") as raised:
@@ -64,7 +64,7 @@ def test_a_file_outside_of_the_folder_is_no_secret(name: str, tmp_path: Path) ->
     assert not Secrets(SecretPlaces(tmp_path / "in"), {}).has(name)
 
 
-def test_a_setting_is_what_it_says_or_what_its_secret_holds(tmp_path: Path) -> None:
+def test_a_setting_is_a_plain_value_or_the_value_of_its_secret(tmp_path: Path) -> None:
     secrets = Secrets(SecretPlaces(tmp_path), {"WATERCLOCK_SECRET_TOKEN": "s3cret"})
     assert secrets.value_of("plain") == "plain"
     assert secrets.value_of(7) == 7

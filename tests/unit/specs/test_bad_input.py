@@ -22,7 +22,7 @@ def told(project: Project, path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
-def test_all_that_is_wrong_is_told_with_its_place(project: Project, path: Path) -> None:
+def test_every_error_is_reported_with_its_place(project: Project, path: Path) -> None:
     said = "".join(
         line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.startswith(_SAYS.rstrip())
     )

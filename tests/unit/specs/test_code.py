@@ -23,7 +23,7 @@ def p(rows: wc.DataFrame = wc.table("clean.a")) -> wc.DataFrame:
 """
 
 
-def test_declarations_are_shown_as_they_stand_with_the_views_between(tmp_path: Path) -> None:
+def test_declarations_are_shown_as_written_together_with_the_views_between_them(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
     (tmp_path / "flows" / "a.dpl").write_text(CONNECTIONS + FLOW)

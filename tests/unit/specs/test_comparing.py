@@ -24,7 +24,7 @@ def test_equal_rows_are_the_same_in_any_order() -> None:
     assert found.summary() == "rows are as expected"
 
 
-def test_rows_of_one_key_are_told_cell_by_cell() -> None:
+def test_rows_with_the_same_key_are_compared_cell_by_cell() -> None:
     expected: list[Row] = [("AA", 3, 1.5), ("DL", 1, 1.0)]
     got: list[Row] = [("UA", 1, 1.0), ("AA", 2, 9.5)]
 
@@ -39,19 +39,19 @@ def test_rows_of_one_key_are_told_cell_by_cell() -> None:
     ]
 
 
-def test_without_keys_rows_that_are_half_alike_are_told_as_changed() -> None:
+def test_without_keys_rows_with_at_least_half_of_their_cells_equal_count_as_changed() -> None:
     assert marks([("AA", 3, 1.5)], [("AA", 3, 2.5)]) == ["changed"]
     assert marks([("AA", 3, 1.5)], [("UA", 1, 1.5)]) == ["missing", "unexpected"]
     assert marks([("AA", 3, 1.5)], [("UA", 1, 0.5)]) == ["missing", "unexpected"]
 
 
-def test_the_most_alike_row_is_the_partner() -> None:
+def test_a_changed_row_is_paired_with_the_most_similar_one() -> None:
     found = compare(COLUMNS, [("AA", 3, 1.5)], [("AA", 1, 1.0), ("AA", 3, 2.0)])
 
     assert [line.got for line in found.lines] == [("AA", 3, 2.0), ("AA", 1, 1.0)]
 
 
-def test_rows_count_as_often_as_they_stand() -> None:
+def test_duplicate_rows_are_counted() -> None:
     row: Row = ("AA", 3, 1.5)
 
     assert marks([row, row], [row]) == ["same", "missing"]
@@ -59,12 +59,12 @@ def test_rows_count_as_often_as_they_stand() -> None:
     assert marks([row], [row, row], keys=("carrier",)) == ["same", "unexpected"]
 
 
-def test_where_there_may_be_more_only_what_is_missing_counts() -> None:
+def test_with_additional_rows_allowed_only_missing_rows_count() -> None:
     assert marks([("AA", 3, 1.5)], [("UA", 1, 1.0), ("AA", 3, 1.5)], may_be_more=True) == ["same"]
     assert marks([("DL", 3, 1.5)], [("UA", 1, 1.0)], may_be_more=True) == ["missing"]
 
 
-def test_a_key_that_stands_twice_is_found_with_the_first() -> None:
+def test_a_duplicate_key_is_found_together_with_its_first_row() -> None:
     assert list(find_duplicate_rows([("AA", 1), ("UA", 1), ("AA", 2), ("AA", 3)], [0])) == [(2, 0), (3, 0)]
     assert list(find_duplicate_rows([(None,), (None,)], [0])) == [(1, 0)]
 

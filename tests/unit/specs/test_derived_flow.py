@@ -53,7 +53,7 @@ def test_a_given_table_is_a_collect_of_the_same_shape_without_its_rules(project:
     assert not customers.is_snapshot
 
 
-def test_what_runs_is_as_declared_but_for_start_and_delay(project: Project) -> None:
+def test_a_table_that_runs_is_as_declared_except_for_start_and_delay(project: Project) -> None:
     sales, declared = derived(project, SALES).flow.tables["marts.sales"], project.flow.tables["marts.sales"]
 
     assert (sales.query, sales.rules, sales.columns) == (declared.query, declared.rules, declared.columns)
@@ -61,7 +61,7 @@ def test_what_runs_is_as_declared_but_for_start_and_delay(project: Project) -> N
     assert sales.cadence.period == declared.cadence.period
 
 
-def test_a_given_table_is_not_measured_since_its_rows_may_lack_what_only_a_measure_names(tmp_path: Path) -> None:
+def test_a_given_table_is_not_measured_since_its_rows_may_have_no_measured_column(tmp_path: Path) -> None:
     visits = """
     COLLECT raw.visits PARTITIONED (page STRING, *) FROM shop.visits EVERY DAY BY DATA TIME at
       MEASURE sum(seconds) AS s;
@@ -91,7 +91,7 @@ def test_a_source_that_runs_itself_keeps_its_rules(project: Project) -> None:
     assert [rule.name for rule in columns["amount"].rules] == ["not_negative"]
 
 
-def test_given_tables_begin_where_the_run_that_looks_back_farthest_can_begin(tmp_path: Path) -> None:
+def test_given_tables_start_at_the_earliest_input_that_any_run_can_read(tmp_path: Path) -> None:
     hourly = "TRANSFORM marts.share PARTITIONED EVERY 1 HOUR AS SELECT country, orders FROM HISTORY(marts.sales);"
     flow = derived(
         shop(tmp_path, hourly),
@@ -123,7 +123,7 @@ def test_previous_of_a_given_table_is_empty_where_nothing_is_given_before(projec
     assert starts["raw.orders"] == starts["marts.growth"] == datetime(2020, 1, 5, tzinfo=UTC)
 
 
-def test_what_a_table_that_runs_held_before_is_brought_by_a_hidden_source(project: Project) -> None:
+def test_earlier_rows_of_a_table_that_runs_are_seeded_by_a_hidden_source(project: Project) -> None:
     found = derived(
         project,
         """

@@ -48,7 +48,7 @@ Feature: Sales
 """
 
 
-def test_scenarios_stand_below_their_rules_with_all_backgrounds_and_tags() -> None:
+def test_scenarios_belong_to_their_rule_and_have_all_backgrounds_and_tags() -> None:
     found = feature(TEXT)
 
     assert (found.name, found.description, found.tags) == ("Sales", "What is sold.", ("@money",))
@@ -127,13 +127,13 @@ def test_an_outline_is_written_out_with_the_places_of_its_own_text() -> None:
         ),
     ],
 )
-def test_what_is_no_gherkin_is_told_with_its_place_and_the_way_out(text: str, what: str, where: str, fix: str) -> None:
+def test_invalid_gherkin_is_reported_with_its_place_and_a_fix(text: str, what: str, where: str, fix: str) -> None:
     _, (error,) = read_feature(text, "a.feature")
 
     assert (error.code, error.what, error.where, error.fix) == ("E350", what, f"a.feature:{where}", fix)
 
 
-def test_each_broken_line_is_told_with_its_text() -> None:
+def test_each_broken_line_is_reported_with_its_text() -> None:
     _, errors = read_feature("Feature: a\nScenario: b\nGiven x\nWhn y\nThn z\n", "a.feature")
 
     assert [error.where for error in errors] == ["a.feature:4:1", "a.feature:5:1"]

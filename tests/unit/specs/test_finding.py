@@ -70,7 +70,7 @@ def test_scenarios_are_chosen_by_name_and_tags(root: Path, chosen: dict[str, str
         (("specs/sale.feature",), {}, "no file specs/sale.feature", None, "did you mean specs/sales.feature?"),
     ],
 )
-def test_nothing_found_is_refused_with_what_there_is(
+def test_a_choice_without_matches_is_refused_with_the_existing_names(
     root: Path, files: tuple[str, ...], chosen: dict[str, str], what: str, why: str | None, fix: str
 ) -> None:
     with pytest.raises(WaterclockError) as raised:
@@ -80,13 +80,13 @@ def test_nothing_found_is_refused_with_what_there_is(
     assert fix in (raised.value.fix or "")
 
 
-def test_a_project_without_specifications_says_where_they_go(tmp_path: Path) -> None:
+def test_a_project_without_specifications_is_refused_with_the_place_to_write_them(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError, match=r"write specs/first.feature") as raised:
         find_features(tmp_path)
     assert raised.value.code == "E360"
 
 
-def test_a_file_that_is_not_utf_8_is_told_and_the_others_are_read(root: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_reported_and_the_others_are_read(root: Path) -> None:
     (root / "specs" / "bad.feature").write_bytes(b"Feature: \xff")
 
     found = find_features(root)

@@ -25,7 +25,7 @@ def outcome(*, is_same: bool) -> SpecOutcome:
     return SpecOutcome("shop", "dev", (found,), (ScenarioOutcome(one, steps, 0.25, ("marts.sales",)),))
 
 
-def test_an_outcome_for_scripts_says_of_a_failed_step_what_was_wrong() -> None:
+def test_a_json_outcome_contains_the_differences_of_a_failed_step() -> None:
     told = json.loads(json.dumps(outcome(is_same=False).to_dict()))
 
     assert (told["ok"], told["passed"], told["failed"]) == (False, 0, 1)
@@ -48,7 +48,7 @@ def test_an_outcome_for_scripts_says_of_a_failed_step_what_was_wrong() -> None:
     }
 
 
-def test_an_outcome_is_told_in_words() -> None:
+def test_an_outcome_is_printed_as_text() -> None:
     assert str(outcome(is_same=True)) == "1 passed, 0 failed"
     assert str(outcome(is_same=False)).splitlines() == [
         "0 passed, 1 failed",

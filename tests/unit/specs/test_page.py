@@ -115,7 +115,7 @@ def outcome() -> SpecOutcome:
     )
 
 
-def test_the_page_stands_alone_and_its_parts_are_whole(outcome: SpecOutcome) -> None:
+def test_the_page_is_well_formed_and_needs_no_other_files(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
     outline = Outline(page)
 
@@ -136,7 +136,7 @@ def test_headings_go_down_one_level_at_a_time(outcome: SpecOutcome) -> None:
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_the_page_counts_and_says_each_verdict_in_a_word_and_a_sign(outcome: SpecOutcome) -> None:
+def test_the_page_counts_the_verdicts_and_shows_each_as_a_word_and_a_sign(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
 
     assert "3 examples" in page
@@ -148,7 +148,7 @@ def test_the_page_counts_and_says_each_verdict_in_a_word_and_a_sign(outcome: Spe
     assert "– skipped" in page
 
 
-def test_rows_that_differ_are_told_cell_by_cell(outcome: SpecOutcome) -> None:
+def test_rows_that_differ_are_shown_cell_by_cell(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
 
     assert "rows differ: 1 changed, 1 missing, 1 unexpected" in page
@@ -157,7 +157,7 @@ def test_rows_that_differ_are_told_cell_by_cell(outcome: SpecOutcome) -> None:
     assert '<tr class="unexpected"><th class="mark" scope="row">+ unexpected</th><td>&lt;b&gt;</td>' in page
 
 
-def test_what_people_write_is_shown_and_never_run(outcome: SpecOutcome) -> None:
+def test_text_of_users_is_escaped(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
 
     assert "Sales &amp; more" in page
@@ -166,7 +166,7 @@ def test_what_people_write_is_shown_and_never_run(outcome: SpecOutcome) -> None:
     assert "SELECT 1 &lt; 2;" in page
 
 
-def test_a_background_stands_once_and_an_empty_cell_is_null(outcome: SpecOutcome) -> None:
+def test_a_background_is_shown_once_and_an_empty_cell_is_null(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
 
     assert page.count("Before each example") == 1
@@ -175,7 +175,7 @@ def test_a_background_stands_once_and_an_empty_cell_is_null(outcome: SpecOutcome
     assert '<td class="null">NULL</td>' in page
 
 
-def test_an_outline_stands_once_with_a_line_for_each_example_and_what_failed_below() -> None:
+def test_an_outline_is_shown_once_with_a_row_for_each_example_and_the_failures_below() -> None:
     found = feature(OUTLINE)
     one, two = found.scenarios
     differs = compare(("orders",), [(2,)], [])
@@ -199,7 +199,7 @@ def test_an_outline_stands_once_with_a_line_for_each_example_and_what_failed_bel
     assert page.count("rows differ: 1 missing") == 1
 
 
-def test_tags_of_the_feature_are_not_said_again(outcome: SpecOutcome) -> None:
+def test_tags_of_the_feature_are_not_repeated(outcome: SpecOutcome) -> None:
     page = page_of(outcome, made=MADE)
 
     assert page.count("@demo") == 1

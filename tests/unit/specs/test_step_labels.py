@@ -25,7 +25,7 @@ def placed(project: Project, steps: str) -> list[object]:
     return found
 
 
-def test_a_label_that_is_said_is_that_of_commands(project: Project) -> None:
+def test_an_explicit_label_is_parsed_like_the_labels_of_commands(project: Project) -> None:
     assert placed(
         project,
         """
@@ -41,7 +41,7 @@ def test_a_label_that_is_said_is_that_of_commands(project: Project) -> None:
     ) == [{"2020010105": 1}, ["2020010100"], ("2020010100", "2020010200"), ("2020010100", "2020010200")]
 
 
-def test_what_is_given_without_a_label_is_over_at_the_tick_of_the_next_run(project: Project) -> None:
+def test_a_given_table_without_a_label_ends_at_the_tick_of_the_next_run(project: Project) -> None:
     assert placed(
         project,
         """
@@ -144,7 +144,7 @@ def test_a_range_runs_each_of_its_windows(project: Project) -> None:
     )[1] == ["2020013000", "2020013100", "2020020100"]
 
 
-def test_what_is_made_ends_at_what_is_given(project: Project) -> None:
+def test_tables_upstream_of_given_tables_are_not_made(project: Project) -> None:
     found = script(
         project,
         """
@@ -160,7 +160,7 @@ def test_what_is_made_ends_at_what_is_given(project: Project) -> None:
     assert isinstance(found.actions[-1], ExpectedStep)
 
 
-def test_what_a_table_held_is_given_before_it_runs(project: Project) -> None:
+def test_rows_of_a_table_cannot_be_given_after_it_has_run(project: Project) -> None:
     steps = """
         Given the table marts.sales is empty
         When marts.total runs at 2020-01-01

@@ -23,7 +23,7 @@ def test_tables_publish_stages_and_slices_have_their_places() -> None:
     assert lake.slice_path(label, 7) == "_stage/y=2018/m=03/d=05/h=08/n=00/c=7"
 
 
-def test_a_local_folder_carries_a_latch_and_is_left_clean(tmp_path: Path) -> None:
+def test_a_local_folder_supports_put_if_absent_and_is_left_clean(tmp_path: Path) -> None:
     require_put_if_absent(str(tmp_path / "new"))
     assert list((tmp_path / "new").iterdir()) == []
 

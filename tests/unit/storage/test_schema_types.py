@@ -68,7 +68,7 @@ def test_new_columns_come_last_and_nullable() -> None:
     assert widen_schema(wide, new) is None
 
 
-def test_timelabel_comes_first_and_metadata_and_not_null_go() -> None:
+def test_timelabel_is_the_first_column_and_metadata_and_not_null_are_removed() -> None:
     text = schema_text('{"type":"struct","fields":[{"name":"a","type":"long","nullable":false,"metadata":{"x":1}}]}')
     assert json.loads(text)["fields"] == [
         {"name": "timelabel", "type": "string", "nullable": True, "metadata": {}},
@@ -89,7 +89,7 @@ def test_names_clash_whatever_their_case(names: list[str], found: list[tuple[str
     assert find_name_clashes(names) == found
 
 
-def test_types_are_told_as_spark_writes_them() -> None:
+def test_types_are_written_as_in_spark() -> None:
     nested = {"type": "map", "keyType": "string", "valueType": ARRAY, "valueContainsNull": True}
     assert type_text(nested) == "map<string,array<int>>"
 

@@ -49,7 +49,9 @@ def read_by_all(paths: Sequence[str]) -> list[list[int]]:
 
 
 @both_types
-def test_a_replaced_slice_is_read_by_nobody_who_goes_by_the_manifest(tmp_path: Path, is_partitioned: bool) -> None:
+def test_readers_of_the_symlink_manifest_never_see_a_replaced_slice_with_its_replacement(
+    tmp_path: Path, is_partitioned: bool
+) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     commit(folder, 1, {hour(0): rows_of(1, 2), hour(1): rows_of(3)}, files=2)
     symlink_manifests.write_newest_manifests(folder)
@@ -77,7 +79,7 @@ def test_a_label_that_is_emptied_or_dropped_leaves_the_manifest(tmp_path: Path, 
     assert listed(folder) == []
 
 
-def test_what_is_followed_anew_lists_nothing_of_labels_that_are_gone_or_of_another_layout(tmp_path: Path) -> None:
+def test_a_rebuilt_manifest_omits_removed_labels_and_another_layout(tmp_path: Path) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     commit(folder, 1, {hour(0): rows_of(1), hour(1): rows_of(2)})
     symlink_manifests.write_newest_manifests(folder)
@@ -90,7 +92,7 @@ def test_what_is_followed_anew_lists_nothing_of_labels_that_are_gone_or_of_anoth
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tmp_path: Path, seed: int) -> None:
+def test_after_any_history_and_any_crash_the_manifest_matches_the_table(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     folder = new_table(tmp_path, is_partitioned=bool(seed % 2))
     for claim in range(1, 25):
@@ -112,7 +114,9 @@ def test_after_any_history_and_any_crash_the_manifest_is_what_the_table_holds(tm
     assert read_by_all(listed(folder))[0] == ids(folder)
 
 
-def test_of_two_writers_the_later_one_leaves_what_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_concurrent_writers_the_later_one_leaves_a_correct_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     commit(folder, 1, {hour(0): rows_of(1)})
     put = symlink_manifests._write_manifests

@@ -17,7 +17,9 @@ from waterclock.temporal.text_formats import FORMATS
     ],
     ids=["read", "written"],
 )
-def test_what_a_query_stopped_at_is_told_from_sparks_text(refusal: str, code: str, spark_says: str) -> None:
+def test_the_error_that_stopped_a_query_is_parsed_from_the_text_of_spark(
+    refusal: str, code: str, spark_says: str
+) -> None:
     found = refusal_of(RuntimeError(spark_says.format(stop_text(refusal))))
     assert found is not None
     assert (found.code, f"{code} {found.what}", found.transient) == (code, refusal, False)
@@ -31,7 +33,7 @@ def test_other_errors_stay_as_they_are(text: str) -> None:
 
 
 @pytest.mark.parametrize("refusal", [UNPLACED, UNTIMED, OVERLAPPING, UNSPELT])
-def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> None:
+def test_an_error_text_inside_a_printed_plan_is_not_an_error(refusal: str) -> None:
     plan = f"raise_error(USER_RAISED_EXCEPTION, map(errorMessage, concat({stop_text(refusal)} [, a, ])), NullType)"
     text = f"[UNRESOLVED_COLUMN] A column `x` cannot be resolved. SQLSTATE: 42703; line 1 pos 7;\n'Project\n+- {plan}"
     assert refusal_of(RuntimeError(text)) is None
@@ -46,11 +48,11 @@ def test_words_that_stand_in_a_printed_plan_stopped_nothing(refusal: str) -> Non
         (UNSPELT, "uper", "a row has uper"),
     ],
 )
-def test_what_the_row_said_comes_with_the_refusal(refusal: str, said: str, why: str) -> None:
+def test_the_values_of_the_row_are_part_of_the_error(refusal: str, said: str, why: str) -> None:
     found = refusal_of(RuntimeError(f"[USER_RAISED_EXCEPTION] {stop_text(refusal)} [{said}] SQLSTATE: P0001"))
     assert found is not None
     assert found.why == why
 
 
-def test_the_mend_of_an_unknown_format_names_all_that_there_are() -> None:
+def test_the_fix_for_an_unknown_format_names_all_formats() -> None:
     assert all(each in stop_text(UNSPELT) for each in FORMATS)

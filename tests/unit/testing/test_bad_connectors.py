@@ -27,16 +27,16 @@ class TestIt({suite}):
             monkeypatch.setattr(requirements, "SOON", 0.05)
         return Memory(request.param, tmp_path)
 """
-SECRET, CUT, SCHEMA = "test_a_wrong_secret_is_told", "test_a_read_that_is_cut", "test_the_schema_is_known"
+SECRET, CUT, SCHEMA = "test_a_wrong_secret", "test_an_interrupted_read", "test_the_schema_is_known"
 COME, REVISED, NOTHING = (
-    "test_the_window_of_a_row_that_came",
-    "test_the_window_of_a_row_that_was_changed",
-    "test_where_nothing_happened",
+    "test_the_window_of_a_new_row",
+    "test_the_window_of_a_changed_row",
+    "test_nothing_has_changed",
 )
 SEEN, LATER, ASKED = (
-    "test_a_sign_is_seen_once_it_is_given",
-    "test_a_sign_is_not_that_of_a_later_window",
-    "test_asking_changes_nothing",
+    "test_a_completion_mark_is_found_after_it_is_set",
+    "test_a_completion_mark_does_not_count_for_a_later_window",
+    "test_checking_for_completion_marks_changes_nothing",
 )
 REFUSALS = {
     fault: {SECRET}
@@ -59,8 +59,13 @@ FAULTS: Mapping[tuple[str, str], Mapping[str, set[str]]] = {
         "loses what was cut": {CUT},
         "explains nothing": {CUT},
         "shows it when it is cut": {CUT},
-        "shows it in the manifest": {SECRET, CUT, "test_all_rows_are_read", "test_it_holds_only_what_it_holds_now"},
-        "logs it": {SECRET, CUT, "test_all_rows_are_read", "test_it_holds_only_what_it_holds_now"},
+        "shows it in the manifest": {
+            SECRET,
+            CUT,
+            "test_all_rows_are_read",
+            "test_a_snapshot_has_only_the_current_rows",
+        },
+        "logs it": {SECRET, CUT, "test_all_rows_are_read", "test_a_snapshot_has_only_the_current_rows"},
         "shows it in what it gives": {SCHEMA},
         "says no columns": {SCHEMA},
         "says other columns": {SCHEMA},
@@ -100,21 +105,21 @@ FAULTS: Mapping[tuple[str, str], Mapping[str, set[str]]] = {
     },
     ("change_scans", "ChangeScanConformance"): {
         "lets anybody in": {SECRET},
-        "says what was never looked at": {"test_what_was_never_looked_at"},
-        "says all": {COME, REVISED, NOTHING, "test_what_was_missed"},
-        "says none": {COME, REVISED, "test_what_was_missed"},
+        "says what was never looked at": {"test_windows_that_were_never_read"},
+        "says all": {COME, REVISED, NOTHING, "test_a_change_missed"},
+        "says none": {COME, REVISED, "test_a_change_missed"},
         "says no why": {COME},
-        "remembers looks by itself": {"test_a_look_takes_nothing_away", "test_what_was_missed"},
+        "remembers looks by itself": {"test_a_scan_does_not_consume_changes", "test_a_change_missed"},
     },
 }
 CHOSEN = (
     *(SECRET, CUT, SCHEMA, COME, REVISED, NOTHING, SEEN, LATER, ASKED),
     *(
         "test_all_rows_are_read",
-        "test_it_holds_only",
-        "test_what_was_never",
-        "test_what_was_missed",
-        "test_a_look_takes",
+        "test_a_snapshot_has_only",
+        "test_windows_that_were_never_read",
+        "test_a_change_missed",
+        "test_a_scan_does_not",
     ),
 )
 """Tests of the suites that memory can run: without Spark, and only of its features."""
@@ -122,7 +127,7 @@ CHOSEN = (
 
 @pytest.mark.parametrize(("module", "suite"), FAULTS)
 @pytest.mark.slow
-def test_a_bad_connector_fails_what_it_does_wrong_and_a_good_one_nothing(
+def test_a_bad_connector_fails_exactly_the_tests_of_its_fault_and_a_good_one_none(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, module: str, suite: str
 ) -> None:
     assert memory.Memory().fault == ""

@@ -31,7 +31,7 @@ def test_a_boundary_is_its_own_floor_and_ceiling() -> None:
     assert hourly.previous(nine) == at(2018, 3, 5, 8)
 
 
-def test_an_instant_between_boundaries_lies_in_the_window_they_make() -> None:
+def test_an_instant_between_boundaries_is_in_the_window_between_them() -> None:
     hourly = every("HOUR")
     t = at(2018, 3, 5, 9, 1)
     assert (
@@ -186,7 +186,7 @@ def test_due_windows_begin_at_the_start() -> None:
     assert list(cadence.windows(at(2018, 3, 5, 7), cadence.last_due(at(2018, 3, 4)))) == []
 
 
-def test_shifting_takes_a_boundary_only() -> None:
+def test_only_a_boundary_can_be_shifted() -> None:
     assert every("5 MINUTES").shift(at(2018, 3, 5), -3) == at(2018, 3, 4, 23, 45)
     assert every("MONTH").shift(at(2018, 3, 1), 12) == at(2019, 3, 1)
     with pytest.raises(WaterclockError, match="E103 no window starts at 2018-03-05T00:01:00"):

@@ -106,7 +106,7 @@ def test_a_cron_without_uniform_windows_is_refused(schedule: str, why: str, near
         (",5 * * * *", "the minute '' is not plain cron"),
     ],
 )
-def test_what_is_no_cron_is_refused_with_the_field(schedule: str, why: str) -> None:
+def test_an_invalid_cron_schedule_is_refused_with_the_field(schedule: str, why: str) -> None:
     with pytest.raises(WaterclockError) as refusal:
         compile_cron(schedule)
     assert (refusal.value.code, refusal.value.what) == ("E104", f"cannot read {schedule!r} as a cron schedule")

@@ -47,7 +47,7 @@ def test_a_duration_is_read_in_its_forms(text: str, duration: Duration) -> None:
         ("1 DAY 2 HOURS", "write one such as 2 HOURS or 7 DAYS"),
     ],
 )
-def test_what_is_no_duration_is_refused(text: str, fix: str) -> None:
+def test_an_invalid_duration_is_refused(text: str, fix: str) -> None:
     with pytest.raises(WaterclockError) as refusal:
         parse_duration(text)
     assert (refusal.value.code, refusal.value.what) == ("E107", f"cannot read {text!r} as a duration")

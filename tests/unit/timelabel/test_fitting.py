@@ -75,7 +75,7 @@ def test_windows_that_would_be_cut_do_not_fit(reader: str, read: str) -> None:
     assert not consists_of_windows(cadence(reader), cadence(read))
 
 
-def test_the_delay_does_not_bear_on_fitting() -> None:
+def test_the_delay_does_not_affect_fitting() -> None:
     assert consists_of_windows(
         Cadence(parse_period("HOUR"), timedelta(hours=7)), Cadence(parse_period("5 MINUTES"), timedelta(minutes=3))
     )

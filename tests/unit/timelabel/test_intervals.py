@@ -55,7 +55,7 @@ def test_union_difference_and_intersection() -> None:
     assert early & late == early.intersection(late) == hours((3, 4), (6, 7))
 
 
-def test_adding_at_the_end_joins_what_touches() -> None:
+def test_adding_at_the_end_joins_adjacent_intervals() -> None:
     assert hours((0, 1)).add(at(1), at(2)) == hours((0, 2))
     assert hours((0, 1)).add(at(2), at(3)) == hours((0, 1), (2, 3))
     assert hours((0, 1)).add(at(1), at(1)) == hours((0, 1))
@@ -68,7 +68,7 @@ def test_a_set_does_not_change_when_added_to() -> None:
     assert first == hours((0, 1))
 
 
-def test_covering_asks_for_the_whole_span() -> None:
+def test_a_span_is_covered_only_if_all_of_it_is() -> None:
     covered = hours((0, 4), (6, 8))
     assert covered.covers(at(0), at(4))
     assert covered.covers(at(7), at(8))
@@ -86,7 +86,7 @@ def test_an_end_is_not_in_the_set() -> None:
     assert not covered.covers_instant(at(-1))
 
 
-def test_gaps_are_what_is_missing() -> None:
+def test_gaps_are_the_uncovered_intervals() -> None:
     covered = hours((0, 4), (6, 8))
     assert covered.first_gap(at(1), at(7)) == (at(4), at(6))
     assert covered.first_gap(at(-1), at(9)) == (at(-1), at(0))

@@ -123,7 +123,7 @@ def test_a_label_is_its_folder_both_ways() -> None:
         "y=2001/m=01/d=01/h=00/n=00/copy/y=2018/m=03/d=05/h=08/n=00",
     ],
 )
-def test_the_folder_may_stand_anywhere_in_a_path(path: str) -> None:
+def test_the_label_folders_may_be_anywhere_in_a_path(path: str) -> None:
     assert label_of_hive_path(path) == LABEL
 
 

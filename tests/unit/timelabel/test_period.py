@@ -92,7 +92,7 @@ def test_an_illegal_period_is_refused_with_the_nearest_legal_ones(text: str, nea
         ("now and then", "write one such as 15 MINUTES, HOUR or DAY"),
     ],
 )
-def test_what_is_no_period_is_refused_with_what_was_meant(text: str, fix: str) -> None:
+def test_an_invalid_period_is_refused_with_a_suggestion(text: str, fix: str) -> None:
     with pytest.raises(WaterclockError) as refusal:
         parse_period(text)
     assert (refusal.value.code, refusal.value.what) == ("E102", f"cannot read {text!r} as a period")

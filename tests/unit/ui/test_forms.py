@@ -97,7 +97,7 @@ def test_a_row_is_added_and_listed_with_its_history(client: TestClient, form: Op
         ({"why": " "}, "state why the row changes"),
     ],
 )
-def test_an_invalid_field_returns_the_form_with_what_was_typed(
+def test_an_invalid_field_returns_the_form_with_the_entered_values(
     client: TestClient, form: OpenedForm, changed: dict[str, str], message: str
 ) -> None:
     answer = client.post(ROW, data=VALUES | {"f.remark": "typed <b>"} | changed)
@@ -205,7 +205,7 @@ def test_rows_that_wait_are_marked_with_their_hints(client: TestClient, form: Op
     assert "orders: 3" in page
 
 
-def test_values_of_alike_keys_are_put_into_the_fields_and_not_saved(client: TestClient, form: OpenedForm) -> None:
+def test_values_of_similar_keys_are_filled_into_the_fields_and_not_saved(client: TestClient, form: OpenedForm) -> None:
     rows = [Edit(("TEA-1",), {"sku": "A <b>", "kind": "raw"}, None), Edit(("Z",), {"sku": "Z", "kind": "raw"}, None)]
     apply(form.database, form.entity, by=FormRights("ada"), why="list", edits=rows)
     new = [Edit(("TEA-2",), {}, None)]
@@ -234,7 +234,7 @@ def test_any_key_is_shown_as_it_is(client: TestClient, form: OpenedForm, key: st
 
 
 @pytest.mark.parametrize("address", ["/forms/none.such", f"{ROW}?key=none", f"{LIST}x"])
-def test_what_is_not_there_is_not_found(client: TestClient, address: str) -> None:
+def test_a_missing_form_row_or_page_is_not_found(client: TestClient, address: str) -> None:
     assert client.get(address).status_code == 404
 
 

@@ -105,7 +105,7 @@ def small(seed: int) -> Graph:
     return [f"t{number}" for number in range(len(layers))], edges
 
 
-def test_sources_stand_next_to_their_nearest_reader() -> None:
+def test_sources_are_placed_next_to_their_nearest_reader() -> None:
     laid = lay_out(["a", "b", "c", "late"], [("a", "b"), ("b", "c"), ("late", "c")])
     assert {name: box.layer for name, box in laid.boxes.items()} == {"a": 0, "b": 1, "c": 2, "late": 1}
 

@@ -62,6 +62,6 @@ def test_a_failed_lookup_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask({KEPT: {}}, 3) == ["127.0.0.1", "user 1000", "user 1000"]
 
 
-def test_without_a_place_to_keep_it_each_request_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_each_request_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     Lookups(monkeypatch, 1000, 1001)
     assert ask({}, 2) == ["user 1000", "user 1001"]

@@ -20,7 +20,7 @@ COLLECT raw.orders (id INT) FROM landing.`orders/*.csv` EVERY DAY START '2026-01
 """
 
 
-def test_the_users_of_a_request_are_found_without_a_look_at_the_statements(tmp_path: Path) -> None:
+def test_the_users_of_a_request_are_found_without_checking_the_flow(tmp_path: Path) -> None:
     (tmp_path / "waterclock.toml").write_text(SETTINGS)
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "a.dpl").write_text(FLOW)

@@ -83,7 +83,7 @@ def test_a_view_reads_no_other_file(
     assert "TYPE files" in str(refused.value.fix)
 
 
-def test_what_has_no_counterpart_is_told_and_text_takes_it(
+def test_types_without_a_counterpart_are_refused_unless_declared_as_string(
     spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector
 ) -> None:
     nanos = "2024-01-01 00:00:00.000000001"
@@ -116,7 +116,7 @@ def test_a_value_that_does_not_fit_stops_the_batch(
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("by_window", [False, True])
-def test_a_big_result_is_read_by_a_worker_while_nobody_writes(
+def test_a_large_result_is_read_by_a_worker_with_writes_blocked(
     spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector, by_window: bool
 ) -> None:
     database.run(
@@ -141,7 +141,7 @@ def test_a_big_result_is_read_by_a_worker_while_nobody_writes(
     assert deliverer.kill(database.unit, "ours", "ops.totals", 1).claim == 1
 
 
-def test_an_error_met_by_the_worker_comes_home_whole(
+def test_an_error_in_a_worker_is_reported_in_full(
     spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector
 ) -> None:
     database.run(

@@ -116,7 +116,9 @@ def test_files_may_have_any_name(spark: SparkSession, folder: LandingFolder, nam
     assert {row["id"]: row["timelabel"] for row in read} == {"1": "20130101000000", "2": "20130101010000"}
 
 
-def test_a_folder_may_be_told_by_the_way_up_from_the_project(spark: SparkSession, folder: LandingFolder) -> None:
+def test_a_landing_folder_path_may_be_relative_to_the_parent_of_the_project(
+    spark: SparkSession, folder: LandingFolder
+) -> None:
     for at in range(2):
         stamp = DAY + at * HOUR + timedelta(minutes=59)
         folder.put(stamp, [{"id": str(at), "at": ""}, {"id": str(at), "at": f"{DAY + at * HOUR:%Y-%m-%d %H:%M:%S}"}])
@@ -169,7 +171,7 @@ def test_a_key_that_only_a_late_line_has_is_a_column(spark: SparkSession, folder
     assert [row["rare"] for row in snapshot(spark, folder, "a.json", declared()) if row["rare"]] == ["r"]
 
 
-def test_a_large_gzip_file_that_was_cut_is_told_by_name(
+def test_a_large_truncated_gzip_file_is_reported_with_its_path(
     spark: SparkSession, folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waterclock.connectors.files.completeness._MOST_READ", {})
@@ -180,7 +182,7 @@ def test_a_large_gzip_file_that_was_cut_is_told_by_name(
     assert (error.code, error.where) == ("E807", str(path))
 
 
-def test_a_file_that_vanishes_is_told_by_name(spark: SparkSession, folder: LandingFolder) -> None:
+def test_a_file_deleted_before_it_is_read_is_reported_with_its_path(spark: SparkSession, folder: LandingFolder) -> None:
     path = drop(folder, "a.csv", "id\n1\n")
     reader = collector(folder)
     unit = unit_of("landing", "drop/a.csv")
@@ -262,7 +264,7 @@ def test_quotes_within_fields_are_doubled_as_programs_write_them(spark: SparkSes
         ({"quote": "", "delimiter": ";"}, 'id;note\n1;he "q" said, ok\n'),
     ],
 )
-def test_quotes_are_read_as_they_are_said_to_be(
+def test_csv_files_are_parsed_with_the_declared_quote_escape_and_delimiter(
     spark: SparkSession, folder: LandingFolder, options: dict[str, str | bool], text: str
 ) -> None:
     drop(folder, "a.csv", text)
@@ -272,7 +274,7 @@ def test_quotes_are_read_as_they_are_said_to_be(
     assert (told.code, str(told.where)[-2:], told.why) == ("E806", ":3", "id is 'two', which is not INT")
 
 
-def test_a_quoted_field_may_span_lines_where_said(spark: SparkSession, folder: LandingFolder) -> None:
+def test_a_quoted_field_may_span_lines_with_the_multiline_option(spark: SparkSession, folder: LandingFolder) -> None:
     drop(folder, "a.csv", 'id,note\n1,"two\nlines"\n')
     assert snapshot(spark, folder, "a.csv", declared(), multiline=True) == [{"id": "1", "note": "two\nlines"}]
 

@@ -25,7 +25,7 @@ class Struck(Exception):
 
 @pytest.mark.parametrize("origin", ["folder", "bucket"])
 @pytest.mark.parametrize("kind", [PublishedFolder, PublishedBucket], ids=["to a folder", "to a bucket"])
-def test_a_stopped_copy_goes_on_and_a_harmed_one_is_found(
+def test_an_interrupted_copy_is_resumed_and_a_corrupted_copy_is_detected(
     tmp_path: Path, origin: str, kind: type[PublishedFolder]
 ) -> None:
     shelf, out = Shelf(tmp_path), kind(tmp_path)

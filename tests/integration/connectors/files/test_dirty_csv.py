@@ -148,7 +148,7 @@ def test_lines_of_files_without_such_fields_are_still_read_side_by_side(
     assert read_by_record(spark, ReadOptions(encoding="UTF-16"), [plain, spans]) == {plain, spans}
 
 
-def test_the_look_by_spark_finds_what_the_look_here_finds(
+def test_the_spark_scan_finds_every_multiline_file_that_the_local_scan_finds(
     spark: SparkSession, folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = Random(7)

@@ -99,7 +99,7 @@ class TestQuotes:
 
     TEXTS = ("a", '"', '""', 'a "b" c', 'a "b, c" d', 'ends "q"', "back\\slash", "c:\\", "\\\\host\\x", '\\"', "it's")
 
-    def test_what_stands_in_quotes_comes_back_as_it_was(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_quoted_csv_values_are_read_back_unchanged(self, spark: SparkSession, folder: LandingFolder) -> None:
         written = io.BytesIO()
         table = pa.table({"id": [f"{at:02}" for at in range(len(self.TEXTS))], "t": self.TEXTS, "z": self.TEXTS[::-1]})
         pa_csv.write_csv(table, written)
@@ -115,7 +115,7 @@ class TestQuotes:
             ("'x \"y\"'', z'", {"quote": "'"}),
         ],
     )
-    def test_other_quotes_are_said(
+    def test_other_quote_and_escape_characters_can_be_declared(
         self, spark: SparkSession, folder: LandingFolder, line: str, options: dict[str, Value]
     ) -> None:
         drop(folder, "a.csv", f"t,n\n{line},1\n")
@@ -144,7 +144,7 @@ class TestJsonDocuments:
             {"id": 3, "by": None},
         ]
 
-    def test_a_child_table_takes_along_what_encloses_its_records(
+    def test_a_child_table_contains_values_of_the_enclosing_records(
         self, spark: SparkSession, folder: LandingFolder
     ) -> None:
         drop(folder, "a.json", json.dumps(ORDERS))
@@ -169,7 +169,7 @@ class TestJsonDocuments:
         found = read(spark, folder, "a.jsonl", declared(), rows="tags", outer="id")
         assert by("value", found) == [{"id": "1", "value": "x"}, {"id": "1", "value": 'ü"y'}]
 
-    def test_what_is_nested_is_kept_as_it_is_typed(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_nested_values_are_read_with_their_declared_types(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.json", json.dumps([{"id": 1, "x": {"a": [1, "b"]}, "l": [{"n": 1}]}, {"id": 2}]))
         columns = declared(("id", "INT"), ("x", "MAP<STRING, ARRAY<STRING>>"), ("l", "ARRAY<STRUCT<n: INT>>"))
         first, second = by("id", read(spark, folder, "a.json", columns, multiline=True))
@@ -369,7 +369,7 @@ class TestXml:
             {"_id": 2, "day": None, "note": "x < y", "line": None},
         ]
 
-    def test_an_open_list_takes_what_is_there_and_repeated_elements_as_lists(
+    def test_undeclared_columns_are_read_and_repeated_xml_elements_become_lists(
         self, spark: SparkSession, folder: LandingFolder
     ) -> None:
         drop(folder, "a.xml", "<r><i><a>1</a><b>2</b><b>3</b></i><i><a>4</a></i></r>")
@@ -615,7 +615,7 @@ class TestAvro:
         assert all(row["_waterclock_source_row"] == row["id"] + 1 for row in found)
         assert len(found) == 25_000
 
-    def test_a_damaged_block_is_told_by_its_file(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_a_damaged_avro_block_is_reported_with_its_file(self, spark: SparkSession, folder: LandingFolder) -> None:
         content = bytearray(avro([{"name": "id", "type": "string"}], [{"id": f"{at * 7919}"} for at in range(40_000)]))
         content[-3000:-2900] = b"x" * 100
         path = drop(folder, "a.avro", bytes(content))
@@ -679,7 +679,9 @@ class TestExcel:
         }
         assert found[1]["_waterclock_source_row"] == 4
 
-    def test_sheet_and_range_say_what_is_data(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_the_sheet_and_range_options_select_the_data_of_a_workbook(
+        self, spark: SparkSession, folder: LandingFolder
+    ) -> None:
         data: list[list[Any]] = [[None, "id", "n"], [None, 1, "a", "beside"], [None, 2, "b"], [None, "sum", "c"]]
         lines: list[list[Any]] = [["Report", None, None], [], *data]
         drop(folder, "a.xlsx", workbook(("first", [["no"]]), ("Ørders 2026", lines), merged="A1:C1"))
@@ -704,14 +706,14 @@ class TestExcel:
             ([["a"], ["b"]], {"range": "C1"}, "the sheet data has no header"),
         ],
     )
-    def test_what_is_not_there_is_told(
+    def test_a_missing_sheet_or_header_is_reported_with_its_file(
         self, spark: SparkSession, folder: LandingFolder, lines: list[list[Any]], options: dict[str, Any], what: str
     ) -> None:
         path = drop(folder, "a.xlsx", workbook(("data", lines)))
         error = refused(spark, folder, "a.xlsx", declared(), **options)
         assert (error.code, error.what, error.where) == ("E884", what, str(path))
 
-    def test_a_value_without_a_name_above_it_is_told(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_a_cell_in_a_column_without_a_header_is_reported(self, spark: SparkSession, folder: LandingFolder) -> None:
         path = drop(folder, "a.xlsx", workbook(("data", [["a"], ["b", "c"]])))
         error = refused(spark, folder, "a.xlsx", declared())
         why = "row 2 has a value in column B, which has no header: a value without a column name belongs to no column"
@@ -726,7 +728,7 @@ class TestExcel:
         drop(folder, "a.xlsx", packed({"xl/worksheets/sheet1.xml": b" " * (17 << 20)}))
         assert refused(spark, folder, "a.xlsx", declared()).code == "E882"
 
-    def test_what_is_no_workbook_is_told(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_a_file_that_is_not_a_workbook_is_reported(self, spark: SparkSession, folder: LandingFolder) -> None:
         path = drop(folder, "a.xlsx", packed({"a.txt": "no workbook"}))
         error = refused(spark, folder, "a.xlsx", declared())
         assert (error.code, error.where) == ("E807", str(path))
@@ -757,7 +759,7 @@ class TestLines:
     @pytest.mark.sampled(2)
     @pytest.mark.parametrize("header", [True, False])
     @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "txt"])
-    def test_rows_tell_their_lines_though_files_are_read_in_parts(
+    def test_rows_have_the_right_line_numbers_though_files_are_read_in_parts(
         self, spark: SparkSession, folder: LandingFolder, ending: str, *, header: bool
     ) -> None:
         random = Random(f"{ending}{header}")
@@ -785,7 +787,9 @@ class TestLines:
         told_of = {row["id"]: (row["_waterclock_source_file"], row["_waterclock_source_row"]) for row in found}
         assert {key: told_of.get(key) for key in expected} == expected
 
-    def test_lines_are_unknown_where_they_cannot_be_told(self, spark: SparkSession, folder: LandingFolder) -> None:
+    def test_line_numbers_are_null_where_they_cannot_be_determined(
+        self, spark: SparkSession, folder: LandingFolder
+    ) -> None:
         drop(folder, "a.jsonl", '{"id": 1}\n[{"id": 2}, {"id": 3}]\n{"id": 4}\n')
         found = read(spark, folder, "a.jsonl", tells(declared(), "row"))
         assert {row["_waterclock_source_row"] for row in found} == {None}

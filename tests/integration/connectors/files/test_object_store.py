@@ -104,7 +104,7 @@ def test_files_are_listed_put_away_and_found_wherever_they_lie(system: LandingBu
 
 
 @pytest.mark.parametrize("kind", [JsonBucket, ParquetBucket])
-def test_the_end_of_a_file_tells_that_it_is_whole(tmp_path: Path, kind: type[LandingBucket]) -> None:
+def test_a_file_without_its_end_is_reported_as_half_written(tmp_path: Path, kind: type[LandingBucket]) -> None:
     system = kind(tmp_path)
     system.put(DAY, ROWS)
     system.put_unfinished(DAY + timedelta(hours=1))
@@ -115,9 +115,7 @@ def test_the_end_of_a_file_tells_that_it_is_whole(tmp_path: Path, kind: type[Lan
 
 @pytest.mark.parametrize("point", ["archive.marked", "archive.put"])
 @pytest.mark.parametrize("path", ["shop.orders", "shop/**/*.gz"])
-def test_a_crash_while_a_file_is_put_away_is_mended_by_putting_it_away_again(
-    system: LandingBucket, path: str, point: str
-) -> None:
+def test_a_crash_during_archiving_is_repaired_by_archiving_again(system: LandingBucket, path: str, point: str) -> None:
     system.put(DAY, ROWS)
     unit = unit_of("landing", path)
     items = listing(system, path).items
@@ -131,7 +129,7 @@ def test_a_crash_while_a_file_is_put_away_is_mended_by_putting_it_away_again(
     assert not file_exists(items[0].path)
 
 
-def test_another_content_is_never_put_over_what_was_taken(system: LandingBucket) -> None:
+def test_an_archived_file_is_never_overwritten_with_other_content(system: LandingBucket) -> None:
     path = system.put(DAY, ROWS)
     taken = listing(system).items
     collector(system).archive(system.unit, taken)
@@ -145,7 +143,7 @@ def test_another_content_is_never_put_over_what_was_taken(system: LandingBucket)
         assert gzip.decompress(archived.read()) == b"id,note\n1,n\n"
 
 
-def test_what_is_delivered_again_with_the_same_content_is_put_away_again(system: LandingBucket) -> None:
+def test_a_file_redelivered_with_equal_content_is_archived_again(system: LandingBucket) -> None:
     path = system.put(DAY, ROWS)
     content = path.read_bytes()
     collector(system).archive(system.unit, listing(system).items)
@@ -187,7 +185,7 @@ def test_a_big_file_is_put_away_in_parts(system: LandingBucket) -> None:
 
 @pytest.mark.parametrize("archive", ["another bucket", "local"])
 @pytest.mark.parametrize("times", [1, 9])
-def test_what_is_put_anew_while_it_is_put_away_is_put_away_whole_or_not_at_all(
+def test_a_file_replaced_during_archiving_is_archived_completely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: str, times: int
 ) -> None:
     system = LandingBucket(tmp_path, "s3", "local")
@@ -241,7 +239,7 @@ def test_a_big_file_is_copied_on_the_condition_that_none_is_there(
     assert read_bytes(target.with_name("other")) == path.read_bytes()
 
 
-def test_a_listing_asks_for_no_file_alone(tmp_path: Path) -> None:
+def test_a_listing_makes_no_request_per_file(tmp_path: Path) -> None:
     system = LandingBucket(tmp_path)
     for day in range(40):
         folder = system.source / f"2013/{day % 12 + 1:02d}"
@@ -293,7 +291,7 @@ def fresh_folder(folder: Path) -> Path:
 
 
 @pytest.mark.soak
-def test_a_store_that_is_back_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_archiving_succeeds_again_after_an_outage_of_the_object_store(tmp_path: Path) -> None:
     own = start_server()
     try:
         url = own.url(own.new_bucket())
@@ -379,7 +377,7 @@ def bucket_with_tree() -> str:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_a_few_files_of_many_are_those_that_a_look_at_every_file_finds(tmp_path: Path, zone: str) -> None:
+def test_a_listing_between_stamps_equals_the_filtered_full_listing(tmp_path: Path, zone: str) -> None:
     system = LandingBucket(tmp_path, stamp_zone=zone)
     stamps = [DAY + timedelta(hours=7 * at) for at in range(30)]
     for place, stamp in enumerate(stamps):
@@ -424,7 +422,7 @@ def test_a_bucket_that_is_not_there_is_named() -> None:
     assert "s3://no-such-bucket/new" in str(error)
 
 
-def test_credentials_that_are_wrong_are_told_without_them() -> None:
+def test_wrong_credentials_are_reported_without_showing_them() -> None:
     bucket = server().new_bucket()
     error = refused(f"s3://{bucket}/new", secret_access_key="not-the-secret")
     assert (error.code, error.transient) == ("E609", False)
@@ -439,7 +437,7 @@ def test_a_store_that_does_not_answer_may_later() -> None:
     assert "does not answer" in str(error)
 
 
-def test_a_connection_that_says_nothing_of_its_bucket_makes_it_known_and_keeps_how_it_is_reached() -> None:
+def test_a_connection_without_options_registers_its_bucket_and_keeps_known_options() -> None:
     url, new = fresh_bucket(), "s3://of-nobody-yet"
     for bucket in (url, new):
         CONNECTOR.collector(setting_of("landing", Path("/nowhere"), path=f"{bucket}/new"))
@@ -456,7 +454,7 @@ def test_an_endpoint_that_is_no_address_is_refused_when_it_is_opened() -> None:
 
 
 @pytest.mark.parametrize("act", ["kill", "find", "last", "find_loss"])
-def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, act: str) -> None:
+def test_an_inaccessible_destination_is_reported_as_such(tmp_path: Path, act: str) -> None:
     system = PublishedBucket(tmp_path)
     register_bucket(str(system.folder), server().options(secret="wrong"))
     setting = replace(system.setting, options={"path": str(system.folder)})
@@ -466,7 +464,7 @@ def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, ac
         getattr(deliverer, act)(system.unit, "p", "out.daily", *arguments)
 
 
-def test_what_is_written_appears_whole_or_not_at_all() -> None:
+def test_a_written_object_appears_completely_or_not_at_all() -> None:
     path = entry_path(fresh_bucket(), "a", "b.csv")
     with suppress(Struck), open_for_writing(path) as file:
         file.write(b"x" * 12_000_000)
@@ -478,7 +476,7 @@ def test_what_is_written_appears_whole_or_not_at_all() -> None:
     assert read_bytes(path) == b"y" * 12_000_000
 
 
-def test_a_file_is_read_by_the_ranges_that_are_asked_for() -> None:
+def test_a_file_is_read_with_range_requests_for_the_needed_bytes() -> None:
     path = entry_path(fresh_bucket(), "big")
     content = os.urandom(5_000_000)
     path.write_bytes(content)

@@ -86,7 +86,7 @@ def test_a_query_and_its_names_in_lower_case(
     assert [row.asDict() for row in rows] == [{"twice": 6, "Once": 3}]
 
 
-def test_what_is_missing_is_named(
+def test_a_missing_table_and_an_unreachable_server_are_reported(
     spark: SparkSession, database: FirebirdDatabase, collector: FirebirdCollector
 ) -> None:
     with pytest.raises(WaterclockError, match="no table totals") as caught:

@@ -123,7 +123,7 @@ def test_the_type_of_a_column_is_that_of_the_declaration(spark: SparkSession, pl
 
 
 @pytest.mark.sampled(1)
-def test_more_rows_than_the_driver_takes_are_read_by_workers(spark: SparkSession, place: FormsPlace) -> None:
+def test_rows_beyond_the_limit_of_the_driver_are_read_by_workers(spark: SparkSession, place: FormsPlace) -> None:
     from tests.forms import PRODUCTS
     from waterclock.connectors.forms.changes import Edit, apply
     from waterclock.connectors.spark_frames import DIRECT_ROWS

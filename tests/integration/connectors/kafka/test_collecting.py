@@ -132,7 +132,7 @@ def test_whoever_tries_again_reads_the_same_offsets(tiny: Tiny) -> None:
     assert tiny.rows(sql) == [(first, 2), (second, 3)]
 
 
-def test_what_was_lost_is_told_and_passed_over_only_by_name(tiny: Tiny) -> None:
+def test_lost_offsets_are_reported_and_skipped_only_if_named_in_the_statement(tiny: Tiny) -> None:
     bus = broker()
     topic = bus.topic()
     tiny.declare(flow("id INT", topic))
@@ -160,7 +160,7 @@ def test_what_was_lost_is_told_and_passed_over_only_by_name(tiny: Tiny) -> None:
     assert code == "E856"
 
 
-def test_a_topic_of_objects_gives_their_fields_and_tells_the_record_that_is_none(tiny: Tiny) -> None:
+def test_json_objects_are_read_into_columns_and_an_invalid_record_is_reported(tiny: Tiny) -> None:
     bus = broker()
     topic = bus.topic()
     tiny.declare(flow("id BIGINT, at TIMESTAMP, of STRUCT<a: INT>, *", topic, "metadata true"))
@@ -208,7 +208,7 @@ SCHEMAS: list[dict[str, Any]] = [
 ]
 
 
-def test_avro_comes_by_the_registrys_newest_schema(tmp_path: Path, spark: SparkSession) -> None:
+def test_avro_records_are_read_with_the_newest_schema_of_the_registry(tmp_path: Path, spark: SparkSession) -> None:
     import fastavro
 
     def encoded(number: int, record: dict[str, Any]) -> bytes:

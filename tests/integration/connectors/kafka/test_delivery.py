@@ -93,7 +93,7 @@ def sent(system: Topic) -> list[tuple[bytes | None, bytes | None]]:
     return [(message.key(), message.value()) for message in broker().read(system.name)]
 
 
-def test_merge_sends_tombstones_for_keys_that_went(system: Topic, slices: Slices) -> None:
+def test_merge_sends_tombstones_for_deleted_keys(system: Topic, slices: Slices) -> None:
     deliverer(system).deliver(system.unit, [slices.of(_FIRST, [row("a", 1), row("b", 1)], Mode.MERGE)])
     [found] = deliverer(system).deliver(system.unit, [slices.of(_SECOND, [row("b", 2)], Mode.MERGE, deleted=["a"])])
     assert (found.rows, found.deleted) == (1, 1)
@@ -141,7 +141,7 @@ def test_a_broker_that_dies_between_leaves_each_row_once(system: Topic, slices: 
     assert [one["amount"] for one in system.rows()] == list(range(500))
 
 
-def test_a_fenced_runner_sends_nothing_and_says_so_in_a_line(system: Topic, slices: Slices) -> None:
+def test_a_fenced_runner_sends_no_records_and_reports_it(system: Topic, slices: Slices) -> None:
     delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
 
     def another_comes(at: str) -> None:
@@ -183,7 +183,7 @@ def test_a_claim_whose_record_is_forgotten_is_found_in_the_topic(system: Topic, 
 
 
 @pytest.mark.usefixtures("forgets")
-def test_a_claim_of_which_no_topic_can_tell_is_not_sent_again(system: Topic, slices: Slices) -> None:
+def test_an_unverifiable_delivery_to_a_compacted_topic_is_refused(system: Topic, slices: Slices) -> None:
     system.name = broker().topic("", 1, 1, **{"cleanup.policy": "compact"})
     system.unit = unit_of("bus", system.name)
     with pytest.raises(WaterclockError) as caught:
@@ -192,7 +192,7 @@ def test_a_claim_of_which_no_topic_can_tell_is_not_sent_again(system: Topic, sli
     assert sent(system) == []
 
 
-def test_a_label_that_has_no_rows_any_more_is_told_to_each_partition(tmp_path: Path) -> None:
+def test_an_emptied_label_sends_an_end_marker_to_each_partition(tmp_path: Path) -> None:
     (tmp_path / "sealed").mkdir()
     system = Topic(tmp_path, partitions=2, ends=True, key="id")
     slices = Slices(tmp_path / "sealed", str(system.unit))
@@ -214,7 +214,7 @@ def test_a_label_that_has_no_rows_any_more_is_told_to_each_partition(tmp_path: P
     assert system.rows() == []
 
 
-def test_a_topic_that_is_not_there_is_told_with_the_nearest_name(system: Topic, slices: Slices) -> None:
+def test_a_missing_topic_is_reported_with_the_nearest_name(system: Topic, slices: Slices) -> None:
     unit = unit_of("bus", f"{system.name}x")
     with pytest.raises(WaterclockError) as caught:
         deliverer(system).deliver(unit, [slices.of(_FIRST, [row("a", 1)], Mode.APPEND)])
@@ -222,7 +222,7 @@ def test_a_topic_that_is_not_there_is_told_with_the_nearest_name(system: Topic, 
     assert system.name in str(caught.value.fix)
 
 
-def test_a_topic_made_anew_has_lost_what_was_delivered(system: Topic, slices: Slices) -> None:
+def test_a_recreated_topic_is_reported_as_having_lost_its_delivery(system: Topic, slices: Slices) -> None:
     delivery = slices.of(_FIRST, [row("a", 1)], Mode.APPEND, is_from_partitioned=True)
     deliverer(system).deliver(system.unit, [delivery])
     broker().delete_topic(system.name)

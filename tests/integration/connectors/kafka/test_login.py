@@ -153,7 +153,7 @@ def _wrong(case: str, folder: Path, stranger: Authority) -> tuple[str, Mapping[s
         ("tls", "E864", "requires TLS", "set security"),
     ],
 )
-def test_what_is_refused_is_told_at_once_with_its_mend(
+def test_a_refused_login_is_reported_at_once_with_its_fix(
     case: str, code: str, what: str, fix: str, topic: str, tmp_path: Path, stranger: Authority
 ) -> None:
     door, options = _wrong(case, tmp_path, stranger)
@@ -189,7 +189,7 @@ def test_rights_that_a_user_lacks_are_named(tmp_path: Path) -> None:
     assert (caught.value.code, caught.value.transient, kept in str(caught.value.why)) == ("E855", False, True)
 
 
-def test_a_password_that_changes_is_the_new_one_at_the_next_look(topic: str, tmp_path: Path) -> None:
+def test_a_changed_password_is_used_at_the_next_poll(topic: str, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / "bus").write_text("old w0rd\n")
@@ -234,7 +234,7 @@ def set_password(user: str, word: str) -> None:
 
 
 @pytest.mark.soak
-def test_what_is_published_by_a_user_over_tls_comes_once(tmp_path: Path) -> None:
+def test_a_delivery_by_a_user_over_tls_arrives_once(tmp_path: Path) -> None:
     name = broker().topic()
     options = {**trusting("sasl_ssl"), "mechanism": "SCRAM-SHA-256", **known()}
     setting = setting_of("bus", tmp_path, servers=broker().doors["SASL_SSL"], **options)

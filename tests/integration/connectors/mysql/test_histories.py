@@ -51,7 +51,9 @@ class Web:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_published_is_what_the_source_holds(tmp_path: Path, spark: SparkSession, seed: int) -> None:
+def test_published_tables_equal_the_source_after_random_histories(
+    tmp_path: Path, spark: SparkSession, seed: int
+) -> None:
     chance, web = random.Random(f"mariadb {seed}"), Web(mariadb.server())
     url = web.server.url(web.name)
     tiny = Tiny(tmp_path, spark, toml=TOML + f'connections.web = {{{{ url = "{url}", timeout = 5 }}}}\n')

@@ -80,7 +80,7 @@ def certain(server: mariadb.Server, tmp_path: Path) -> Iterator[mariadb.Server]:
     server.start()
 
 
-def test_a_certificate_stands_in_place_of_a_password(certain: mariadb.Server, tmp_path: Path) -> None:
+def test_a_client_certificate_replaces_the_password(certain: mariadb.Server, tmp_path: Path) -> None:
     url = certain.url("information_schema", "certified")
     files = {"certificate": "client.crt", "key": "client.key", "ca": "ca.crt"}
     assert clock(opened(tmp_path, url=url, **files))

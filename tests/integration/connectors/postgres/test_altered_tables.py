@@ -183,7 +183,7 @@ def test_changes_that_are_harmless_stop_nothing(plugin: str, seed: int) -> None:
 
 @pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
 @pytest.mark.parametrize("statement", OF_COLUMNS)
-def test_a_column_is_altered_and_all_rows_are_written_anew(plugin: str, statement: str) -> None:
+def test_a_column_alteration_with_a_truncate_and_insert_is_refused(plugin: str, statement: str) -> None:
     """The log does not show whether a rewrite changed values, so the batch is refused."""
     history = History(plugin, LARGE, 0)
     history.do([statement, "TRUNCATE t", "INSERT INTO t (id, a) VALUES (1, 7)"])

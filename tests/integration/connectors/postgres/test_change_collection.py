@@ -42,7 +42,9 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("decoder", [pytest.param("wal2json", marks=pytest.mark.soak), "pgoutput"])
-def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spark: SparkSession, decoder: str) -> None:
+def test_the_replica_equals_the_source_after_every_kind_of_change(
+    tmp_path: Path, spark: SparkSession, decoder: str
+) -> None:
     needs_wal2json()
     it = Replicated.begun(tmp_path, spark, options=f" OPTIONS (decoder '{decoder}')")
     it.sql("INSERT INTO orders SELECT n, 'n' || n, n * 1.5, repeat('x', 5000), now() FROM generate_series(1, 20) AS n")
@@ -90,7 +92,7 @@ def test_every_kind_of_change_comes_to_what_the_source_holds(tmp_path: Path, spa
         ("id int PRIMARY KEY, big text, price float8", "poor", True, "the server denies the right to publish"),
     ],
 )
-def test_wal2json_decodes_only_what_pgoutput_cannot(
+def test_wal2json_is_used_only_where_pgoutput_cannot_be(
     tmp_path: Path, spark: SparkSession, columns: str, role: str | None, is_trusted: bool, expected: str
 ) -> None:
     needs_wal2json()
@@ -121,7 +123,7 @@ def test_wal2json_decodes_only_what_pgoutput_cannot(
     assert made == []
 
 
-def test_a_slot_of_wal2json_that_the_server_does_not_decode_any_more_goes_on_without_loss(
+def test_a_wal2json_slot_continues_without_loss_once_the_server_trusts_the_plugin_again(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     needs_wal2json()
@@ -176,7 +178,7 @@ def test_each_change_is_a_version_from_its_commit_on(tmp_path: Path, spark: Spar
     assert gaps == [(0,)]
 
 
-def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
+def test_a_lost_slot_is_reported_and_a_new_snapshot_starts_over(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = Replicated.begun(tmp_path, spark)
@@ -204,7 +206,7 @@ def test_what_is_lost_is_told_and_a_new_snapshot_begins_anew(
     assert len(it.slots()) == 1
 
 
-def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: Path, spark: SparkSession) -> None:
+def test_slots_of_failed_first_batches_and_of_removed_tables_are_dropped(tmp_path: Path, spark: SparkSession) -> None:
     it = Replicated.begun(tmp_path, spark)
     it.sql("INSERT INTO orders VALUES (1, NULL)")
     it.declare(FLOW.replace("(id KEY, *)", "(id KEY, name NOT NULL, *)"))
@@ -232,9 +234,7 @@ def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: P
 
 
 @pytest.mark.soak
-def test_a_label_that_is_made_again_from_what_was_kept_moves_no_position_back(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_recompute_of_an_older_label_does_not_move_the_log_position_back(tmp_path: Path, spark: SparkSession) -> None:
     it = Replicated.begun(tmp_path, spark)
     it.sql("INSERT INTO orders VALUES (1, 'a', 1, 'b'), (2, 'a', 1, 'b')")
     it.replicate()

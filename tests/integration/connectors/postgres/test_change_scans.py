@@ -52,7 +52,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path, kind: str) -> None:
+def test_windows_with_new_or_changed_rows_are_reported_once(tmp_path: Path, kind: str) -> None:
     before, later = KINDS[kind]
     zone = "Europe/Berlin" if kind == "timestamp" else "UTC"
     source = Source(tmp_path, "timestamptz", kind)
@@ -70,7 +70,7 @@ def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path, kind
     assert source.changed(zone) == []
 
 
-def test_windows_without_marks_stand_beside_others_with_marks_of_several_looks(tmp_path: Path) -> None:
+def test_windows_without_marks_and_with_marks_of_several_scans_are_scanned_together(tmp_path: Path) -> None:
     source = Source(tmp_path, "timestamptz", "timestamptz")
     source.database.run("INSERT INTO totals VALUES (1, '2020-01-01 00:30Z', '2020-01-05Z')")
     source.changed()
@@ -96,7 +96,7 @@ def test_rows_lie_in_the_windows_that_a_batch_would_read_them_for(tmp_path: Path
 
 
 @pytest.mark.parametrize(("column", "what"), [("changd", "no column changd"), ("note", "note is of type text")])
-def test_a_column_that_says_no_time_is_refused(tmp_path: Path, column: str, what: str) -> None:
+def test_a_missing_or_non_time_column_is_refused(tmp_path: Path, column: str, what: str) -> None:
     source = Source(tmp_path, "timestamptz", "timestamptz")
     source.database.run("ALTER TABLE totals ADD COLUMN note text")
     with pytest.raises(WaterclockError, match=what) as refused:

@@ -155,7 +155,7 @@ def test_any_type_is_taken_as_text_where_that_is_declared(spark: SparkSession, d
         ("money", "5", "INT"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_and_never_bent(
+def test_a_value_that_does_not_fit_its_type_is_reported_and_never_converted(
     spark: SparkSession, database: PostgresDatabase, kind: str, value: str, wanted: str | None
 ) -> None:
     database.run(f"CREATE TABLE totals (id int, x {kind}); INSERT INTO totals VALUES (1, NULL), (2, {value})")
@@ -282,9 +282,7 @@ def test_windows_of_a_big_table_are_read_in_parts(spark: SparkSession, big: Post
     read.set_aside()
 
 
-def test_rows_between_the_windows_count_towards_what_one_process_reads(
-    spark: SparkSession, big: PostgresDatabase
-) -> None:
+def test_distant_windows_of_a_large_table_are_read_completely(spark: SparkSession, big: PostgresDatabase) -> None:
     windows = [Window(DAY + at * ONE_DAY, DAY + (at + 1) * ONE_DAY) for at in (0, 27)]
     read = collector(big).read_windows(spark, unit_of("ops", "big"), WindowRequest("at", windows), declared(), "UTC")
     counts = {row["timelabel"]: row["count"] for row in read.frame.groupBy("timelabel").count().collect()}
@@ -293,7 +291,7 @@ def test_rows_between_the_windows_count_towards_what_one_process_reads(
 
 
 @pytest.mark.soak
-def test_parts_of_local_times_hold_each_row_once_where_an_hour_comes_twice(
+def test_partitions_by_local_time_contain_each_row_once_in_a_repeated_hour(
     spark: SparkSession, database: PostgresDatabase
 ) -> None:
     database.run(
@@ -332,7 +330,7 @@ def test_a_database_of_another_encoding_is_read_in_its_characters(spark: SparkSe
         server().run(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def test_a_worker_tells_what_the_database_said(spark: SparkSession, big: PostgresDatabase) -> None:
+def test_an_error_of_the_database_in_a_worker_is_reported(spark: SparkSession, big: PostgresDatabase) -> None:
     big.run("ALTER TABLE big ADD COLUMN code text; UPDATE big SET code = CASE WHEN id = 70000 THEN 'x' ELSE '1' END")
     unit = unit_of("ops", "big", partitions=2)
     read = collector(big).read_snapshot(spark, unit, declared(("code", "INT")), "UTC")
@@ -399,7 +397,7 @@ def test_a_time_that_is_text_is_refused(spark: SparkSession, database: PostgresD
     assert refused.value.fix == f"collect BY DATA TIME at_time FROM ops QUERY '{cast}'"
 
 
-def test_a_table_that_is_misspelt_is_told_with_the_nearest(spark: SparkSession, database: PostgresDatabase) -> None:
+def test_a_misspelt_table_is_reported_with_the_nearest_name(spark: SparkSession, database: PostgresDatabase) -> None:
     database.run("CREATE TABLE totals (id int)")
     for name in ("totalz", f"{database.schema}.totalz"):
         with pytest.raises(WaterclockError) as refused:
@@ -417,7 +415,7 @@ def test_a_table_that_is_misspelt_is_told_with_the_nearest(spark: SparkSession, 
         ("SELECT true WHERE false", False),
     ],
 )
-def test_a_query_says_whether_all_of_a_window_is_there(
+def test_an_await_query_decides_whether_a_window_is_complete(
     database: PostgresDatabase, query: str, *, is_there: bool
 ) -> None:
     database.run("CREATE TABLE loads AS SELECT '2013-01-01 12:00Z'::timestamptz AS upto, '20130101000000' AS label")

@@ -76,7 +76,7 @@ IN_THE_LOG = {
 
 
 @pytest.mark.parametrize("plugin", ["wal2json", "pgoutput"])
-def test_what_the_log_tells_comes_to_the_table(plugin: str) -> None:
+def test_changes_recorded_in_the_log_are_applied_to_the_table(plugin: str) -> None:
     if not server().run("SELECT 1 FROM pg_roles WHERE rolname = 'other'"):
         server().run("CREATE ROLE other")
     it = Follower(plugin)
@@ -179,7 +179,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("plugin", "case"), CASES)
-def test_what_the_log_lacks_is_told(plugin: str, case: str) -> None:
+def test_changes_missing_from_the_log_are_reported(plugin: str, case: str) -> None:
     code, said, *texts = {**TOLD, **OF_WAL2JSON, **OF_PGOUTPUT}[case]
     it = Follower(plugin)
     it.read()
@@ -191,7 +191,7 @@ def test_what_the_log_lacks_is_told(plugin: str, case: str) -> None:
         assert refused.value.fix
 
 
-def test_a_column_that_was_gone_for_a_batch_is_another_one_when_it_comes_back() -> None:
+def test_a_column_dropped_and_added_again_counts_as_a_different_column() -> None:
     it = Follower("pgoutput")
     it.sql("ALTER TABLE t DROP a")
     it.read()
@@ -200,7 +200,7 @@ def test_a_column_that_was_gone_for_a_batch_is_another_one_when_it_comes_back() 
         it.read()
 
 
-def test_a_column_that_was_left_out_before_is_told() -> None:
+def test_collecting_a_formerly_excluded_column_is_reported() -> None:
     some = Columns((Column("id", HERE, is_key=True), Column("a", HERE)), is_open=False)
     it = Follower("pgoutput", list_of=some)
     it.sql("UPDATE t SET a = 'x'")
@@ -210,7 +210,7 @@ def test_a_column_that_was_left_out_before_is_told() -> None:
         it.read()
 
 
-def test_rows_that_are_hidden_from_the_user_are_told() -> None:
+def test_row_level_security_that_hides_rows_from_the_user_is_reported() -> None:
     it = Follower("pgoutput")
     role = f"r_{it.schema}"
     it.sql(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA {it.schema} TO {role}")

@@ -224,7 +224,7 @@ def test_a_range_ends_before_the_first_commit_at_or_after_the_windows_end(follow
         assert refused.value.code == "E860"
 
 
-def test_a_slot_that_is_gone_or_has_lost_its_log_is_told() -> None:
+def test_a_missing_slot_or_one_that_lost_its_log_is_reported() -> None:
     slot = Slot("s", "pgoutput")
     with pytest.raises(WaterclockError, match="is gone"):
         require_whole(None, slot, 5, "t")
@@ -258,7 +258,7 @@ def test_a_quiet_table_holds_no_log_back_while_others_are_busy(followers: Follow
     assert restarts[-1].held < 1 << 20
 
 
-def test_a_row_with_another_key_says_what_it_lacks(followers: Followers) -> None:
+def test_a_key_update_lists_the_columns_missing_from_the_log(followers: Followers) -> None:
     slot = followers.slots["wal2json"]
     with create_slot(followers.database, "t", slot, "t") as start:
         low = start.position

@@ -100,7 +100,7 @@ def test_a_ledger_outlives_that_its_password_changes(server: postgres.Server, tm
     server.run(f"DROP SCHEMA {schema} CASCADE")
 
 
-def test_a_certificate_stands_in_place_of_a_password(server: postgres.Server, tmp_path: Path) -> None:
+def test_a_client_certificate_replaces_the_password(server: postgres.Server, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.sign("server", "127.0.0.1", owner=server.folder)
     authority.sign("client", "certified")

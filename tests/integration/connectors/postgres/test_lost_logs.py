@@ -63,7 +63,7 @@ def kept(it: Follower) -> tuple[LogSafety, int, int | None]:
     return found.condition, found.held, found.most
 
 
-def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Server) -> None:
+def test_a_slot_whose_log_was_removed_is_reported_and_does_not_advance(own: Server) -> None:
     it = Follower("pgoutput", at=own)
     it.sql("UPDATE t SET a = 'x'")
     it.read()
@@ -90,7 +90,7 @@ def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Serv
 
 @pytest.mark.soak
 @pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
-def test_a_slot_that_others_made_anew_or_moved_is_not_taken_for_ours(own: Server, plugin: str) -> None:
+def test_a_slot_dropped_and_recreated_by_others_is_refused(own: Server, plugin: str) -> None:
     postgres.needs_wal2json(own)
     it = Follower(plugin, at=own)
     it.sql("UPDATE t SET a = 'x'")
@@ -103,7 +103,7 @@ def test_a_slot_that_others_made_anew_or_moved_is_not_taken_for_ours(own: Server
     refused(it, "was advanced")
 
 
-def test_a_server_that_was_restored_is_told_though_its_slot_is_there(own: Server) -> None:
+def test_a_restored_server_is_reported_though_its_slot_exists(own: Server) -> None:
     it = Follower("pgoutput", at=own)
     it.read()
     own.stop()
@@ -126,7 +126,7 @@ def test_a_server_that_was_restored_is_told_though_its_slot_is_there(own: Server
     assert "timeline 2" in str(refused(it, "was restored").why)
 
 
-def test_a_standby_that_had_all_goes_on_where_the_slot_was_brought_along(own: Server) -> None:
+def test_a_promoted_standby_with_the_slot_continues_without_loss(own: Server) -> None:
     it = Follower("pgoutput", at=own)
     it.sql("UPDATE t SET a = 'x'")
     it.read()

@@ -149,7 +149,7 @@ class Writer:
 
 @pytest.mark.parametrize("decoder", ["pgoutput", "wal2json"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_replica_of_random_transactions_is_what_the_source_holds(
+def test_the_replica_equals_the_source_after_random_transactions(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, decoder: str, seed: int
 ) -> None:
     it = Replicated.begun(tmp_path, spark, COLUMNS, FLOW, f" OPTIONS (decoder '{decoder}')")

@@ -63,7 +63,7 @@ class Page:
         return printed
 
 
-def test_the_page_s_statements_and_commands_do_what_it_says(tmp_path: Path, spark: SparkSession) -> None:
+def test_the_statements_and_commands_of_the_page_work_as_documented(tmp_path: Path, spark: SparkSession) -> None:
     needs_wal2json()
     at = server()
     at.run("CREATE TABLE orders (id int PRIMARY KEY, name text)")

@@ -56,7 +56,7 @@ def here() -> Iterator[Here]:
     server().run(f"DROP SCHEMA {made.schema} CASCADE")
 
 
-def test_tables_that_the_log_does_not_tell_of_are_refused(here: Here) -> None:
+def test_views_and_tables_without_a_usable_log_are_refused(here: Here) -> None:
     here.sql("CREATE TABLE t (id int PRIMARY KEY); CREATE VIEW v AS SELECT * FROM t; CREATE TABLE bare (id int)")
     here.sql(
         "CREATE UNLOGGED TABLE u (id int PRIMARY KEY); CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)"
@@ -71,7 +71,7 @@ def test_tables_that_the_log_does_not_tell_of_are_refused(here: Here) -> None:
         here.facts("nowhere")
 
 
-def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
+def test_the_declared_key_must_be_in_the_replica_identity(here: Here) -> None:
     here.sql(
         "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL UNIQUE, twice int GENERATED ALWAYS AS (id * 2) STORED)"
     )
@@ -100,7 +100,7 @@ def test_the_key_is_among_what_is_told_of_a_delete(here: Here) -> None:
         ("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a text, b int)", "is not the same table as before"),
     ],
 )
-def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: str | None) -> None:
+def test_table_alterations_not_in_the_log_are_reported(here: Here, change: str, what: str | None) -> None:
     here.sql("CREATE TABLE t (id int PRIMARY KEY, a text, b int, v varchar(5))")
     before = here.facts().to_record()
     here.sql(change)
@@ -118,7 +118,7 @@ def test_what_is_altered_beside_the_log_is_told(here: Here, change: str, what: s
     assert "snapshot" in str(refused.value.fix)
 
 
-def test_a_server_that_makes_no_slot_says_why(here: Here) -> None:
+def test_a_refused_slot_creation_is_reported_with_its_reason(here: Here) -> None:
     here.sql("CREATE TABLE t (id int PRIMARY KEY)")
     at, role = server(), f"r_{here.schema}"
     table = f'"{here.schema}".t'

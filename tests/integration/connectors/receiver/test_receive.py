@@ -79,7 +79,7 @@ def test_nothing_acknowledged_is_lost_by_kills_under_load(
 
 
 @pytest.mark.slow
-def test_a_polite_end_answers_what_has_come_and_another_goes_on(
+def test_a_terminated_receiver_answers_open_requests_and_its_successor_takes_over(
     project: Path, started: list[Receiver], behind: dict[str, str]
 ) -> None:
     """The new process listens at the same address before the old one ends."""
@@ -130,7 +130,7 @@ def test_requests_on_their_way_are_answered_when_it_ends(
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_is_told_to_senders(project: Path, started: list[Receiver]) -> None:
+def test_a_full_disk_is_reported_to_senders_with_status_503(project: Path, started: list[Receiver]) -> None:
     """A file size limit simulates a full disk: acknowledged events stay, and the receiver continues."""
     receiver = starts(project, started, free_port())
     assert post(receiver.port, b'{"id":1}') == 202

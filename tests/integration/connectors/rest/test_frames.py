@@ -107,7 +107,7 @@ def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> No
         ({"n": [1, 2]}, ("n", "STRUCT<a: INT>"), "with the declared types"),
     ],
 )
-def test_a_record_that_does_not_fit_is_told_by_page_and_number(
+def test_a_record_that_does_not_fit_its_type_is_reported_by_page_and_number(
     spark: SparkSession, space: Space, tmp_path: Path, wrong: Any, kind: tuple[str, str], told: str
 ) -> None:
     space.set(rows=[{"n": None}, {"n": None}, {"n": None}, wrong])
@@ -126,7 +126,7 @@ def test_a_record_that_does_not_fit_is_told_by_page_and_number(
         assert "record 2 of it" in error.what
 
 
-def test_windows_take_what_is_theirs_of_an_api_whose_ends_count_in(
+def test_windows_contain_only_their_own_rows_though_the_api_includes_both_bounds(
     spark: SparkSession, space: Space, tmp_path: Path
 ) -> None:
     times = [DAY + timedelta(minutes=30 * at) for at in range(9)]
@@ -171,7 +171,7 @@ def test_a_column_that_records_leave_out_is_null_once_it_was_seen(
     assert [row.asDict() for row in read.frame.collect()] == [{"id": "b", "note": None}]
 
 
-def test_the_clock_is_the_server_s_even_if_it_lies(space: Space, tmp_path: Path) -> None:
+def test_the_clock_is_that_of_the_server_even_if_it_is_wrong(space: Space, tmp_path: Path) -> None:
     space.set(rows=[{"id": "a"}], skew=-86_400.0 * 400)
     made = collector(space.setting(tmp_path))
     clock = made.clock(unit_of("api", "all"))

@@ -80,7 +80,7 @@ def test_parts_of_different_moments_are_refused_and_tried_again(
     assert reader.read_snapshot(spark, unit, declared(), "UTC").frame.count() == ROWS
 
 
-def test_an_error_met_by_a_worker_comes_home_whole(spark: SparkSession, big: SqliteDatabase) -> None:
+def test_an_error_in_a_worker_is_reported_in_full(spark: SparkSession, big: SqliteDatabase) -> None:
     big.run(f"UPDATE big SET amount = 'heavy' WHERE id = {ROWS - 1}")
     unit = unit_of("ops", "big")
     reader = collector(big)

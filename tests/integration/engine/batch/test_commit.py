@@ -18,7 +18,7 @@ COLUMNS = "(id INT KEY, v INT, gone BOOLEAN, at TIMESTAMP)"
 FROM = "FROM shop.kinds EVERY DAY BY DATA TIME at MERGE ORDER BY at"
 
 
-def test_only_where_a_delete_may_beat_a_row_are_all_slices_looked_up(
+def test_slices_are_listed_only_for_tables_with_deletes(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = Tiny(tmp_path, spark)

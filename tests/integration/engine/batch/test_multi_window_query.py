@@ -131,7 +131,7 @@ def asked(work: RunContext, case: str) -> tuple[Sequence[Batch], Counter[Any]]:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.sampled(3)) for case in TOGETHER])
-def test_one_query_gives_what_one_for_each_window_gives(
+def test_one_query_for_many_windows_equals_one_query_per_window(
     collected: Tiny, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collected.opened() as work:
@@ -141,7 +141,7 @@ def test_one_query_gives_what_one_for_each_window_gives(
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.sampled(2)) for case in EACH])
-def test_what_spark_does_not_turn_into_one_is_asked_window_by_window(
+def test_unsupported_multi_window_queries_run_window_by_window(
     collected: Tiny, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collected.opened() as work:

@@ -125,7 +125,7 @@ def assert_delivered(tiny: Tiny) -> None:
 
 
 @pytest.mark.soak
-def test_every_destination_holds_what_its_table_holds_after_every_step_of_a_history(tiny: Tiny) -> None:
+def test_every_destination_equals_its_table_after_every_step_of_a_history(tiny: Tiny) -> None:
     for number, (days, again) in enumerate(HISTORY, 3):
         fill(tiny, days)
         with tiny.ledger() as ledger:
@@ -144,9 +144,7 @@ def test_every_destination_holds_what_its_table_holds_after_every_step_of_a_hist
     ]
 
 
-def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restores_it(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_lost_delivery_is_reported_and_restored_by_recompute(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(
         COLLECT.format("raw.appended", "", "APPEND")
@@ -217,7 +215,7 @@ def test_a_held_delivery_is_not_released_after_an_earlier_label_was_delivered_ag
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["", "TEMPORAL"])
-def test_a_column_that_comes_later_is_delivered_with_what_changed(
+def test_a_column_added_later_is_delivered_with_the_changed_rows(
     tmp_path: Path, spark: SparkSession, mode: str
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -65,7 +65,7 @@ def some_rows(random: Random, number: int) -> list[Row]:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("deletes", ["DELETE WHEN gone = 1", ""])
-def test_both_ways_end_alike_whatever_is_restated(
+def test_changed_keys_and_state_comparison_deliver_equal_rows_after_restatements(
     tmp_path: Path, spark: SparkSession, ways: dict[str, list[str]], deletes: str
 ) -> None:
     random = Random(f"{deletes} of people")
@@ -107,7 +107,7 @@ def test_rows_with_maps_are_delivered_again_and_lost_keys_are_deleted(tmp_path: 
     assert tiny.delivered("SELECT id, said FROM people") == [(2, '{"c": 2}')]
 
 
-def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
+def test_a_missing_slice_is_replaced_by_a_comparison_of_states(
     tmp_path: Path, spark: SparkSession, ways: dict[str, list[str]]
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -48,7 +48,7 @@ def test_rows_that_are_not_of_the_condition_are_refused(tmp_path: Path, spark: S
     assert not tiny.delivered("SELECT 1 FROM sqlite_master WHERE name = 'refused'")
 
 
-def test_versions_and_labels_stand_behind_views_and_windows_that_are_dropped_go(
+def test_versions_and_labels_are_published_as_views_and_dropped_windows_are_removed(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -47,7 +47,7 @@ def names(tiny: Tiny, table: str) -> list[tuple[object, ...]]:
     return tiny.rows(f"SELECT id, full_name FROM {table} ORDER BY id")
 
 
-def test_both_shapes_live_until_the_day_and_the_old_one_ends_once_nobody_reads_it(
+def test_a_retiring_column_is_kept_until_its_day_and_until_no_query_reads_it(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -86,7 +86,7 @@ def test_both_shapes_live_until_the_day_and_the_old_one_ends_once_nobody_reads_i
     assert tiny.done("shop.people") == labels(1, 2, 3, 4, 5)
 
 
-def test_files_of_before_a_rename_keep_what_they_say(tmp_path: Path, spark: SparkSession) -> None:
+def test_files_from_before_a_rename_keep_their_values(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(
         "COLLECT web.people PARTITIONED (id INT, name STRING, full_name STRING AS (name) RETIRE '2020-02-01') "
@@ -110,7 +110,7 @@ AS SELECT id, name FROM shop.rows;
 
 
 @pytest.mark.soak
-def test_merged_rows_lose_it_when_they_change_and_a_set_made_anew_ends_it_as_it_was_told(
+def test_merged_rows_lose_a_retired_column_when_they_change_also_after_a_rebuild(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -158,7 +158,7 @@ def test_an_end_in_the_past_is_refused_by_check_exactly_where_run_refuses_it(
     assert [report.error.code for report in outcome.failed if report.error] == ["E452"]
 
 
-def test_an_end_that_nobody_was_told_of_or_that_comes_too_early_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+def test_an_unannounced_past_retirement_and_an_early_removal_are_refused(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     plain = (
         "COLLECT shop.people PARTITIONED (id BIGINT, at TIMESTAMP, name STRING) "

@@ -73,7 +73,7 @@ def copied(production: Branched, tmp_path: Path) -> Branched:
     return production.copied(tmp_path / "copied")
 
 
-def test_a_branch_makes_what_a_clean_project_makes_and_production_stays_byte_for_byte(copied: Branched) -> None:
+def test_a_branch_equals_a_clean_project_and_production_is_byte_identical(copied: Branched) -> None:
     before = contents(copied.root / ".prod")
     branch = copied.of("try")
     state = branch.create(NOW)
@@ -242,7 +242,7 @@ def test_a_deletion_that_is_killed_is_finished_by_the_next(copied: Branched, poi
     assert contents(copied.root / ".prod") == before
 
 
-def test_a_run_that_is_killed_while_it_takes_over_tables_is_repeated(copied: Branched) -> None:
+def test_a_run_killed_while_it_mirrors_tables_can_be_repeated(copied: Branched) -> None:
     branch = copied.of("try")
     branch.create(NOW)
     with pytest.raises(Killed), inject_faults(_killing("branch table mirrored")):

@@ -170,7 +170,7 @@ def test_the_branch_keeps_the_versions_that_it_borrowed(
     assert rows_of(branch) == expected
 
 
-def test_production_maintains_its_tables_and_the_branch_reports_the_rows_that_are_gone(
+def test_a_branch_reports_rows_that_maintenance_of_production_removed(
     production: Branched, expected: dict[str, list[tuple[Any, ...]]], tmp_path: Path
 ) -> None:
     copied, alone = production.copied(tmp_path / "copied"), production.copied(tmp_path / "alone")

@@ -37,7 +37,7 @@ def causes(found: Explanation) -> set[tuple[str, str, tuple[Any, ...], tuple[str
     return {(it.cause.kind, it.cause.table, it.cause.labels, it.parts) for it in found.causes}
 
 
-def test_code_and_sources_are_told_apart_to_the_table_that_differs_first(copied: Branched) -> None:
+def test_differences_are_traced_to_code_or_source_of_the_first_differing_table(copied: Branched) -> None:
     branch = copied.of("try")
     branch.create(NOW)
     branch.make()

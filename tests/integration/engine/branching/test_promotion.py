@@ -98,7 +98,7 @@ def test_a_promotion_adopts_all_slices_without_a_job_and_equals_computing(
     assert again.equal == 6
 
 
-def test_what_production_restated_since_is_computed(production: Branched) -> None:
+def test_a_promotion_computes_labels_that_production_has_restated_since(production: Branched) -> None:
     production.source("sales", COLUMNS, [(n, 50 if n == 5 else amount, at) for n, amount, at in SALES])
     with production.ledger() as ledger:
         ledger.decisions.request_restate("shop.sales", [day(3)], "recollect", who="a test")
@@ -158,7 +158,7 @@ def test_two_branches_run_at_once_and_are_promoted_one_after_the_other(branched:
     }
 
 
-def test_a_branch_of_a_branch_makes_what_the_first_would_make_with_its_code(production: Branched) -> None:
+def test_a_branch_of_a_branch_yields_the_rows_of_its_own_code_and_changes_no_base(production: Branched) -> None:
     changed = FLOW.format(net="amount * 100 AS net, amount > 3 AS is_large")
     record_new_branch(production.root, "deep", "try")
     production.declare(changed.replace("sum(net) AS net FROM PAST", "sum(net) + 1 AS net FROM PAST"))

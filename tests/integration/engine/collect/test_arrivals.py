@@ -20,7 +20,7 @@ CLICKS = "COLLECT {} PARTITIONED (id BIGINT, *) FROM land.acme.clicks EVERY DAY 
 FIRST, SECOND = CLICKS.format("web.clicks"), CLICKS.format("web.again")
 
 
-def test_a_table_takes_from_the_archive_what_another_took_before_it(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_new_table_collects_files_that_another_table_already_archived(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FIRST)
     for number in (1, 2):

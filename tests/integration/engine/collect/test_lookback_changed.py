@@ -79,7 +79,7 @@ def test_windows_that_changed_alone_are_collected_again_and_each_change_once(
         assert restated.revision.source["changed"] == "changed up to 2020-01-04 09:00:00Z"
 
 
-def test_a_column_that_is_not_there_fails_the_batch_alone_and_mending_the_flow_goes_on(
+def test_a_missing_changed_by_column_fails_only_the_batch_and_retry_works_after_a_fix(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -96,7 +96,7 @@ def test_a_column_that_is_not_there_fails_the_batch_alone_and_mending_the_flow_g
     assert tiny.rows("SELECT id FROM shop.orders") == [(1,)]
 
 
-def test_files_that_came_for_past_windows_have_these_collected_again(tmp_path: Path, spark: SparkSession) -> None:
+def test_late_files_for_past_windows_recollect_those_windows(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     for number in (1, 2, 3):
         tiny.land("visits", evening(number), f"id,at\n{number},2020-01-{number:02d} 12:00:00\n")

@@ -124,7 +124,7 @@ def test_of_one_key_and_time_the_source_counts(tmp_path: Path, spark: SparkSessi
         assert seen(tiny, 1) == seen(tiny, 2) == [(1, "Wien"), (2, "Linz")], name
 
 
-def test_quarantined_rows_without_a_key_are_told_apart_by_their_content(tmp_path: Path, spark: SparkSession) -> None:
+def test_quarantined_rows_without_a_key_are_distinguished_by_their_content(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("c", CITIES, [(1, "Wien", at(1)), (None, "Graz", at(1)), (None, "Linz", at(1))])
     tiny.declare(
@@ -255,7 +255,7 @@ class Said:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["temporal", "merge"])
 @pytest.mark.parametrize("seed", range(8))
-def test_each_label_reads_what_was_seen_up_to_its_tick(
+def test_each_label_reads_the_rows_observed_up_to_its_tick(
     mode: str, seed: int, tmp_path: Path, spark: SparkSession
 ) -> None:
     random, said = Random(seed), Said()

@@ -99,9 +99,7 @@ COLLECT web.visits PARTITIONED (id INT, *) FROM land.acme.visits EVERY DAY BY AR
 """
 
 
-def test_a_batch_with_other_columns_is_held_until_somebody_says_that_they_are_meant(
-    tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_batch_with_new_columns_is_held_until_a_user_releases_it(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.declare(HELD)
     tiny.land("visits", evening(1), "id,page\n1,a\n")
@@ -136,7 +134,7 @@ COLLECT shop.merged (id BIGINT KEY, note STRING, at TIMESTAMP) FROM shop.orders 
 """
 
 
-def test_a_database_whose_columns_change_type_is_taken_as_text_where_that_is_said(
+def test_source_columns_that_change_type_are_collected_as_text_where_declared(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -165,7 +163,7 @@ COLLECT shop.orders PARTITIONED (id BIGINT, at TIMESTAMP, *) FROM shop.orders EV
 """
 
 
-def test_a_batch_that_breaks_what_was_promised_is_refused_before_it_is_written(
+def test_a_batch_that_breaks_schema_compatibility_is_refused_before_it_is_written(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -152,7 +152,7 @@ POINTS = (
 )  # fmt: skip
 
 
-def test_an_erased_person_never_comes_back(prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path) -> None:
+def test_an_erased_person_never_reappears(prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path) -> None:
     """They do not reappear with a recollect, late rows, new rows, or a rebuild of the ledger."""
     tiny = prepared[0].copied(tmp_path / "a")
     erased(tiny, ERASED)

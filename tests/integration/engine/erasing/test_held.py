@@ -59,7 +59,7 @@ def release(tiny: Tiny, table: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("point", ["", "erase.held_replaced"])
-def test_held_rows_of_a_person_are_gone_and_the_others_can_be_released(
+def test_erasing_removes_held_rows_of_a_person_and_the_others_can_be_released(
     point: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = project(tmp_path, spark)

@@ -120,7 +120,7 @@ def assert_told(tiny: Tiny, before: dict[str, Any]) -> None:
         assert after[part] == rows, part
 
 
-def test_a_ledger_that_was_never_exported_is_made_of_what_was_committed(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_ledger_without_an_export_is_rebuilt_from_the_commits(tmp_path: Path, spark: SparkSession) -> None:
     tiny = project(tmp_path, spark)
     for of_day in (1, 2, 3):
         order(tiny, of_day, of_day)

@@ -119,7 +119,9 @@ def test_a_dry_run_changes_nothing(lived: Tiny) -> None:
     assert files(lived, "**/*") == before
 
 
-def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maintenance_removes_unneeded_files_and_changes_no_query_result(
+    lived: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 4)
     before = answers(lived)
     states = {tick: as_of(lived, "shop.items", day(tick)) for tick in (4, 8)}
@@ -151,7 +153,7 @@ def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: 
     assert lived.delivered("SELECT sum(total) FROM sums WHERE timelabel = '20200108000000'") == [(58,)]
 
 
-def test_dropped_windows_are_gone_from_table_and_stage_and_are_never_made_again(lived: Tiny) -> None:
+def test_dropped_windows_are_removed_from_table_and_stage_and_never_made_again(lived: Tiny) -> None:
     maintain(lived)
     assert len(lived.rows("SELECT DISTINCT timelabel FROM shop.orders")) == 3
     assert files(lived, "tables/shop/orders/_stage/y=2020/m=01/d=01/*/*/*/*.parquet") == 1
@@ -263,7 +265,7 @@ def made_again(tiny: Tiny) -> None:
 
 
 @pytest.mark.soak
-def test_maintained_at_each_step_of_each_batch_a_flow_comes_to_the_same(lived: Tiny, tmp_path: Path) -> None:
+def test_maintenance_at_each_step_of_each_batch_changes_no_result(lived: Tiny, tmp_path: Path) -> None:
     calm = lived.copied(tmp_path / "calm")
     made_again(calm)
     lived.heard = maintenance = Keeping(lived)

@@ -85,7 +85,7 @@ def test_nothing_is_maintained_without_hours_or_outside_of_them(tiny: Tiny) -> N
     assert joinable(tiny) == 4
 
 
-def test_tables_are_maintained_once_and_what_was_done_is_recorded(tiny: Tiny) -> None:
+def test_tables_are_maintained_once_and_the_work_is_recorded(tiny: Tiny) -> None:
     declare_hours(tiny)
     before = tiny.rows("SELECT id, at FROM shop.notes ORDER BY ALL")
     assert maintain(tiny, times=2) == ["maintained shop.notes: 4 files joined, 0 removed"]
@@ -95,7 +95,7 @@ def test_tables_are_maintained_once_and_what_was_done_is_recorded(tiny: Tiny) ->
     assert list((tiny.root / tiny.storage / "ledger").glob("*.jsonl.gz"))
 
 
-def test_another_runner_leaves_out_what_was_begun_in_the_same_hours(tiny: Tiny) -> None:
+def test_tables_maintained_by_another_runner_in_the_same_hours_are_left_out(tiny: Tiny) -> None:
     declare_hours(tiny)
     with tiny.opened() as work:
         work.ledger.past.add_event(MAINTENANCE, who="other", table="shop.notes", data={"joined": 1, "freed": 0})
@@ -111,7 +111,7 @@ def test_no_more_is_joined_than_the_limit_allows(tiny: Tiny) -> None:
     assert events(tiny) == []
 
 
-def test_what_other_tables_joined_counts_for_the_limit(tiny: Tiny) -> None:
+def test_bytes_joined_in_other_tables_count_towards_the_limit(tiny: Tiny) -> None:
     declare_hours(tiny, join="1 MB")
     with tiny.opened() as work:
         data = {"joined": 999_900, "freed": 0}

@@ -315,7 +315,7 @@ def test_a_regular_table_becomes_a_partitioned_one_and_back(tiny: Tiny) -> None:
     assert len(rows(tiny, "shop.rows")) == 6
 
 
-def test_windows_cannot_be_cut_anew(tiny: Tiny) -> None:
+def test_a_rebuild_of_single_tables_refuses_a_changed_cadence(tiny: Tiny) -> None:
     tiny.declare(APPENDED.replace("EVERY DAY", "EVERY HOUR"))
     with tiny.opened() as work, pytest.raises(WaterclockError) as refused:
         plan_rebuild(work, ["shop.items", "shop.rows", "marts.latest", "marts.days"])

@@ -81,7 +81,7 @@ def in_delta(tiny: Tiny, name: str) -> list[dict[str, Any]]:
     return sorted(table.to_pyarrow_table().to_pylist(), key=str)
 
 
-def test_all_tables_are_made_anew_and_hold_what_they_held(tiny: Tiny) -> None:
+def test_rebuild_all_makes_all_tables_again_with_equal_rows(tiny: Tiny) -> None:
     before, digests = {name: rows(tiny, name) for name in TABLES}, tiny.digests()
     shown = {name: in_delta(tiny, name) for name in TABLES}
     found = rebuilt(tiny)
@@ -150,7 +150,7 @@ def struck_at(tiny: Tiny, point: str, times: int = 1) -> None:
 
 
 @pytest.mark.soak
-def test_killed_before_the_move_the_old_set_stands_and_the_next_begins_anew(tiny: Tiny) -> None:
+def test_a_rebuild_killed_before_the_move_keeps_the_old_set_and_the_next_starts_over(tiny: Tiny) -> None:
     before, shown = {name: rows(tiny, name) for name in TABLES}, {name: in_delta(tiny, name) for name in TABLES}
     tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
     for point in ("rebuild.cut", "rebuild.made", "rebuild.linked"):
@@ -257,7 +257,7 @@ def hourly(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tin
     return tiny
 
 
-def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly: Tiny, tmp_path: Path) -> None:
+def test_rebuild_all_splits_rows_by_a_new_cadence_and_past_states_stay_readable(hourly: Tiny, tmp_path: Path) -> None:
     tiny = hourly.copied(tmp_path / "project")
     with tiny.ledger() as ledger:
         before = ledger.now()
@@ -298,7 +298,7 @@ def test_another_cadence_cuts_what_was_collected_anew_and_the_past_stays(hourly:
         assert query(work, "SELECT sum(qty) FROM shop.hours", limit=9, as_of=as_of).rows == ((15,),)
 
 
-def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: Path) -> None:
+def test_rebuild_all_refuses_a_finer_cadence_for_files_by_arrival(hourly: Tiny, tmp_path: Path) -> None:
     tiny = hourly.copied(tmp_path / "project")
     tiny.declare(HOURLY.replace("csv.gz` EVERY 12 HOURS", "csv.gz` EVERY HOUR"))
     with tiny.opened() as work, pytest.raises(WaterclockError, match="belongs to that window as a whole") as refused:
@@ -322,7 +322,7 @@ def test_files_of_dropped_windows_are_not_collected_again_in_other_windows(hourl
     assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(2,), (3,), (4,)]
 
 
-def test_what_went_without_a_batch_that_was_held_once_more_follows_its_release(
+def test_rebuild_all_keeps_the_rows_of_a_released_batch_in_its_partial_reader(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     tiny = Tiny(tmp_path, spark)

@@ -46,7 +46,9 @@ def remade(tiny: Tiny, now: int = 3) -> None:
 
 
 @pytest.mark.soak
-def test_linked_tables_are_cut_anew_and_still_see_what_is_restated_there(tmp_path: Path, spark: SparkSession) -> None:
+def test_linked_tables_rebuilt_with_a_new_cadence_still_follow_restatements(
+    tmp_path: Path, spark: SparkSession
+) -> None:
     upstream, here = projects(tmp_path, spark)
     here.declare(HERE)
     ran(upstream, here)

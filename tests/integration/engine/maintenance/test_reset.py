@@ -36,7 +36,7 @@ def started(root: Path, spark: SparkSession, flow: str) -> Tiny:
     return tiny
 
 
-def test_it_comes_to_what_a_clean_run_comes_to(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_reset_table_has_the_rows_of_a_clean_run(tmp_path: Path, spark: SparkSession) -> None:
     clean = started(tmp_path / "clean", spark, TIMED)
     assert not clean.run(day(3)).failed
 

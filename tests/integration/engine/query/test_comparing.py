@@ -182,7 +182,7 @@ def test_other_types_columns_and_rows_without_a_key_are_compared(tmp_path: Path,
     assert "values with types too different to compare: amount" in text
 
 
-def test_a_person_compares_only_what_is_granted(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_comparison_shows_a_person_only_granted_rows_and_columns(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Environments(tmp_path, spark)
     tiny.source("sales", COLUMNS, ROWS)
     tiny.make("prod", DAILY_BEFORE, day(4))

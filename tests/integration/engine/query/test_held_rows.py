@@ -38,7 +38,7 @@ def test_held_rows_are_shown_with_those_that_broke_the_rule(tmp_path: Path, spar
     assert claim is not None
 
 
-def test_what_is_held_is_there_before_its_table_is(tmp_path: Path, spark: SparkSession) -> None:
+def test_held_rows_can_be_queried_before_their_table_exists(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     tiny.source("sales", "id INTEGER, amount INTEGER, at TEXT", ROWS[1:])
     tiny.declare(TABLE.format(type="INT") + "TRANSFORM shop.daily APPEND AS SELECT id FROM shop.sales;")

@@ -66,7 +66,9 @@ def answered(tiny: Tiny, text: str) -> tuple[tuple[tuple[str, str], ...], list[s
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("text", QUERIES)
-def test_what_is_not_asked_for_changes_no_answer(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_pushdown_changes_no_query_result_of_status_tables(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     found = answered(tiny, text)
     monkeypatch.setattr(room, "find_pushdown", lambda _query, _table, types: Pushdown(frozenset(types)))
     assert found == answered(tiny, text)

@@ -110,7 +110,7 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(sold: Tiny
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["", "EXPECT id <> 'nobody' ELSE QUARANTINE"], ids=["bare", "with a sieve"])
-def test_a_branch_without_a_column_says_nothing_of_it_where_null_is_a_value(
+def test_a_source_without_a_column_leaves_it_unchanged_under_nulls_value(
     tmp_path: Path, spark: SparkSession, rule: str
 ) -> None:
     tiny = shop(tmp_path, spark, CUSTOMERS.format(nulls=f"NULLS VALUE {rule}"))
@@ -215,7 +215,7 @@ def test_late_rows_of_a_parent_reach_the_facts_that_read_it(sold: Tiny, tmp_path
     assert sorted(tiny.rows(flat)) == [("s1", "rome"), ("s2", None), ("s3", "rome")]
 
 
-def test_attributes_of_parents_may_have_the_names_of_what_joins_add(tmp_path: Path, spark: SparkSession) -> None:
+def test_attributes_of_parents_may_have_the_names_of_internal_join_columns(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)
     names = ("waterclock_there0", "waterclock_key0_0", "waterclock_alone0")
     tiny.source("parents", f"k INT, up INT, {', '.join(f'{name} INT' for name in names)}", [(7, 1, 70, 71, 72)])

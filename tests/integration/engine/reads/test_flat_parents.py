@@ -104,7 +104,7 @@ def answers(tiny: Tiny) -> dict[str, list[Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
-def test_a_random_history_comes_to_what_is_made_of_whole_parents(
+def test_a_flat_read_with_key_lookups_equals_one_over_whole_parents(
     seed: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flat_parents, "LEAST_BYTES", 0)

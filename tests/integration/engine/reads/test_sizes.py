@@ -37,7 +37,7 @@ def files_of(tiny: Tiny, table: str) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
-def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
+def test_the_input_size_of_a_group_sets_its_number_of_shuffle_partitions(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = Tiny(tmp_path, spark)
@@ -68,7 +68,7 @@ def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
     assert set_to == [str(-(-size // (size // 20)))]
 
 
-def test_what_a_session_is_set_to_is_never_lowered(spark: SparkSession) -> None:
+def test_shuffle_partitions_set_in_a_session_are_never_lowered(spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set(PARTITIONS, "40")
     set_shuffle_partitions(session, 2**30)

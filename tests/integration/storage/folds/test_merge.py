@@ -296,7 +296,7 @@ def test_optimize_and_compaction_do_not_confuse_it(spark: SparkSession, tmp_path
 
 
 @pytest.mark.sampled(len(ROADS))
-def test_the_road_taken_is_the_one_meant(spark: SparkSession, tmp_path: Path, road: str) -> None:
+def test_a_merge_uses_the_selected_write_strategy(spark: SparkSession, tmp_path: Path, road: str) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "a")])
     planes.add([(1, 2, "u", "b"), (2, 2, "u", "c")])
@@ -307,7 +307,9 @@ def test_the_road_taken_is_the_one_meant(spark: SparkSession, tmp_path: Path, ro
 
 
 @pytest.mark.soak
-def test_a_state_made_from_what_is_no_longer_so_is_made_again(spark: SparkSession, tmp_path: Path, road: str) -> None:
+def test_a_merge_is_repeated_after_a_concurrent_change_of_its_state(
+    spark: SparkSession, tmp_path: Path, road: str
+) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     planes.add([(1, 1, "u", "a"), (2, 1, "u", "b")])
     manifest, identity = planes.seal([(1, 2, "u", "new")])
@@ -336,7 +338,9 @@ def test_a_change_feed_learns_which_rows_changed(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.soak
-def test_vacuum_keeps_the_state_and_takes_what_no_version_needs(spark: SparkSession, tmp_path: Path, road: str) -> None:
+def test_vacuum_keeps_the_current_state_and_removes_unneeded_files(
+    spark: SparkSession, tmp_path: Path, road: str
+) -> None:
     planes = Planes(spark, tmp_path, BY_ORDER)
     for number in range(1, 4):
         planes.add([(1, number, "u", f"v{number}")])

@@ -85,14 +85,14 @@ def test_an_append_table_is_its_rows_before_the_tick_as_they_were_known(
         kept.clean()
 
 
-def test_what_retain_has_left_behind_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_dropped_by_retain_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
     kept = Kept(spark, tmp_path, table(Mode.APPEND, retain=parse_duration("2 hours")))
     for number in range(4):
         kept.put(number, number)
     assert [kept.ids(number) for number in (1, 3, 4, 5)] == [[0], [1, 2], [2, 3], [3]]
 
 
-def test_a_replace_table_is_the_slice_of_its_window_whatever_came_after(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_replace_table_as_of_a_tick_is_the_slice_of_that_window(spark: SparkSession, tmp_path: Path) -> None:
     kept = Kept(spark, tmp_path, table(Mode.REPLACE))
     for number, ids in ((0, [1]), (2, [3]), (1, [2]), (0, [9])):
         kept.put(number, *ids)
@@ -101,7 +101,7 @@ def test_a_replace_table_is_the_slice_of_its_window_whatever_came_after(spark: S
     assert kept.ids(2, known=2) == []
 
 
-def test_a_state_whose_slice_is_gone_is_refused_and_the_others_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_state_with_a_missing_slice_is_refused_and_other_states_are_read(spark: SparkSession, tmp_path: Path) -> None:
     kept = Kept(spark, tmp_path, table(Mode.REPLACE))
     kept.put(0, 1)
     kept.put(1, 2)

@@ -241,7 +241,7 @@ def test_a_column_that_a_slice_lacks_is_missing_even_where_null_is_a_value(spark
 
 
 @pytest.mark.soak
-def test_under_fill_forward_a_null_that_is_a_value_begins_no_version_that_looks_like_the_one_before(
+def test_with_fill_forward_a_null_value_starts_no_version_equal_to_the_previous_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     both = frozenset(("a", "b"))
@@ -375,7 +375,9 @@ def live(accounts: Accounts) -> set[str]:
 
 @by_every_road
 @pytest.mark.sampled(len(ROADS))
-def test_each_road_is_told_by_what_it_leaves(spark: SparkSession, tmp_path: Path, road: str) -> None:
+def test_each_write_strategy_is_recognized_by_its_files_and_operation(
+    spark: SparkSession, tmp_path: Path, road: str
+) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
     accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
     before = live(accounts)
@@ -419,7 +421,7 @@ def test_where_most_versions_would_go_all_are_made_again(
 
 
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
-def test_what_stays_is_neither_shuffled_nor_written_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_unchanged_versions_are_neither_shuffled_nor_written_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
     accounts.place(0, [(f"k{number}", FIRST, 1, False, "x", number) for number in range(5_000)])
     manifest, identity = accounts.seal(1, [("k1", FIRST + timedelta(days=1), 1, False, "z", 1)])
@@ -447,7 +449,7 @@ def work_so_far(spark: SparkSession) -> tuple[dict[int, tuple[int, int]], int]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("road", ["written anew", "copied"], indirect=True)
-def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_write_is_committed_again_after_a_concurrent_commit(spark: SparkSession, tmp_path: Path) -> None:
     accounts = Accounts(spark, tmp_path, declared(PLAIN))
     accounts.place(0, [("k1", FIRST, 1, False, "x", 1), ("k2", FIRST, 1, False, "y", 2)])
     others = iter([999])
@@ -465,7 +467,7 @@ def test_where_another_commit_came_between_it_is_put_in_again(spark: SparkSessio
 
 
 @pytest.mark.parametrize("road", ["copied"], indirect=True)
-def test_a_snapshot_that_says_nothing_new_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unchanged_snapshot_changes_no_file(spark: SparkSession, tmp_path: Path) -> None:
     table = declared(Temporal(("k",)), is_snapshot=True)
     accounts = Accounts(spark, tmp_path, table, schema="k STRING, a STRING, b INT")
     accounts.place(0, [("k1", "x", 1), ("k2", "y", 2)])

@@ -246,7 +246,7 @@ def test_only_files_that_hold_a_changed_row_are_written_again(
 
 
 @pytest.mark.soak
-def test_what_fails_before_its_commit_is_written_again(
+def test_a_write_that_fails_before_its_commit_can_be_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
@@ -273,7 +273,7 @@ def folder_of(path: str) -> str:
 
 
 @pytest.mark.soak
-def test_a_late_label_does_not_bring_back_what_is_deleted(spark: SparkSession, tmp_path: Path, road: str) -> None:
+def test_a_late_label_does_not_restore_deleted_rows(spark: SparkSession, tmp_path: Path, road: str) -> None:
     del road
     planes = Restated(spark, tmp_path)
     planes.put(1, [(1, 5, "u", "a"), (2, 5, "u", "b")])
@@ -283,7 +283,7 @@ def test_a_late_label_does_not_bring_back_what_is_deleted(spark: SparkSession, t
 
 
 @pytest.mark.soak
-def test_a_row_that_a_restated_slice_lacks_is_gone(spark: SparkSession, tmp_path: Path, road: str) -> None:
+def test_a_row_missing_from_a_restated_slice_is_removed(spark: SparkSession, tmp_path: Path, road: str) -> None:
     del road
     planes = Restated(spark, tmp_path)
     planes.put(0, [(1, 1, "u", "a")])
@@ -390,7 +390,7 @@ def test_states_that_are_vacuumed_are_made_again_and_kept(spark: SparkSession, t
     assert sorted(path.relative_to(kept) for path in kept.glob("*/*")) == made
 
 
-def test_a_state_whose_slices_are_gone_too_is_refused_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_state_with_missing_slices_is_refused_with_a_fix(spark: SparkSession, tmp_path: Path) -> None:
     planes = Restated(spark, tmp_path)
     for number in range(3):
         planes.put(number, [(number, 1, "u", "x")])

@@ -200,7 +200,7 @@ def test_all_rows_of_one_value_or_none_are_not_split(spark: SparkSession, tmp_pa
         assert {row for rows in values(root, following, "user") for row in rows} == {(7 if user == "7" else None,)}
 
 
-def test_a_slice_whose_files_are_gone_is_no_guide(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_slice_with_missing_files_is_not_used_to_plan_clustering(spark: SparkSession, tmp_path: Path) -> None:
     folder = Lake(str(tmp_path)).folder(TABLE)
     plain = write(spark, clicks(spark), tmp_path, ()).manifests[0]
     Path(folder, plain.files[0].path).unlink()

@@ -58,7 +58,7 @@ def test_declared_types_are_cast_to_and_others_stay(spark: SparkSession) -> None
     assert found.frame.first()["amount"] == 12.5  # type: ignore[index]
 
 
-def test_a_closed_list_leaves_out_what_it_does_not_name_and_says_so(spark: SparkSession) -> None:
+def test_a_closed_column_list_leaves_out_and_reports_unlisted_columns(spark: SparkSession) -> None:
     found = shaped(spark, "SELECT 1 AS a, 2 AS b, 3 AS C", closed(c=None, a=None))
     assert (ddl(found), found.left_out) == ("timelabel string, c int, a int", ("b",))
 
@@ -104,7 +104,7 @@ def test_columns_of_nulls_alone_become_strings(spark: SparkSession) -> None:
     assert ddl(found) == "timelabel string, a string, b array<string>, c struct<x:string>, d map<string,string>"
 
 
-def test_names_that_cannot_be_stored_are_mended_or_refused(spark: SparkSession) -> None:
+def test_invalid_column_names_are_corrected_or_refused(spark: SparkSession) -> None:
     query = "SELECT 1 AS `Tail Number`, 2 AS `weight (kg)`, 3 AS `a.b`"
     found = shaped(spark, query, opened())
     assert found.frame.first().asDict() == {"Tail_Number": 1, "weight_kg": 2, "a.b": 3}  # type: ignore[union-attr]
@@ -131,13 +131,13 @@ def test_names_that_cannot_be_stored_are_mended_or_refused(spark: SparkSession) 
         ("SELECT 'x' COLLATE UTF8_LCASE AS a", opened(), None, "E615 raw.t.a is string collate UTF8_LCASE"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_rows_that_do_not_fit_the_columns_of_their_table_are_refused(
     spark: SparkSession, query: str, declared: Columns, known: str | None, said: str
 ) -> None:
     assert refusal(spark, query, declared, known).startswith(said)
 
 
-def test_a_misspelt_column_is_told_the_nearest_name(spark: SparkSession) -> None:
+def test_a_misspelt_column_is_reported_with_the_nearest_name(spark: SparkSession) -> None:
     assert "did you mean tailnum?" in refusal(spark, "SELECT 1 AS tailnum", closed(tailnmu="INT"))
 
 

@@ -80,7 +80,7 @@ def test_a_change_changes_the_digest(spark: SparkSession, one: str, other: str) 
         ("SELECT 1 AS a", "SELECT nvl(CAST(NULL AS INT), 1) AS a"),
     ],
 )
-def test_what_is_equal_has_one_digest(spark: SparkSession, one: str, other: str) -> None:
+def test_equal_contents_have_equal_digests(spark: SparkSession, one: str, other: str) -> None:
     assert digest_of(spark, one) == digest_of(spark, other)
 
 

@@ -134,7 +134,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
         assert again == found  # ties are resolved by the rows' values, not by their position
 
 
-def test_what_is_dropped_is_counted_and_what_stays_keeps_its_values(spark: SparkSession) -> None:
+def test_dropped_rows_are_counted_and_kept_rows_have_their_values(spark: SparkSession) -> None:
     rows: list[Row] = [(LABELS[0], 1, 7, 1, 1), (LABELS[0], 2, 7, 2, 1), (LABELS[0], 3, 8, 1, 1)]
     past = spark.createDataFrame([(8,)], "id INT")
     of = through(row_filter(ROW_DROPPED, ("`at` DESC NULLS LAST",), looks_back=True), past)

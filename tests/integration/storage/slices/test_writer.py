@@ -138,9 +138,7 @@ def test_rows_of_one_label_are_parted_without_a_sort_and_without_a_copy_behind_t
     assert manifest.digest == digest_of_row(digests(sealed)[label_of(T)])
 
 
-def test_what_is_measured_of_parted_rows_is_one_scan_of_the_columns_that_are_named(
-    spark: SparkSession, lake: Lake
-) -> None:
+def test_measures_of_filtered_rows_use_one_scan_of_the_named_columns(spark: SparkSession, lake: Lake) -> None:
     frame = spark.range(20).selectExpr("id", "concat('x', id) AS name", "id * 2 AS twice")
     measures = [("most", F.max("id")), ("names", F.expr("count(DISTINCT name)"))]
     through = through_rules(frame, "id < 15")
@@ -191,7 +189,7 @@ def test_a_group_without_any_rows_is_sealed_too(spark: SparkSession, lake: Lake)
 
 
 @pytest.mark.parametrize("labels", [(T,), (T, T + HOUR)])
-def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives(
+def test_an_empty_batch_uses_no_spark_job_and_is_sealed_like_a_written_one(
     spark: SparkSession, lake: Lake, labels: tuple[datetime, ...]
 ) -> None:
     schema = StructType().add("id", LongType()).add("timelabel", StringType())
@@ -226,7 +224,7 @@ def test_timelabel_is_stored_first_and_the_queries_own_is_not(spark: SparkSessio
     assert stored.column("timelabel").to_pylist() == [label_of(T)]
 
 
-def test_columns_named_as_the_stages_folders_or_with_odd_letters_stay_what_they_are(
+def test_columns_named_like_stage_folders_or_with_special_characters_are_preserved(
     spark: SparkSession, lake: Lake, folder: str
 ) -> None:
     frame = spark.sql("SELECT 1 AS y, 'a' AS m, 2 AS c, 3 AS `d.e`, 4 AS `f``g`, 5 AS `größe`")

@@ -27,7 +27,7 @@ def test_the_end_of_the_input_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
         confirm("Delete the branch?", yes=False)
 
 
-def test_yes_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answering_yes_continues_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     _answer(monkeypatch, "y")
     confirm("Delete the branch?", yes=False)
 

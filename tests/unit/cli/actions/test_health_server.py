@@ -81,7 +81,7 @@ def test_metrics_are_prometheus_text(work: RunContext) -> None:
     assert "waterclock_open_claims 0.0" in text
 
 
-def test_a_ledger_that_is_away_is_told_at_once(work: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_ledger_is_reported_at_once(work: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     apply_flow(work, day(5))
     monkeypatch.setattr(work.ledger, "answers", lambda: False)
     assert ask(work, "/livez")[0] == 200
@@ -111,7 +111,7 @@ def test_with_a_certificate_it_answers_by_https_alone(work: RunContext, tmp_path
         pass
 
 
-def test_an_address_that_is_taken_is_told(work: RunContext) -> None:
+def test_an_address_in_use_is_reported(work: RunContext) -> None:
     with serve_health_endpoints(work, ("127.0.0.1", 0)) as address:
         again = serve_health_endpoints(work, address)
         with pytest.raises(WaterclockError, match="cannot listen"):

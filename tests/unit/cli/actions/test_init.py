@@ -37,7 +37,7 @@ def test_its_days_are_the_three_before_today(tmp_path: Path, day: date) -> None:
         assert stamps < days
 
 
-def test_it_says_which_two_commands_come_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_prints_the_next_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = ask("init", str(tmp_path / "shop"))
     assert found.exit_code == 0
     assert f"waterclock run --project {tmp_path / 'shop'}" in found.stdout.replace("\n", "")
@@ -73,7 +73,7 @@ def test_an_ignore_file_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / ".gitignore").read_text() == "mine"
 
 
-def test_what_runs_leave_and_secrets_are_kept_out_of_version_control(tmp_path: Path) -> None:
+def test_init_excludes_run_files_and_secrets_from_version_control(tmp_path: Path) -> None:
     assert ask("init", str(tmp_path)).exit_code == 0
     assert (tmp_path / ".gitignore").read_text() == ".waterclock/\n.branches/\nsecrets/\n"
 
@@ -109,7 +109,7 @@ def test_a_project_is_refused_where_a_file_is(tmp_path: Path, arguments: tuple[s
 
 
 @pytest.mark.parametrize("arguments", [(), ("--empty",)])
-def test_a_folder_that_cannot_be_written_is_told(
+def test_an_unwritable_folder_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     def refuse(*_: object, **__: object) -> None:

@@ -26,7 +26,7 @@ def make(shop: Shop, tick: str, *, yes: bool = True) -> None:
     make_first(shop.folder, None, SQL, tick, yes=yes)
 
 
-def test_a_state_that_is_behind_is_asked_to_follow_and_run(late_shop: Shop, runs: Runs) -> None:
+def test_a_state_that_is_behind_is_requested_and_made(late_shop: Shop, runs: Runs) -> None:
     make(late_shop, f"{STATE}@2024-11-17")
     [asked] = runs.asked
     assert ranges(asked) == {STATE: "20241117000000"}
@@ -35,21 +35,21 @@ def test_a_state_that_is_behind_is_asked_to_follow_and_run(late_shop: Shop, runs
     assert {label.day for label in facts.following} == {17}
 
 
-def test_a_state_that_nobody_needed_is_made(late_shop: Shop, runs: Runs) -> None:
+def test_a_state_that_no_reader_needed_is_made(late_shop: Shop, runs: Runs) -> None:
     make(late_shop, "2024-11-19")
     [asked] = runs.asked
     assert ranges(asked) == {STATE: "20241118000000"}
     assert {label.day for label in asked.force[STATE]} == {18}
 
 
-def test_what_is_there_is_not_made(late_shop: Shop, runs: Runs) -> None:
+def test_an_existing_state_is_not_made_again(late_shop: Shop, runs: Runs) -> None:
     late_shop.done(STATE, 17)
     make(late_shop, f"{STATE}@2024-11-17")
     make_first(late_shop.folder, None, "SELECT 1 FROM waterclock.batches", "latest", yes=True)
     assert runs.asked == []
 
 
-def test_it_is_shown_and_asked_for_first(
+def test_batches_are_listed_and_confirmed_before_they_are_made(
     late_shop: Shop, runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
@@ -73,7 +73,7 @@ def test_a_tick_without_an_answer_makes_nothing(late_shop: Shop, runs: Runs, tic
 
 
 @pytest.mark.parametrize("options", [(), ("--as-of", "latest", "--known-at", "2024-11-19")])
-def test_make_goes_with_a_tick_as_known_now(late_shop: Shop, options: tuple[str, ...]) -> None:
+def test_make_is_refused_without_as_of_or_with_known_at(late_shop: Shop, options: tuple[str, ...]) -> None:
     found = late_shop.ask("query", SQL, "--make", *options)
     assert found.exit_code == 2
     assert "--make" in found.stderr

@@ -16,7 +16,7 @@ def requested(shop: Shop, table: str) -> dict[str, str]:
     return dict(zip(texts(facts.requested), facts.requested.values(), strict=True))
 
 
-def test_recompute_shows_the_ripple_and_its_cost_before_it_asks(busy_shop: Shop, runs: Runs) -> None:
+def test_recompute_shows_dependent_batches_and_their_cost_before_confirmation(busy_shop: Shop, runs: Runs) -> None:
     found = busy_shop.ask("recompute", "shop.orders", "2024-11-17")
     assert found.exit_code == 1
     assert "recompute: 1 batch\n" in found.stdout
@@ -27,7 +27,7 @@ def test_recompute_shows_the_ripple_and_its_cost_before_it_asks(busy_shop: Shop,
     assert runs.asked == []
 
 
-def test_recompute_asks_for_done_labels_and_runs_them_with_what_rests_on_them(busy_shop: Shop, runs: Runs) -> None:
+def test_recompute_requests_done_labels_and_runs_them_with_their_readers(busy_shop: Shop, runs: Runs) -> None:
     assert busy_shop.ask("recompute", "shop.orders", "--yes").exit_code == 0
     assert requested(busy_shop, "shop.orders") == {"20241117000000": "recompute", "20241118000000": "recompute"}
     [asked] = runs.asked
@@ -38,7 +38,7 @@ def test_recompute_asks_for_done_labels_and_runs_them_with_what_rests_on_them(bu
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_retain_shows_nobody_is_told_before_it_is_made_again(busy_shop: Shop) -> None:
+def test_labels_hidden_by_retain_are_reported_before_they_are_made_again(busy_shop: Shop) -> None:
     flow = busy_shop.folder / "flows" / "1_collect.dpl"
     said = flow.read_text(encoding="utf-8")
     flow.write_text(
@@ -75,7 +75,7 @@ def test_a_plan_of_the_pages_tries_a_done_batch_again_whose_attempt_is_held(busy
     assert (again["status"], again["verb"]) == ("ready", "recompute")
 
 
-def test_a_request_of_nothing_starts_no_run_where_it_only_asks(shop: Shop, runs: Runs) -> None:
+def test_an_empty_request_with_no_run_starts_no_run(shop: Shop, runs: Runs) -> None:
     told = shop.json("recompute", "shop.orders", "--no-run")
     assert (told["verb"], told["requested"], told["following"]) == ("recompute", {}, {})
     assert runs.asked == []
@@ -83,7 +83,7 @@ def test_a_request_of_nothing_starts_no_run_where_it_only_asks(shop: Shop, runs:
     assert [asked.only for asked in runs.asked] == [()]
 
 
-def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
+def test_recompute_with_no_run_only_records_its_requests(busy_shop: Shop, runs: Runs) -> None:
     told = busy_shop.json("recompute", "sales.by_country", "2024-11-18", "--no-run", "--yes")
     assert told["verb"] == "recompute"
     assert told["requested"] == {"sales.by_country": ["20241118000000"]}
@@ -95,7 +95,7 @@ def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) ->
     assert (again["label"], again["verb"], again["reason"]) == ("20241118000000", "recompute", "recompute requested")
 
 
-def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> None:
+def test_labels_that_were_never_done_are_not_recomputed(busy_shop: Shop, runs: Runs) -> None:
     assert busy_shop.ask("recompute", "shop.orders", "2024-11-19", "--yes").stdout.startswith(
         "there are no done batches to make again"
     )
@@ -112,7 +112,7 @@ def test_what_was_never_done_is_not_made_again(busy_shop: Shop, runs: Runs) -> N
         (("shop.customers", "2024-11-18..2024-11-19"), None),
     ],
 )
-def test_recollect_refuses_what_no_source_can_tell_again(
+def test_recollect_refuses_labels_that_no_source_can_deliver_again(
     busy_shop: Shop, runs: Runs, arguments: tuple[str, str], said: str | None
 ) -> None:
     found = busy_shop.ask("recollect", *arguments, "--yes")
@@ -132,7 +132,7 @@ def test_a_snapshot_that_is_not_the_newest_is_not_collected_again(shop: Shop) ->
     assert "recollect shop.customers@20241120000000" in found.stderr
 
 
-def test_a_source_by_data_time_is_asked_again(busy_shop: Shop, runs: Runs) -> None:
+def test_a_source_by_data_time_is_recollected(busy_shop: Shop, runs: Runs) -> None:
     assert busy_shop.ask("recollect", "shop.orders+", "2024-11-17", "--yes").exit_code == 0
     assert requested(busy_shop, "shop.orders") == {"20241117000000": "recollect"}
     assert requested(busy_shop, "sales.by_country") == {}
@@ -140,7 +140,7 @@ def test_a_source_by_data_time_is_asked_again(busy_shop: Shop, runs: Runs) -> No
     assert set(asked.only or ()) == {"shop.orders", "sales.by_country"}
 
 
-def test_backfill_of_changed_code_makes_what_ran_under_older_code(busy_shop: Shop, runs: Runs) -> None:
+def test_backfill_changed_makes_batches_that_ran_under_older_code(busy_shop: Shop, runs: Runs) -> None:
     assert (
         "there are no done batches to make again"
         in busy_shop.ask("backfill", "sales.by_country", "--changed", "--yes").stdout
@@ -157,7 +157,7 @@ def test_backfill_wants_labels_unless_code_changed(busy_shop: Shop) -> None:
     assert busy_shop.ask("backfill", "shop.orders").exit_code == 2
 
 
-def test_plan_shows_what_may_follow_a_request(busy_shop: Shop) -> None:
+def test_plan_shows_batches_that_may_be_remade_after_a_requested_batch(busy_shop: Shop) -> None:
     busy_shop.ask("recompute", "shop.orders", "2024-11-17..2024-11-18", "--no-run", "--yes")
     found = busy_shop.ask("plan").stdout
     assert "then, if rows differ, up to 2 batches: sales.by_country (2)" in found

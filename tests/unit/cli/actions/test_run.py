@@ -52,7 +52,7 @@ def test_a_watching_run_maintains_in_the_declared_hours(busy_shop: Shop) -> None
     assert (process.returncode, "maintenance failed" in said) == (0, False), said
 
 
-def test_a_run_with_nothing_to_do_says_so_and_is_kept_in_the_ledger(busy_shop: Shop) -> None:
+def test_a_run_with_nothing_due_reports_it_and_is_recorded_in_the_ledger(busy_shop: Shop) -> None:
     found = busy_shop.ask("run", "web.visits", "--labels", "2024-11-17")
     assert found.exit_code == 0
     assert found.stdout == "nothing is due; next due 2024-11-21 00:00Z\n"
@@ -68,7 +68,7 @@ def test_a_run_that_leaves_a_batch_failed_ends_with_1(busy_shop: Shop, command: 
     assert [run.outcome for run in busy_shop.ledger.past.runs()] == ["done"]  # no batch failed in this run
 
 
-def test_a_run_that_leaves_a_batch_held_ends_with_1_and_says_where_to_look(busy_shop: Shop) -> None:
+def test_a_run_that_leaves_a_batch_held_exits_with_1_and_points_to_status(busy_shop: Shop) -> None:
     busy_shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     claim = busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))
     busy_shop.ledger.claims.record_failed(claim, error="E755 held", is_transient=False, status=BatchStatus.HELD)
@@ -100,7 +100,7 @@ def test_a_run_is_json_even_where_nothing_is_due(busy_shop: Shop) -> None:
         (("--now", "2024-11-19", "--until", "2024-11-18"), "--until 2024-11-18 00:00Z is before --now"),
     ],
 )
-def test_a_run_of_what_is_not_over_yet_is_refused(
+def test_a_run_for_a_time_in_the_future_is_refused(
     busy_shop: Shop, arguments: tuple[str, ...], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "_drive_run", _never)
@@ -110,7 +110,7 @@ def test_a_run_of_what_is_not_over_yet_is_refused(
 
 
 @pytest.mark.parametrize("command", ["recompute", "recollect"])
-def test_nothing_is_due_of_what_was_asked_for_alone(
+def test_recompute_and_recollect_report_how_many_other_batches_are_ready(
     busy_shop: Shop, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = busy_shop.project.flow
@@ -124,7 +124,7 @@ def test_nothing_is_due_of_what_was_asked_for_alone(
     assert "ready: `waterclock run` makes them" in said
 
 
-def test_watch_takes_no_now(busy_shop: Shop) -> None:
+def test_watch_rejects_the_now_option(busy_shop: Shop) -> None:
     found = ask("run", "--watch", "--now", "2024-11-19", "--project", str(busy_shop.folder))
     assert found.exit_code == 2
     assert "--watch" in found.stderr

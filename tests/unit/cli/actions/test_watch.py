@@ -95,7 +95,7 @@ def waiting(file: str, due: str) -> str:
     )
 
 
-def test_a_log_gets_a_line_for_each_change_and_none_for_each_look() -> None:
+def test_a_log_gets_one_line_per_change_and_none_per_check() -> None:
     idle, held = RunOutcome(), RunOutcome(held_back=(HELD,))
     later = RunOutcome(held_back=(replace(HELD, clock=at("2013-01-03 21:50:01")),))
     noted, _ = watched(idle, idle, held, held, later)
@@ -119,7 +119,7 @@ def test_the_line_that_is_drawn_is_always_as_of_now() -> None:
     assert len(watched(RunOutcome(), RunOutcome(), is_terminal=True)[0]) == 2
 
 
-def test_all_looks_are_summed_up_and_the_last_says_how_things_stand() -> None:
+def test_results_of_all_checks_are_summed_and_the_state_is_that_of_the_last() -> None:
     _, total = watched(RunOutcome(done=1, rows=5, held_back=(HELD,)), RunOutcome(done=2, rows=7))
     assert (total.done, total.rows, total.held_back) == (3, 12, ())
     assert total.plan is not None
@@ -135,7 +135,7 @@ def left(looking: Looking) -> None:
 
 
 @pytest.mark.parametrize("happens", [written, left])
-def test_it_looks_earlier_once_others_have_written_to_the_ledger_or_left_a_claim(
+def test_watch_checks_early_after_another_process_writes_to_the_ledger_or_leaves_a_claim(
     monkeypatch: pytest.MonkeyPatch, happens: Callable[[Looking], None]
 ) -> None:
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)

@@ -30,7 +30,7 @@ def _with_rows(audit: Audit, rows: int) -> Audit:
     return replace(audit, attempts=made)
 
 
-def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: Shop) -> None:
+def test_audit_of_a_batch_shows_its_runner_size_code_timings_and_digest(busy_shop: Shop) -> None:
     found = busy_shop.ask("audit", "sales.by_country@2024-11-18")
     assert found.exit_code == 0
     lines = found.stdout
@@ -43,7 +43,7 @@ def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: S
     assert "digest   10:18:7" in lines
 
 
-def test_the_audit_of_dropped_rows_says_that_no_query_shows_them(busy_shop: Shop) -> None:
+def test_audit_of_a_batch_with_dropped_rows_states_that_no_query_shows_them(busy_shop: Shop) -> None:
     busy_shop.ledger.maintenance.drop_windows("shop.orders", day(18), 9, who="ann", why="the licence ended")
     found = busy_shop.ask("audit", "shop.orders@2024-11-17", width=200).stdout
     assert "■ done: its rows were dropped since, and no query shows them" in found
@@ -75,7 +75,9 @@ def test_a_delivery_has_no_version_and_columns_left_out_are_named(busy_shop: Sho
     assert "table version" not in delivered
 
 
-def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_of_a_batch_does_not_load_its_neighbouring_batches(
+    busy_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[datetime] = []
     cell = status._build_cell
 
@@ -91,7 +93,7 @@ def test_a_batch_is_looked_up_without_those_beside_it(busy_shop: Shop, monkeypat
     assert len(set(read)) == 1
 
 
-def test_a_batch_tells_its_reads_and_the_batches_up_and_down(busy_shop: Shop) -> None:
+def test_audit_of_a_batch_shows_its_reads_and_its_upstream_and_downstream_batches(busy_shop: Shop) -> None:
     busy_shop.done("out.by_country", 17)
     found = busy_shop.ask("audit", "sales.by_country@20241117000000").stdout
     read, up, down = (found.index(heading) for heading in ("\nread\n", "\nmade from 2 batches", "\nwent into 1 batch"))
@@ -102,27 +104,27 @@ def test_a_batch_tells_its_reads_and_the_batches_up_and_down(busy_shop: Shop) ->
     assert "as of 2024-11-18 00:00Z" in found[read:up]
 
 
-def test_what_was_warned_and_where_rows_came_from_are_told(busy_shop: Shop) -> None:
+def test_audit_of_a_batch_shows_its_warnings_and_source_files(busy_shop: Shop) -> None:
     found = busy_shop.ask("audit", "web.visits@2024-11-18").stdout
     assert "warned   few_orders: 3 of 10 rows" in found
     assert "source   files: a.csv" in found
 
 
-def test_a_failed_batch_tells_its_attempts_and_their_errors(busy_shop: Shop) -> None:
+def test_audit_of_a_failed_batch_shows_its_attempts_and_errors(busy_shop: Shop) -> None:
     found = busy_shop.ask("audit", "shop.orders@2024-11-19").stdout
     assert "✕ failed: E731 amount is no number" in found
     assert "1 attempt" in found
     assert "✕ failed claim" in found
 
 
-def test_of_attempts_that_were_done_the_current_one_is_told(busy_shop: Shop) -> None:
+def test_audit_marks_the_current_attempt_among_completed_attempts(busy_shop: Shop) -> None:
     busy_shop.done("shop.orders", 17)
     found = busy_shop.ask("audit", "shop.orders@2024-11-17").stdout
     attempts = [line.rsplit("  ", 1)[1] for line in found.splitlines() if "■ done   claim" in line]
     assert attempts == ["replaced since", "current"]
 
 
-def test_what_people_decided_is_told(busy_shop: Shop) -> None:
+def test_audit_shows_a_users_decision_with_its_reason(busy_shop: Shop) -> None:
     busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "the shop was closed", "--yes")
     found = busy_shop.ask("audit", "shop.orders@2024-11-19").stdout
     assert "» skipped" in found
@@ -138,7 +140,7 @@ def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: S
     assert line.startswith("2024-11-19")
 
 
-def test_a_list_says_of_each_batch_what_its_own_audit_says(busy_shop: Shop) -> None:
+def test_a_list_shows_the_same_status_for_each_batch_as_its_own_audit(busy_shop: Shop) -> None:
     """A failed attempt that is not needed any more, because its input has its former rows again."""
     name = "sales.by_country"
     busy_shop.done("shop.orders", 18, rows=11)
@@ -190,7 +192,7 @@ def test_links_of_many_labels_keep_to_the_line_of_a_terminal(busy_shop: Shop) ->
     assert "@" not in out.getvalue()
 
 
-def test_files_are_told_one_a_line_with_their_sizes() -> None:
+def test_source_files_are_listed_one_per_line_with_their_sizes() -> None:
     items = [{"name": f"new/{number}.csv.gz", "size": 812, "stamp": "2024-11-17"} for number in range(5)]
     assert _source_pairs("items", items) == [
         ("source", "new/0.csv.gz (812 B)"),
@@ -201,7 +203,7 @@ def test_files_are_told_one_a_line_with_their_sizes() -> None:
     assert _source_pairs("files", ["a.csv"]) == [("source", "files: a.csv")]
 
 
-def test_neighbouring_batches_of_one_table_are_told_together(busy_shop: Shop) -> None:
+def test_consecutive_input_batches_of_one_table_are_shown_as_one_range(busy_shop: Shop) -> None:
     busy_shop.ask("skip", "shop.orders", "2024-11-19", "--why", "closed", "--yes")
     busy_shop.done("sales.best_customers", 19)
     found = busy_shop.ask("audit", "sales.best_customers@2024-11-19").stdout
@@ -231,7 +233,7 @@ def test_the_audit_is_json_with_inputs_attempts_and_links(busy_shop: Shop) -> No
         ("sales.by_country@2024-11-19", "blocked by shop.orders@20241119000000"),
     ],
 )
-def test_a_batch_that_was_not_made_says_why_not(busy_shop: Shop, which: str, why: str) -> None:
+def test_audit_of_a_batch_that_was_not_made_reports_the_reason(busy_shop: Shop, which: str, why: str) -> None:
     found = busy_shop.ask("audit", which)
     assert found.exit_code == 1
     assert "E516" in found.stderr
@@ -244,12 +246,12 @@ def test_a_table_that_never_ran_and_a_label_it_does_not_have_are_refused(busy_sh
     assert "E515" in busy_shop.ask("audit", "shop.*").stderr
 
 
-def test_why_a_blocked_batch_was_not_made_is_said_once(busy_shop: Shop) -> None:
+def test_audit_of_a_blocked_batch_reports_the_blocking_batch(busy_shop: Shop) -> None:
     said = busy_shop.ask("audit", "sales.by_country@2024-11-19").stderr
     assert "why  it is blocked by shop.orders@20241119000000, failed" in said
 
 
-def test_what_the_rules_took_out_before_a_replay_stays_told(busy_shop: Shop) -> None:
+def test_audit_still_shows_row_counts_of_broken_rules_from_a_replaced_attempt(busy_shop: Shop) -> None:
     came: dict[str, Any] = {"in": 10}  # a keyword of Python's
     busy_shop.done("sales.by_country", 17, rows=7, dropped=3, broken={"positive": 3}, **came)
     busy_shop.done("sales.by_country", 17, rows=9, quarantined=1, broken={"positive": 1}, **came)

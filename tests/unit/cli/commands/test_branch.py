@@ -132,7 +132,9 @@ def test_a_branch_is_created_planned_listed_and_deleted(root: Path, name: str, m
         (("promote", "prod"), "E470"),
     ],
 )
-def test_what_cannot_be_is_refused_and_leaves_nothing(root: Path, words: tuple[str, ...], code: str) -> None:
+def test_an_invalid_branch_command_is_refused_and_leaves_no_files(
+    root: Path, words: tuple[str, ...], code: str
+) -> None:
     before = contents(root)
     assert refusal(root, *words) == code
     after = contents(root)
@@ -187,7 +189,7 @@ def test_commands_that_would_write_are_not_available_in_a_branch(root: Path, wor
         ),
     ],
 )
-def test_a_branch_removes_no_files_of_others_whatever_its_section_names(
+def test_a_branch_never_removes_foreign_files_whatever_paths_its_section_names(
     root: Path, tmp_path_factory: pytest.TempPathFactory, section: str
 ) -> None:
     name = "../evil" if "../evil" in section else "evil"
@@ -222,7 +224,7 @@ def declare_other_base(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "more"), [("pr-1", ("--from", "prod")), ("try", ()), ("elsewhere", ())])
-def test_a_branch_whose_base_is_gone_is_listed_with_the_reason_and_deleted(
+def test_a_branch_with_a_missing_base_is_listed_with_the_reason_and_can_be_deleted(
     root: Path, name: str, more: tuple[str, ...]
 ) -> None:
     section = '[env.elsewhere]\nfrom = "prod"\nstorage = "mine/here"\n'
@@ -245,7 +247,7 @@ def test_a_branch_whose_base_is_gone_is_listed_with_the_reason_and_deleted(
     assert not (root / "mine" / "here").exists()
 
 
-def test_a_branch_of_an_unknown_base_that_names_a_folder_of_others_deletes_nothing(root: Path) -> None:
+def test_deleting_a_branch_with_an_unknown_base_and_a_foreign_storage_folder_is_refused(root: Path) -> None:
     (root / "mine").mkdir()
     (root / "mine" / "branch.json").write_text('{"from": "prd"}')
     (root / "mine" / "rows").write_text("rows")
@@ -386,7 +388,7 @@ def test_a_creation_that_fails_after_an_interrupted_one_leaves_nothing(root: Pat
     )
 
 
-def test_files_of_others_in_the_folder_of_a_new_branch_are_kept(root: Path) -> None:
+def test_creating_a_branch_in_a_folder_with_foreign_files_is_refused_and_keeps_them(root: Path) -> None:
     mine = root / ".branches" / "new" / "mine.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")

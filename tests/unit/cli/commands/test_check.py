@@ -82,7 +82,7 @@ def test_scenario_j_all_errors_of_two_files_are_shown_at_once_each_with_its_plac
     assert found.stdout.rstrip().endswith("errors in 2 files; nothing can run")
 
 
-def test_a_unit_that_no_run_could_read_is_told_with_its_place(fresh: Path) -> None:
+def test_an_unreadable_unit_is_reported_with_its_position(fresh: Path) -> None:
     collect = fresh / "flows" / "1_collect.dpl"
     more = "\nCREATE CONNECTION drop TYPE files OPTIONS (path 'in');\n"
     more += "COLLECT raw.stays PARTITIONED FROM drop.stays EVERY DAY BY ARRIVAL TIME;\n"
@@ -127,7 +127,7 @@ def test_a_driver_that_is_not_installed_is_reported(
     assert (refused.value.code, refused.value.transient) == ("E825", False)
 
 
-def test_a_driver_of_a_connection_that_no_run_opens_is_not_asked_for(
+def test_the_driver_of_a_connection_that_no_run_opens_is_not_required(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collect = fresh / "flows" / "1_collect.dpl"
@@ -143,7 +143,7 @@ def test_a_driver_of_a_connection_that_no_run_opens_is_not_asked_for(
     assert "E825" not in ask("check", "--project", str(fresh)).stdout
 
 
-def test_an_error_has_its_line_and_carets_below_what_is_wrong(fresh: Path) -> None:
+def test_an_error_shows_its_line_with_carets_below_the_wrong_word(fresh: Path) -> None:
     break_two_files(fresh)
     lines = ask("check", "--project", str(fresh)).stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if "JOIN shop.custommers" in line)
@@ -267,7 +267,7 @@ def test_a_table_that_would_need_a_rebuild_is_reported_by_check_and_plan(busy_sh
         assert "cadence was DAY, is now HOUR" in found.output
 
 
-def test_what_the_ledger_refuses_hides_no_other_error(busy_shop: Shop) -> None:
+def test_an_error_found_by_the_ledger_does_not_hide_other_errors(busy_shop: Shop) -> None:
     collect = busy_shop.folder / "flows" / "1_collect.dpl"
     more = "\nCREATE CONNECTION drop TYPE files OPTIONS (path 'in');\n"
     more += "COLLECT raw.stays PARTITIONED FROM drop.stays EVERY DAY BY ARRIVAL TIME;\n"

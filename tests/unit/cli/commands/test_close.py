@@ -70,7 +70,7 @@ def books(tmp_path: Path) -> Books:
     return Books(stocks)
 
 
-def test_a_window_is_closed_by_hand_and_every_view_says_who_did_and_why(books: Books) -> None:
+def test_a_window_closed_by_hand_is_shown_with_user_and_reason_in_plan_and_audit(books: Books) -> None:
     plan = books.ask("plan", "web.daily").stdout
     assert OPEN in plan
     assert "waits for web.daily@20261101000000, whose books are open" in plan
@@ -120,7 +120,7 @@ def test_json_of_close(books: Books) -> None:
         ("web.daily@tomorrow", "E512"),
     ],
 )
-def test_what_cannot_be_closed_is_refused(books: Books, which: str, said: str) -> None:
+def test_closing_a_window_that_cannot_be_closed_is_refused(books: Books, which: str, said: str) -> None:
     done = books.ask("close", which, "--why", "x")
     assert done.exit_code == 1
     assert said in done.stderr
@@ -132,7 +132,7 @@ def test_a_reason_is_needed(books: Books) -> None:
     assert books.ask("close", "web.daily@2026-11-01").exit_code == 2
 
 
-def test_what_is_closed_stays_closed(books: Books) -> None:
+def test_closing_a_closed_window_again_is_refused_and_keeps_the_first_reason(books: Books) -> None:
     books.ask("close", "web.daily@2026-11-01", "--why", "x")
     assert "the books of web.daily@20261101000000 are closed" in (
         books.ask("close", "web.daily@2026-11-01", "--why", "y").stderr
@@ -144,7 +144,7 @@ def test_what_is_closed_stays_closed(books: Books) -> None:
     assert books.json("audit", "web.daily@2026-11-01")["closing"]["why"] == "x"
 
 
-def test_where_what_is_read_is_not_settled_the_last_boundary_before_it_counts(books: Books) -> None:
+def test_a_window_closes_at_the_last_boundary_at_which_its_inputs_are_settled(books: Books) -> None:
     with books.stocks.ledger() as ledger:
         ledger.decisions.request_restate("web.readings", [day(3, 12)], "recollect", who="ann")
         assert "at 2026-11-03 12:00Z" in books.ask("close", "web.daily@2026-11-01", "--why", "x").stdout
@@ -155,7 +155,7 @@ def test_where_what_is_read_is_not_settled_the_last_boundary_before_it_counts(bo
 
 
 @pytest.mark.slow
-def test_of_two_who_close_a_window_at_once_one_is_told_that_it_is_closed(books: Books) -> None:
+def test_of_two_concurrent_closes_of_a_window_one_wins_and_the_other_is_refused(books: Books) -> None:
     command = (sys.executable, "-m", "waterclock", "close", "web.daily@2026-11-01", "--now", NOW, "--json")
     both = [
         subprocess.Popen(
@@ -173,7 +173,7 @@ def test_of_two_who_close_a_window_at_once_one_is_told_that_it_is_closed(books: 
         assert ledger.reads.closings("web.daily")[day(1)].why == won["why"]
 
 
-def test_status_and_show_say_what_an_open_window_waits_for_and_what_closes_it(books: Books) -> None:
+def test_status_and_show_report_an_open_windows_condition_and_how_to_close_it(books: Books) -> None:
     books.found("web.daily", (day(1), Closing(looked=day(4, 6), behind='{"device":"b"}')))
     said = books.ask("status", "web.daily").stdout
     waits = "waits for watermark(at, device) >= WINDOW_END() OR closed_by_hand(); furthest behind: device b"
@@ -191,7 +191,7 @@ def test_status_and_show_say_what_an_open_window_waits_for_and_what_closes_it(bo
     assert "was not made" in books.ask("audit", "web.daily@2026-11-01").stderr
 
 
-def test_a_window_that_partial_after_closes_is_not_said_to_be_stuck(books: Books) -> None:
+def test_a_window_that_partial_after_will_close_is_not_reported_as_stuck(books: Books) -> None:
     books.found("web.capped", (day(1), Closing(day(2, 12), reason=AT_LAST)), (day(2), Closing(looked=day(3, 6))))
     said = books.ask("status", "web.capped").stdout
     assert "closes at 2026-11-03 12:00 +00:00 at the latest" in said
@@ -205,7 +205,7 @@ def test_a_window_that_partial_after_closes_is_not_said_to_be_stuck(books: Books
     assert "closed at 2026-11-02 06:00Z, its condition held" in books.ask("audit", "web.daily@2026-11-01").stdout
 
 
-def test_a_changed_condition_is_looked_at_anew_and_closed_books_stay_closed(books: Books) -> None:
+def test_a_changed_close_condition_is_checked_again_and_closed_books_stay_closed(books: Books) -> None:
     books.found(
         "web.daily", (day(1), Closing(day(3), reason=CONDITION)), (day(2), Closing(looked=day(4, 6), behind="b"))
     )

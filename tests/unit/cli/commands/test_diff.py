@@ -74,7 +74,7 @@ def test_measures_of_equal_labels_are_side_by_side(shop: Shop) -> None:
     assert any(line.split() == ["2024-11-18", "total", "5", "6"] for line in asked.stdout.splitlines())
 
 
-def test_rows_that_are_gone_are_named(shop: Shop) -> None:
+def test_diff_reports_a_label_whose_previous_rows_are_missing(shop: Shop) -> None:
     shop.done(TABLE, 18)
     shop.done(TABLE, 18, rows=11)
     asked = shop.ask("diff", TABLE)
@@ -179,7 +179,7 @@ def test_lost_slices_are_reported_with_their_environment(shop: Shop) -> None:
         (("diff", TABLE, "--user", "eve"), "E941"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(shop: Shop, arguments: tuple[str, ...], code: str) -> None:
+def test_an_impossible_comparison_is_refused(shop: Shop, arguments: tuple[str, ...], code: str) -> None:
     shop.done(TABLE, 17)
     asked = shop.ask(*arguments)
     assert asked.exit_code == ExitCode.FAILED

@@ -70,7 +70,7 @@ def test_a_row_is_added_changed_listed_and_deleted(folder: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_what_cannot_be_done_is_refused(words: tuple[str, ...], error: str) -> None:
+def test_an_invalid_edit_command_is_refused_and_changes_no_rows(words: tuple[str, ...], error: str) -> None:
     assert edit(*words, code=1)["error"]["code"] == error
     assert edit("list", "mdm.lands")["rows"] == []
 
@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_written_is_an_error_with_a_fix(folder: Path, path
     assert (folder / "out.csv").read_text() == "mine"
 
 
-def test_values_of_alike_keys_are_suggested_for_a_row_that_waits(folder: Path) -> None:
+def test_values_of_rows_with_similar_keys_are_suggested_for_a_pending_row(folder: Path) -> None:
     from waterclock.connectors.forms.changes import Edit, Origin, apply
     from waterclock.flow.form_rights import FormRights
     from waterclock.operations.forms import open_form

@@ -13,7 +13,7 @@ def test_a_tables_lineage_is_two_trees(busy_shop: Shop) -> None:
     assert "out.by_country  publish" in found[down:]
 
 
-def test_a_columns_lineage_goes_up_to_the_source_and_down_to_what_is_published(busy_shop: Shop) -> None:
+def test_column_lineage_reaches_up_to_the_source_and_down_to_published_columns(busy_shop: Shop) -> None:
     found = busy_shop.ask("lineage", "sales.by_country.revenue").stdout
     assert "sales.by_country.revenue = ROUND(SUM(o.amount), 2)" in found
     assert "shop.orders.amount  collected from shop.orders" in found
@@ -45,7 +45,7 @@ def test_an_unknown_column_and_an_unknown_table_are_refused_with_the_nearest(bus
     assert "did you mean shop.orders" in busy_shop.ask("lineage", "shop.ordres").stderr
 
 
-def test_the_impact_of_a_column_is_told_table_by_table_with_how(busy_shop: Shop) -> None:
+def test_impact_of_a_column_lists_each_dependent_table_and_how_it_depends(busy_shop: Shop) -> None:
     found = busy_shop.ask("lineage", "shop.orders.amount", "--impact").stdout
     assert "depend on it" in found.splitlines()[0]
     assert "sales.by_country  transform  owner you@example.com" in found
@@ -64,7 +64,7 @@ def test_the_impact_of_a_column_for_scripts(busy_shop: Shop) -> None:
     assert by["out.by_country"]["through"] == ["sales.by_country"]
 
 
-def test_impact_is_asked_of_a_column_that_there_is(busy_shop: Shop) -> None:
+def test_impact_requires_an_existing_column(busy_shop: Shop) -> None:
     told = busy_shop.ask("lineage", "shop.orders", "--impact")
     assert "E378 shop.orders is a table, and --impact needs a column" in told.stderr
     assert "did you mean amount?" in busy_shop.ask("lineage", "shop.orders.amuont", "--impact").stderr
@@ -105,7 +105,7 @@ def with_grades(shop: Shop, *, is_shown: bool) -> None:
         shop.ledger.lineage.record_code_lineage("sales.grades", code, SHOWN)
 
 
-def test_a_python_transform_is_followed_and_what_is_not_known_is_told_as_maybe(busy_shop: Shop) -> None:
+def test_lineage_follows_a_python_transform_and_marks_unknown_columns_as_maybe(busy_shop: Shop) -> None:
     with_grades(busy_shop, is_shown=True)
     found = busy_shop.ask("lineage", "sales.grades.customer_id", width=120).stdout
     assert "made from sales.grades.customer_id = shop.orders.customer_id  by grades in flows/grades.py" not in found
@@ -120,7 +120,7 @@ def test_a_python_transform_is_followed_and_what_is_not_known_is_told_as_maybe(b
     assert ("sales.grades", "customer_id", False) in [(x["table"], x["column"], x["is_unknown"]) for x in down]
 
 
-def test_the_impact_of_a_column_goes_through_python(busy_shop: Shop) -> None:
+def test_impact_of_a_column_includes_python_transforms(busy_shop: Shop) -> None:
     with_grades(busy_shop, is_shown=True)
     by = {each["table"]: each for each in busy_shop.json("lineage", "shop.orders.amount", "--impact")["impact"]}
     assert by["sales.grades"]["columns"] == {"grade": "may read"}

@@ -31,7 +31,7 @@ def test_it_is_written_to_a_file(busy_shop: Shop, tmp_path: Path) -> None:
     assert not (tmp_path / "model.svg").exists()
 
 
-def test_a_picture_needs_graphviz_and_the_error_says_how_to_have_it(
+def test_drawing_without_graphviz_is_refused_with_the_command_that_installs_it(
     busy_shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -62,7 +62,7 @@ def test_the_model_is_json(busy_shop: Shop) -> None:
     }
 
 
-def test_what_flat_brings_together_is_drawn(tmp_path: Path, busy_shop: Shop) -> None:
+def test_model_draws_the_tables_and_columns_that_flat_joins(tmp_path: Path, busy_shop: Shop) -> None:
     (busy_shop.folder / "flows" / "model.dpl").write_text(REFERRING)
     assert "<b>dim.customer as by</b>" in busy_shop.ask("model", "--flat", "fact.visit").stdout
     assert busy_shop.ask("model", "--flat", "fact.visit", "--out", str(tmp_path / "flat.dot")).stdout.startswith(

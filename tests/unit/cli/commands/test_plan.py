@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.conftest import Shop, ask
 
 
-def test_a_plan_sums_up_lists_by_table_and_says_what_comes_next(busy_shop: Shop) -> None:
+def test_a_plan_shows_a_summary_a_line_per_table_and_the_next_due_time(busy_shop: Shop) -> None:
     found = busy_shop.ask("plan")
     lines = found.stdout.splitlines()
     assert found.exit_code == 0
@@ -18,7 +18,7 @@ def test_a_plan_sums_up_lists_by_table_and_says_what_comes_next(busy_shop: Shop)
     assert any("shop.orders" in line and "1 label" in line for line in lines)
 
 
-def test_a_blocked_batch_says_by_which_batch_and_why(busy_shop: Shop) -> None:
+def test_a_blocked_batch_is_shown_with_the_blocking_batch_and_its_error(busy_shop: Shop) -> None:
     found = busy_shop.ask("plan", "sales.by_country").stdout
     assert "┃ blocked" in found
     assert "blocked by shop.orders@20241119000000, failed: E731 amount is no number" in found
@@ -30,7 +30,7 @@ def test_neighbours_in_one_state_are_one_line_with_dates_and_labels(busy_shop: S
     assert "┃ blocked   2024-11-19                  20241119000000" in found
 
 
-def test_labels_nobody_needs_and_those_stood_for_are_counted(busy_shop: Shop) -> None:
+def test_plan_counts_labels_not_needed_and_labels_covered_by_a_later_snapshot(busy_shop: Shop) -> None:
     found = busy_shop.ask("plan").stdout
     assert "not needed: 2 labels of sales.best_customers" in found
     assert "stood for: 2 labels of shop.customers" in found
@@ -55,14 +55,14 @@ def test_the_plan_is_json_with_the_local_date_beside_each_label(busy_shop: Shop)
     assert told["next_due"] == "2024-11-21T00:00:00Z"
 
 
-def test_labels_bound_what_is_listed(busy_shop: Shop) -> None:
+def test_plan_lists_only_batches_of_the_requested_labels(busy_shop: Shop) -> None:
     told = busy_shop.json("plan", "out.by_country", "--labels", "2024-11-17..2024-11-18")
     assert [batch["label"] for batch in told["batches"]] == ["20241117000000", "20241118000000"]
     told = busy_shop.json("plan", "out.by_country@2024-11-18")
     assert [batch["label"] for batch in told["batches"]] == ["20241118000000"]
 
 
-def test_exit_codes_tell_only_where_they_are_asked_for(busy_shop: Shop) -> None:
+def test_plan_exits_with_a_nonzero_code_only_with_detailed_exitcode(busy_shop: Shop) -> None:
     assert busy_shop.ask("plan").exit_code == 0
     assert busy_shop.ask("plan", "--detailed-exitcode").exit_code == 11
     assert busy_shop.ask("plan", "web.per_order@..2024-11-18", "--detailed-exitcode").exit_code == 10
@@ -93,7 +93,7 @@ def test_now_is_read_in_the_projects_zone_and_refused_where_it_is_no_time(fresh:
     assert "E106" in found.stderr
 
 
-def test_a_table_of_which_no_window_is_over_says_when_its_first_one_closes(fresh: Path) -> None:
+def test_plan_shows_when_the_first_window_of_a_table_that_has_not_started_closes(fresh: Path) -> None:
     toml = fresh / "waterclock.toml"
     toml.write_text(toml.read_text().replace('start = "2024-11-17"', 'start = "2024-11-20"'))
     found = ask("plan", "shop.orders", "shop.customers", "--now", "2024-11-20T08:00Z", "--project", str(fresh)).stdout
@@ -106,12 +106,14 @@ def test_a_table_of_which_no_window_is_over_says_when_its_first_one_closes(fresh
     assert told["shop.orders"] == {"label": "20241120000000", "local": "2024-11-20", "end": end, "due": end}
 
 
-def test_a_plan_of_tables_that_have_begun_says_nothing_of_first_windows(busy_shop: Shop) -> None:
+def test_plan_omits_first_windows_of_tables_that_have_started(busy_shop: Shop) -> None:
     assert "not started" not in busy_shop.ask("plan").stdout
     assert busy_shop.json("plan")["not_begun"] == {}
 
 
-def test_what_a_runner_that_has_ended_holds_is_told_as_such(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_of_a_runner_that_has_ended_is_not_shown_as_running(
+    busy_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("web.per_order", 17)))
     assert "running" in busy_shop.ask("plan", "web.per_order").stdout
     monkeypatch.setattr("waterclock.operations.abandoned_claim_report.has_ended", lambda runner: runner == "desk:1")

@@ -7,7 +7,7 @@ import json
 from tests.unit.cli.conftest import Shop
 
 
-def test_it_reports_what_it_takes_and_what_reads_the_table_and_does_it_once(busy_shop: Shop) -> None:
+def test_reset_reports_lost_labels_and_readers_before_confirmation_and_works_only_once(busy_shop: Shop) -> None:
     asked = busy_shop.ask("reset", "web.visits")
     assert asked.exit_code == 1
     assert "E902" in asked.output

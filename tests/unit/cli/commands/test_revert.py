@@ -43,7 +43,7 @@ def restated(busy_shop: Shop) -> Shop:
     return busy_shop
 
 
-def test_a_revert_shows_revisions_and_what_follows_before_it_asks(restated: Shop) -> None:
+def test_revert_shows_revisions_and_dependent_batches_before_confirmation(restated: Shop) -> None:
     old, current = made(restated)
     found = restated.ask("revert", WHICH, "--to", str(old.claim), "--because", "it was right", *NOW, width=200)
     assert found.exit_code == 1
@@ -81,7 +81,7 @@ def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
     ).stdout  # fmt: skip
 
 
-def test_what_was_current_at_an_instant_is_found_by_the_real_clock(restated: Shop) -> None:
+def test_known_at_selects_the_revision_that_was_current_by_the_real_clock(restated: Shop) -> None:
     old, current = made(restated)
     at = f"{old.recorded_at:%Y-%m-%dT%H:%M:%S.%fZ}"
     answer = restated.json("revert", WHICH, "--known-at", at, "--dry-run", *NOW)
@@ -115,7 +115,7 @@ def test_a_revert_needs_a_reason(restated: Shop) -> None:
     assert made(restated)[1].is_current
 
 
-def test_a_revision_whose_slice_is_gone_names_those_that_are_kept(restated: Shop) -> None:
+def test_reverting_to_a_revision_with_a_missing_slice_is_refused_with_those_retained(restated: Shop) -> None:
     restated.done(NAME, 18, rows=12)
     seal_revisions(restated)
     old, other, _ = made(restated)
@@ -140,7 +140,7 @@ def test_labels_of_older_code_and_with_a_lookback_are_named_before_they_are_reve
     ]
 
 
-def test_a_confirmed_revert_commits_each_claim_and_then_runs_what_follows(
+def test_a_confirmed_revert_commits_each_claim_and_then_runs_dependent_batches(
     restated: Shop, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups: list[tuple[Any, ...]] = []
@@ -167,7 +167,7 @@ def test_a_confirmed_revert_commits_each_claim_and_then_runs_what_follows(
     assert len(runs.asked) == 1
 
 
-def test_what_never_read_the_revision_is_computed_and_what_reads_it_now_stays(restated: Shop) -> None:
+def test_a_reader_that_never_used_the_revision_is_recomputed_and_a_current_reader_is_not(restated: Shop) -> None:
     restated.done(NAME, 18, rows=12)
     seal_revisions(restated)
     answer = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)

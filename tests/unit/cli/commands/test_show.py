@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.unit.cli.conftest import Shop
 
 
-def test_a_table_is_shown_as_declared_and_as_it_stands(busy_shop: Shop) -> None:
+def test_show_displays_a_tables_declaration_and_current_state(busy_shop: Shop) -> None:
     found = busy_shop.ask("show", "shop.orders", "--rows", "0").stdout
     assert found.startswith("shop.orders  partitioned collect, append, EVERY DAY\nOne row per order\n")
     assert "declared  flows/1_collect.dpl:6:9" in found
@@ -35,7 +35,7 @@ def test_an_unknown_table_is_refused_with_the_nearest(busy_shop: Shop) -> None:
     assert "did you mean shop.orders" in found.stderr
 
 
-def test_a_table_that_holds_nothing_says_when_its_first_window_closes(busy_shop: Shop) -> None:
+def test_show_displays_when_the_first_window_of_an_empty_table_closes(busy_shop: Shop) -> None:
     found = busy_shop.ask("show", "web.per_order", "--rows", "0").stdout
     assert "first     window 2024-11-17, closes 2024-11-18 00:00Z" in found
     assert "first  " not in busy_shop.ask("show", "shop.orders", "--rows", "0").stdout
@@ -60,7 +60,7 @@ def test_versions_of_columns_are_shown_once_there_is_more_than_one(shop: Shop) -
     assert (told[1]["new"], told[1]["changed"]) == ({"note": "STRING"}, {"amount": ["BIGINT", "DOUBLE"]})
 
 
-def test_a_batch_says_which_columns_it_had(shop: Shop) -> None:
+def test_audit_shows_the_schema_versions_and_new_columns_of_a_batch(shop: Shop) -> None:
     shop.done("shop.orders", 17, schema={"source": {"a": "BIGINT"}, "table": {"a": "bigint"}})
     shop.done("shop.orders", 18)
     shop.done("shop.orders", 19, schema={"source": {"a": "BIGINT", "b": "STRING"}})

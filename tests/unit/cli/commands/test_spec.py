@@ -81,7 +81,7 @@ def _outcome(scenario: Scenario, *, is_passed: bool) -> ScenarioOutcome:
     )
 
 
-def test_what_holds_is_told_below_feature_and_rule(root: Path, failing: set[str]) -> None:
+def test_passed_examples_are_listed_below_their_feature_and_rule(root: Path, failing: set[str]) -> None:
     assert not failing
     done = ask("spec", "--project", str(root))
 
@@ -96,7 +96,7 @@ def test_what_holds_is_told_below_feature_and_rule(root: Path, failing: set[str]
     ]
 
 
-def test_what_does_not_hold_is_told_with_its_rows_and_ends_with_one(root: Path, failing: set[str]) -> None:
+def test_a_failed_example_is_shown_with_its_differing_rows_and_exit_code_1(root: Path, failing: set[str]) -> None:
     failing.add("it is not")
     done = ask("spec", "--project", str(root))
 

@@ -36,13 +36,13 @@ def test_tables_come_by_schema_upstream_first(busy_shop: Shop) -> None:
     assert schemas[-1] == "out"
 
 
-def test_the_legend_names_what_occurs_and_nothing_else(busy_shop: Shop) -> None:
+def test_the_legend_names_only_states_that_occur(busy_shop: Shop) -> None:
     found = busy_shop.ask("status").stdout
     assert "✕ failed   ┃ blocked   · due   ▲ warned   ■ ok   → stood for   □ not needed" in found
     assert "running" not in found
 
 
-def test_what_failed_is_said_with_what_it_blocks(busy_shop: Shop) -> None:
+def test_a_failed_batch_is_shown_with_the_number_of_batches_it_blocks(busy_shop: Shop) -> None:
     found = busy_shop.ask("status").stdout
     assert "✕ shop.orders@20241119000000 failed: E731 amount is no number (blocks 3 batches)" in found
     assert "next due 2024-11-21 00:00Z" in found
@@ -94,13 +94,13 @@ def test_the_grid_is_json_with_counts(busy_shop: Shop) -> None:
     assert json.dumps(told)
 
 
-def test_what_no_period_is_is_refused_by_name(busy_shop: Shop) -> None:
+def test_an_invalid_period_is_refused(busy_shop: Shop) -> None:
     found = busy_shop.ask("status", "--by", "7 hours")
     assert found.exit_code == 1
     assert "E102" in found.stderr
 
 
-def test_each_month_stands_over_its_own_days(busy_shop: Shop) -> None:
+def test_each_month_heading_is_aligned_with_its_own_days(busy_shop: Shop) -> None:
     found = busy_shop.ask("status", "--now", "2025-01-03", width=140).stdout.splitlines()
     months, days = found[2:4]
     assert days.split()[-3:] == ["31", "01", "02"]
@@ -124,7 +124,7 @@ def _column(days: str, number: str) -> int:
     return days.index(f" {number}") + 1
 
 
-def test_what_was_asked_for_and_does_not_fit_is_told(busy_shop: Shop) -> None:
+def test_status_reports_requested_columns_that_do_not_fit_the_line(busy_shop: Shop) -> None:
     found = busy_shop.ask("status", "--labels", "2024-11-01..2024-11-19", "--by", "day", width=50).stdout
     shown = int(found.splitlines()[0].split(" to ")[0][-2:])
     assert f"{shown - 1} older columns that do not fit the line" in found
@@ -132,7 +132,7 @@ def test_what_was_asked_for_and_does_not_fit_is_told(busy_shop: Shop) -> None:
     assert "too short" not in busy_shop.ask("status", width=50).stdout
 
 
-def test_years_stand_below_their_decade(busy_shop: Shop) -> None:
+def test_years_are_shown_below_their_decade(busy_shop: Shop) -> None:
     head, numbers = busy_shop.ask("status", "--labels", "2018..2024", "--by", "year", width=100).stdout.splitlines()[
         2:4
     ]
@@ -141,7 +141,7 @@ def test_years_stand_below_their_decade(busy_shop: Shop) -> None:
     assert numbers.index("20") - 1 <= head.index("2020s") <= numbers.index("20")
 
 
-def test_a_long_span_is_shown_whole_in_wider_columns_where_counts_stand_in_them_too(busy_shop: Shop) -> None:
+def test_a_long_span_is_shown_completely_in_coarser_columns(busy_shop: Shop) -> None:
     labels = ("--labels", "2020-01-01..2024-11-19")
     for width, first in ((60, "2020"), (100, "2020"), (300, "2020-01")):
         heading = busy_shop.ask("status", *labels, width=width).stdout.splitlines()[0]

@@ -57,7 +57,7 @@ def web(tmp_path: Path) -> Web:
     return Web(stocks)
 
 
-def test_a_deadline_that_is_missed_is_told_with_the_failure_that_is_to_blame(web: Web) -> None:
+def test_a_missed_deadline_is_reported_with_the_failure_that_caused_it(web: Web) -> None:
     for command in ("status", "plan"):
         said = web.ask(command).stdout
         assert f"{MISSED}: E731 id is no number: x" in said
@@ -72,14 +72,14 @@ def test_a_deadline_that_is_missed_is_told_with_the_failure_that_is_to_blame(web
     assert web.json("status", "web.clicks")["deadlines"] == []
 
 
-def test_what_is_stopped_is_near_its_deadline_once_half_of_its_time_is_over(web: Web) -> None:
+def test_a_blocked_batch_is_near_its_deadline_after_half_of_its_time(web: Web) -> None:
     assert web.json("status", now="2026-11-11T01:30Z")["deadlines"] == []
     [due] = web.json("status", now="2026-11-11T02:00Z")["deadlines"]
     assert (due["table"], due["situation"]) == ("web.daily", "near")
     assert "web.daily @ 2026-11-10 near the deadline: to be done by" in web.ask("plan", now="2026-11-11T02:00Z").stdout
 
 
-def test_what_was_over_before_a_table_began_has_missed_nothing(web: Web) -> None:
+def test_windows_that_ended_before_a_table_started_miss_no_deadline(web: Web) -> None:
     with web.stocks.ledger() as ledger:
         assert ledger.past.began(["web.daily"]) == {"web.daily": day(4, 1)}
     told = web.json("status", now="2026-11-14T05:00Z")["deadlines"]
@@ -102,7 +102,7 @@ def test_a_table_is_shown_with_its_deadline(web: Web) -> None:
     assert (shown["deadline"], shown["runtime"]) == ("4 HOURS", "20 MINUTES")
 
 
-def test_lag_is_told_of_each_table_that_is_meant(web: Web) -> None:
+def test_lag_is_reported_for_each_selected_table(web: Web) -> None:
     lag = {each["table"]: each for each in web.json("status", "--lag")["lag"]}
     assert list(lag) == ["web.clicks", "web.daily", "web.weekly"]
     daily = lag["web.daily"]
@@ -134,7 +134,7 @@ def test_lag_is_of_now(web: Web) -> None:
         assert "E919 --lag measures all labels up to now" in refused.output
 
 
-def test_a_source_that_brings_nothing_is_told_at_the_collect_alone(tmp_path: Path) -> None:
+def test_a_silent_source_is_reported_only_at_its_collect(tmp_path: Path) -> None:
     flow = FLOW.replace("6 HOURS START '2026-11-01'", "DAY START '2026-09-01'")
     stocks = make(tmp_path / "web", flow, "[project]\nname = 'web'\n")
     (stocks.folder / "landing").mkdir()
@@ -157,7 +157,7 @@ def test_a_source_that_brings_nothing_is_told_at_the_collect_alone(tmp_path: Pat
     assert web.json("status", "web.daily")["silent"] == []
 
 
-def test_a_look_raises_alerts_of_deadlines_and_ends_them(tmp_path: Path) -> None:
+def test_a_check_raises_and_resolves_deadline_alerts(tmp_path: Path) -> None:
     told = "[alerts.targets.desk]\nwebhook = 'http://127.0.0.1:9/hook'\n[env.dev]\nalerts = true\n"
     header = f"[project]\nname = 'web'\n{told}"
     stocks = make(tmp_path / "web", FLOW, header)

@@ -34,7 +34,7 @@ def lines(shown: Grid, to: Console) -> list[str]:
     return to.file.getvalue().splitlines()
 
 
-def test_rows_stand_below_their_columns_and_end_with_their_last_cell() -> None:
+def test_grid_cells_are_aligned_with_their_columns_without_trailing_spaces() -> None:
     shared = (DONE, DONE, None)
     shown = grid(
         GridRow("raw.a", shared),

@@ -44,7 +44,7 @@ def test_rows_are_a_table_with_numbers_to_the_right() -> None:
     assert tail == "the first 2 rows; --limit shows more"
 
 
-def test_more_columns_than_a_line_takes_are_told_row_by_row() -> None:
+def test_a_result_with_too_many_columns_for_a_line_is_shown_row_by_row() -> None:
     columns = tuple((f"column_{n}", "string") for n in range(10, 24))
     lines = told(AnsweredQuery(columns, (tuple("abcdefghijklmn"), tuple("mnopqrstuvwxyz")), is_cut=False))
     assert lines[:3] == ["row 1", "  column_10  a", "  column_11  b"]
@@ -52,7 +52,7 @@ def test_more_columns_than_a_line_takes_are_told_row_by_row() -> None:
     assert lines[-1] == "2 rows"
 
 
-def test_an_answer_without_rows_says_so() -> None:
+def test_an_empty_result_is_shown_as_0_rows() -> None:
     assert told(AnsweredQuery((("n", "int"),), (), is_cut=False))[-1] == "0 rows"
 
 
@@ -66,7 +66,7 @@ MOMENT = ResolvedTick(
 )
 
 
-def test_what_has_not_followed_and_what_is_left_out_is_said_below_the_rows() -> None:
+def test_stale_and_missing_labels_are_listed_below_the_rows() -> None:
     assert told(AnsweredQuery((("n", "int"),), ((1,),), is_cut=False, moment=MOMENT))[-6:] == [
         "1 row",
         "as of 2013-01-03 00:00Z, tick 20130103000000, as known at 2013-02-01 00:00Z",

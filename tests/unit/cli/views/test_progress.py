@@ -71,7 +71,7 @@ def test_a_finished_group_is_one_line_with_rows_and_time(progress: Progress, out
 
 
 @pytest.mark.parametrize(("earlier", "said"), [(1, "1 earlier label"), (2, "2 earlier labels")])
-def test_earlier_labels_that_were_made_with_a_group_are_told_for_their_rows_are_counted(
+def test_earlier_labels_made_with_a_group_are_reported(
     progress: Progress, out: io.StringIO, earlier: int, said: str
 ) -> None:
     with progress.display():
@@ -79,7 +79,7 @@ def test_earlier_labels_that_were_made_with_a_group_are_told_for_their_rows_are_
     assert out.getvalue().splitlines()[1] == f"  with {said}, whose rows had changed at the source"
 
 
-def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progress: Progress, out: io.StringIO) -> None:
+def test_a_group_is_shown_with_its_error_or_its_warnings(progress: Progress, out: io.StringIO) -> None:
     with progress.display():
         progress.on_group_finish(GroupReport(group("raw.a", "2013-01-01"), 1, error=BROKEN))
         progress.on_group_finish(GroupReport(group("raw.a", "2013-01-02"), 2, warnings=("few_rows: 3 of 10",)))
@@ -89,7 +89,7 @@ def test_a_failed_group_says_what_failed_and_a_warned_one_what_was_warned(progre
     assert lines[2] == "  ▲ few_rows: 3 of 10"
 
 
-def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -> None:
+def test_rows_and_times_are_aligned_and_errors_are_cut_to_one_line() -> None:
     out = io.StringIO()
     console = make_console(out, width=80)
     console._force_terminal = True
@@ -107,7 +107,7 @@ def test_rows_and_times_stand_below_each_other_and_errors_keep_to_their_line() -
     assert len(failed) <= 80
 
 
-def test_stepping_says_each_date_once_and_only_where_something_runs(out: io.StringIO) -> None:
+def test_stepping_prints_each_date_once_and_only_if_a_group_runs(out: io.StringIO) -> None:
     progress = Progress(FLOW, "America/New_York", make_console(out), is_stepping=True)
     with progress.display():
         progress.tick(at("2013-01-02 12:00"))
@@ -120,14 +120,14 @@ def test_stepping_says_each_date_once_and_only_where_something_runs(out: io.Stri
     assert out.getvalue() == "Wednesday 2 January 2013\nThursday 3 January 2013\n"
 
 
-def test_one_run_says_no_date(progress: Progress, out: io.StringIO) -> None:
+def test_a_run_without_stepping_prints_no_date(progress: Progress, out: io.StringIO) -> None:
     with progress.display():
         progress.tick(at("2013-01-02"))
         progress.on_group_start(group("raw.a", "2013-01-02"))
     assert out.getvalue() == ""
 
 
-def test_on_a_terminal_what_runs_is_drawn_with_its_step_and_goes_when_it_is_done() -> None:
+def test_on_a_terminal_a_running_group_is_drawn_with_its_step_until_it_is_done() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=20, theme=theme("both"), legacy_windows=False)
     progress = Progress(FLOW, "UTC", console)
@@ -143,7 +143,7 @@ def test_on_a_terminal_what_runs_is_drawn_with_its_step_and_goes_when_it_is_done
     assert drawn.get() == ""
 
 
-def test_what_runs_never_takes_more_than_the_screen() -> None:
+def test_running_groups_never_use_more_lines_than_the_screen() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=60, height=10, theme=theme("both"))
     progress = Progress(FLOW, "UTC", console)
     for day in range(1, 29):
@@ -154,7 +154,7 @@ def test_what_runs_never_takes_more_than_the_screen() -> None:
     assert len(lines) <= 9
 
 
-def test_how_to_leave_is_told_whole_on_a_narrow_terminal_and_so_is_what_moves() -> None:
+def test_the_note_on_how_to_exit_is_wrapped_and_not_cut_on_a_narrow_terminal() -> None:
     to = Console(file=io.StringIO(), force_terminal=True, theme=theme("both"), width=44, height=20)
     shown = Progress(FLOW, "UTC", to)
     shown.on_group_start(group("marts.delays", "2013-01-01", "2013-01-02", "2013-01-03"))
@@ -168,7 +168,7 @@ def test_how_to_leave_is_told_whole_on_a_narrow_terminal_and_so_is_what_moves() 
     assert all(len(line) <= 44 for line in lines)
 
 
-def test_threads_may_tell_at_once(progress: Progress, out: io.StringIO) -> None:
+def test_concurrent_threads_can_report_progress(progress: Progress, out: io.StringIO) -> None:
     def tell(day: int) -> None:
         each = group("raw.a", f"2013-01-{day:02d}")
         for call in (
@@ -212,7 +212,7 @@ with progress.display():
 
 
 @pytest.mark.slow
-def test_on_a_terminal_many_threads_tell_and_none_waits_for_another_that_waits_for_it() -> None:
+def test_concurrent_progress_on_a_terminal_causes_no_deadlock() -> None:
     with terminal([sys.executable, "-c", BUSY]) as window:
         said = window.ends(timeout=60)
     assert window.process.returncode == 0, said
@@ -233,7 +233,7 @@ class Stopped(io.StringIO):
         return super().write(text)
 
 
-def test_a_terminal_that_is_stopped_holds_nobody_up() -> None:
+def test_a_stopped_terminal_does_not_block_the_run() -> None:
     stream = Stopped()
     progress = Progress(FLOW, "UTC", make_console(stream))
     with progress.display():
@@ -276,7 +276,7 @@ class Undrawable:
         raise ValueError("no such colour")
 
 
-def test_a_picture_that_cannot_be_drawn_is_a_defect_that_is_told() -> None:
+def test_an_error_while_drawing_progress_is_raised() -> None:
     screen = Screen(Console(file=io.StringIO(), force_terminal=True), Undrawable())
     with pytest.raises(ValueError, match="no such colour"), screen.display(is_drawn=True):
         screen.say(Text("more"))
@@ -293,11 +293,11 @@ def told(of: RunOutcome) -> str:
     return out.getvalue()
 
 
-def test_nothing_due_is_said_with_what_comes_next() -> None:
+def test_a_run_with_nothing_due_shows_the_next_due_time() -> None:
     assert told(outcome()) == "nothing is due; next due 2013-01-05 00:00Z\n"
 
 
-def test_the_end_says_what_is_done_and_what_is_left() -> None:
+def test_the_summary_shows_completed_and_remaining_batches() -> None:
     plan = Plan(
         now=at("2013-01-04"), batches=(batch("marts.delays", "2013-01-03", Status.WAITING),), left_out={"raw.a": 9}
     )
@@ -307,7 +307,7 @@ def test_the_end_says_what_is_done_and_what_is_left() -> None:
     )
 
 
-def test_what_waits_for_its_source_is_not_said_to_be_ready() -> None:
+def test_batches_waiting_for_their_source_are_not_counted_as_ready() -> None:
     ready = [batch("raw.a", f"2013-01-0{day}", Status.READY) for day in (1, 2, 3)]
     plan = Plan(now=at("2013-01-04"), batches=(*ready, batch("marts.delays", "2013-01-03", Status.WAITING)))
     held = UnfinishedSource("raw.a", window("2013-01-02"), at("2013-01-01 21:48"), of_items=True)
@@ -321,7 +321,7 @@ def blocked(label: str) -> Batch:
     return batch("marts.delays", label, Status.BLOCKED, causes=(cause,))
 
 
-def test_errors_are_cards_and_what_they_block_is_counted_by_root() -> None:
+def test_errors_are_cards_and_blocked_batches_are_counted_by_root_cause() -> None:
     failed = [GroupReport(group("raw.a", "2013-01-01"), 7, error=BROKEN)]
     plan = Plan(now=at("2013-01-04"), batches=tuple(blocked(f"2013-01-0{day}") for day in (1, 2, 3)))
     text = told(outcome(done=1, failed=failed, plan=plan))
@@ -330,7 +330,7 @@ def test_errors_are_cards_and_what_they_block_is_counted_by_root() -> None:
     assert "1 failed" in text
 
 
-def test_labels_that_block_for_the_same_reason_are_told_in_one_line() -> None:
+def test_labels_that_block_for_the_same_reason_share_one_line() -> None:
     said = "E806 visits_2013_01_0{}.csv has a broken row in line 3"
     batches = [
         batch("marts.delays", f"2013-01-0{day}", Status.BLOCKED, causes=(
@@ -363,7 +363,7 @@ def test_an_error_without_a_place_gets_that_of_its_batch() -> None:
     assert "raw.a@20130101000000..20130102000000" in told(outcome(failed=[report]))
 
 
-def test_a_claim_that_is_not_settled_is_told_as_what_failed_is() -> None:
+def test_an_unsettled_claim_is_shown_like_a_failure() -> None:
     of = outcome(unsettled=(WaterclockError("E821", "claim 7 of out.a cannot be settled yet", fix="make the folder"),))
     assert told(of) == (
         "\nE821 claim 7 of out.a cannot be settled yet\nfix  make the folder\n\n"
@@ -373,7 +373,7 @@ def test_a_claim_that_is_not_settled_is_told_as_what_failed_is() -> None:
     assert [error["code"] for error in found["unsettled"]] == ["E821"]
 
 
-def test_a_store_that_left_a_run_is_told_at_its_end() -> None:
+def test_an_unreachable_object_store_is_reported_at_the_end_of_the_run() -> None:
     of = outcome(done=1, rows=5, away=WaterclockError("E609", "the object store cannot be reached", where="s3://lake"))
     assert told(of) == (
         "\nE609 the object store cannot be reached\n  s3://lake\n\n"
@@ -395,7 +395,7 @@ def test_a_run_is_json() -> None:
     assert (found["done"], found["rows"], found["seconds"], found["next_due"]) == (2, 5, 1.235, "2013-01-05T00:00:00Z")
 
 
-def test_the_claim_of_another_runner_is_told_quietly_and_is_no_failure(progress: Progress, out: io.StringIO) -> None:
+def test_a_claim_of_another_runner_is_noted_once_and_is_no_failure(progress: Progress, out: io.StringIO) -> None:
     one = group("raw.a", "2013-01-01")
     with progress.display():
         progress.on_group_start(one)
@@ -407,7 +407,7 @@ def test_the_claim_of_another_runner_is_told_quietly_and_is_no_failure(progress:
     assert "E407" not in out.getvalue()
 
 
-def test_the_same_failure_of_several_labels_is_told_once(out: io.StringIO) -> None:
+def test_the_same_failure_of_several_labels_is_shown_once(out: io.StringIO) -> None:
     outcome = RunOutcome()
     for day in range(1, 9):
         label = f"2013-01-0{day}"
@@ -422,7 +422,7 @@ def test_the_same_failure_of_several_labels_is_told_once(out: io.StringIO) -> No
     assert "flows/a.dpl:3:7" in said
 
 
-def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
+def test_a_batch_waiting_for_its_source_is_shown_with_the_sources_clock() -> None:
     held = UnfinishedSource("raw.a", window("2013-01-03"), at("2013-01-03 21:48:08"), of_items=True)
     said = told(outcome(held_back=(held,)))
     assert said.splitlines()[0] == (
@@ -444,7 +444,7 @@ def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
     ]
 
 
-def test_a_run_that_is_logged_keeps_nothing_of_the_groups_that_it_told_of(out: io.StringIO) -> None:
+def test_a_logged_run_keeps_no_state_of_finished_groups(out: io.StringIO) -> None:
     progress = Progress(FLOW, "UTC", make_console(out), log=JsonLog(out))
     for day in range(1, 29):
         of = group("raw.a", f"2013-01-{day:02d}")

@@ -25,7 +25,7 @@ def told(**of: dict[str, str]) -> list[str]:
     return to.file.getvalue().splitlines()
 
 
-def test_labels_that_failed_alike_are_one_problem() -> None:
+def test_labels_with_the_same_failure_are_shown_as_one_problem() -> None:
     lines = told(
         a={f"2013-01-{day:02}": f"E806 visits_2013_01_{day:02}.csv line {day}: no number" for day in range(1, 10)}
     )

@@ -35,13 +35,13 @@ def contrast(one: str, other: str) -> float:
     ("palette", "ground_colour"),
     [("light", "#ffffff"), ("dark", "#14181d"), ("both", "#ffffff"), ("both", "#14181d"), ("both", "#000000")],
 )
-def test_every_colour_stands_out_from_its_ground(palette: str, ground_colour: str) -> None:
+def test_every_colour_contrasts_with_its_background(palette: str, ground_colour: str) -> None:
     found = {name: contrast(colour, ground_colour) for name, colour in PALETTES[palette].items()}
     assert min(found.values()) >= 3.0, found
 
 
 @pytest.mark.parametrize(("palette", "ground_colour"), [("light", "#ffffff"), ("dark", "#14181d"), ("both", "#ffffff")])
-def test_quiet_squares_stand_out_too_and_words_more(palette: str, ground_colour: str) -> None:
+def test_quiet_squares_contrast_with_the_background_and_words_contrast_more(palette: str, ground_colour: str) -> None:
     square, word = (theme(palette).styles[name].color for name in ("ok.quiet", LOOKS[State.OK].word))
     assert square is not None
     assert word is not None
@@ -89,7 +89,7 @@ def test_no_two_states_share_a_glyph_or_a_plain_sign() -> None:
     assert all(look.plain.isascii() and len(look.plain) == 1 for look in LOOKS.values())
 
 
-def test_every_status_of_the_planner_has_a_look() -> None:
+def test_every_planner_status_has_a_style() -> None:
     assert {state_of(status) for status in Status} <= set(LOOKS)
 
 
@@ -126,7 +126,7 @@ def test_no_color_leaves_words_and_glyphs(monkeypatch: pytest.MonkeyPatch) -> No
         ({}, "both"),
     ],
 )
-def test_the_ground_is_what_is_said_or_what_the_terminal_tells(
+def test_the_background_is_read_from_the_theme_variable_or_the_terminal(
     variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("WATERCLOCK_THEME", "COLORFGBG"):

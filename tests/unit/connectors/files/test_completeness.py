@@ -66,7 +66,7 @@ def test_a_damaged_gzip_file_is_damaged(tmp_path: Path) -> None:
     assert problem(path, "csv", "gz") in ("damaged", "half-written")
 
 
-def test_what_is_no_gzip_file_is_damaged(tmp_path: Path) -> None:
+def test_a_gz_file_without_gzip_content_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(TEXT)
     assert problem(path, "csv", "gz") == "damaged"

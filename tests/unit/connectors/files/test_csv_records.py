@@ -106,7 +106,7 @@ def test_lines_that_each_open_a_field_take_linear_time(monkeypatch: pytest.Monke
 
 @QUICK
 @given(rows=st.lists(st.lists(VALUES, min_size=2, max_size=3), max_size=6), end=st.sampled_from(["\n", "\r\n"]))
-def test_what_was_written_is_split_as_it_was_written(rows: list[list[str]], end: str) -> None:
+def test_written_records_are_split_into_the_same_records(rows: list[list[str]], end: str) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(rows)
     found = split(text.getvalue())
@@ -116,7 +116,7 @@ def test_what_was_written_is_split_as_it_was_written(rows: list[list[str]], end:
 
 @QUICK
 @given(text=st.text(st.sampled_from('a",\n'), max_size=40))
-def test_the_look_in_sql_misses_no_open_line_and_lines_are_records_where_none_is(text: str) -> None:
+def test_the_sql_check_finds_every_open_line_and_without_one_each_line_is_a_record(text: str) -> None:
     lines = text.splitlines(keepends=True)
     if not has_open_lines(lines, RFC):
         told = [Record(at, line.rstrip("\n")) for at, line in enumerate(lines, 1) if line.strip()]

@@ -90,7 +90,7 @@ def test_a_partitioned_table_has_a_file_for_each_label(out: PublishedFolder) -> 
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
-def test_a_label_s_file_bears_it_as_its_last_column_unless_said_otherwise(out: PublishedFolder, kind: str) -> None:
+def test_a_delivered_file_has_timelabel_as_its_last_column_unless_disabled(out: PublishedFolder, kind: str) -> None:
     for claim, option, wanted in ((1, True, {"id": "a", "timelabel": FIRST}), (2, False, {"id": "a"})):
         one = delivery(out, ["a"], claim=claim, is_from_partitioned=True)
         assert deliver(out, one, format=kind, timelabel=option) is DeliveryOutcome.DELIVERED
@@ -129,7 +129,7 @@ def test_looking_at_a_latched_claim_puts_its_file_in_place(out: PublishedFolder)
     assert places(out) == ["daily/totals/daily_totals.csv"]
 
 
-def test_a_file_left_aside_by_a_crash_never_comes_after_a_newer_one(out: PublishedFolder) -> None:
+def test_a_file_left_by_a_crashed_delivery_never_replaces_a_newer_one(out: PublishedFolder) -> None:
     with pytest.raises(Struck), inject_faults(strike_at("deliver.latched")):
         deliver(out, delivery(out, ["older"], 2, FIRST))
     deliver(out, delivery(out, ["newer"], 3, SECOND))
@@ -167,7 +167,7 @@ def test_a_paused_runner_that_was_finished_by_another_undoes_nothing(out: Publis
     assert ids(out) == ["newer"]
 
 
-def test_a_runner_that_comes_late_to_a_claim_puts_nothing_over_a_newer_file(
+def test_a_late_runner_of_an_older_claim_does_not_overwrite_a_newer_file(
     out: PublishedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "waterclock.connectors.files.delivery.write_file"
@@ -196,7 +196,7 @@ def test_a_part_that_is_too_late_is_removed_by_the_next_delivery_and_one_at_work
     assert places(out) == ["daily/totals/daily_totals.csv"]
 
 
-def test_files_that_are_gone_or_changed_are_told(out: PublishedFolder) -> None:
+def test_missing_or_changed_files_of_a_delivery_are_reported(out: PublishedFolder) -> None:
     deliver(out, delivery(out, ["a"]))
     assert lost(out) is None
     (out.folder / places(out)[0]).write_text("id\nsomething else\n")
@@ -225,7 +225,7 @@ def test_a_folder_of_another_project_is_refused(out: PublishedFolder) -> None:
     assert ids(out) == ["a"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(out: PublishedFolder) -> None:
+def test_an_unwritable_folder_is_reported(out: PublishedFolder) -> None:
     (out.folder / "daily").write_text("in the way")
     with pytest.raises(WaterclockError) as caught:
         deliver(out, delivery(out, ["a"]))
@@ -322,7 +322,7 @@ def test_parquet_keeps_types(out: PublishedFolder) -> None:
     assert len(schema.names) == len(VALUES)
 
 
-def test_what_is_delivered_is_flushed_to_the_disk(out: PublishedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delivery_is_flushed_to_disk(out: PublishedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     real = os.fsync
 

@@ -52,7 +52,7 @@ def rows_of(file: io.BytesIO, **options: str) -> list[dict[str, Any]]:
         ("", None),
     ],
 )
-def test_a_cell_is_the_text_that_says_the_same(cell: object, text: str | None) -> None:
+def test_a_cell_is_converted_to_its_equivalent_text(cell: object, text: str | None) -> None:
     assert _cell_text(cell) == text
 
 
@@ -65,7 +65,7 @@ def test_a_cell_is_the_text_that_says_the_same(cell: object, text: str | None) -
         (1 / 3, "0.3333333333333333", "0.3333333333333333"),
     ],
 )
-def test_what_reckoning_leaves_behind_is_no_digit_of_a_cell(cell: float, text: str, near: str) -> None:
+def test_floating_point_error_is_rounded_off_the_text_of_a_cell(cell: float, text: str, near: str) -> None:
     assert (_cell_text(cell), _cell_text(cell, is_near=True)) == (text, near)
 
 
@@ -106,7 +106,7 @@ def test_errors_are_found_wherever_a_large_sheet_is_cut() -> None:
 
 
 @pytest.mark.parametrize("rows", [[["a", "b"], [1, "=A2+1"]], [["a"], ["=1+1"]]])
-def test_a_formula_that_nobody_reckoned_is_no_empty_cell(rows: list[list[Any]]) -> None:
+def test_a_formula_without_a_computed_value_is_refused(rows: list[list[Any]]) -> None:
     file = book(("else", [["a"], [1]]), ("a & b", rows))
     with pytest.raises(WaterclockError) as caught:
         rows_of(file, sheet="a & b")

@@ -16,7 +16,7 @@ _FILES = ("a.csv", "b.CSV", "web/a.csv", "web/b.csv.gz", "web/click/a.csv", ".hi
     ["*.csv", "web/*.csv*", "*/a.csv", "we?/[ab].csv", "we[[]b]/*.csv", "**/*.csv", "web/**/*.csv", "./web/*.csv",
      "web//*.csv", "web", "nothing/*.csv", "web/a.csv"],
 )  # fmt: skip
-def test_a_glob_finds_what_pathlib_finds(pattern: str, tmp_path: Path) -> None:
+def test_a_glob_finds_the_same_visible_files_as_pathlib(pattern: str, tmp_path: Path) -> None:
     for name in _FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

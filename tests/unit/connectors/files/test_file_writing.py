@@ -72,7 +72,7 @@ def test_avro_is_read_back_as_it_was(
     assert list(fastavro.reader(io.BytesIO(content))) == rows
 
 
-def test_avro_holds_what_is_nested(tmp_path: Path) -> None:
+def test_nested_values_are_written_to_avro(tmp_path: Path) -> None:
     kinds = {
         "l": (pa.list_(pa.struct([("a", pa.int32()), ("b", pa.struct([("c", pa.string())]))])), ""),
         "m": (pa.map_(pa.string(), pa.list_(pa.binary())), ""),
@@ -99,7 +99,7 @@ def test_a_file_without_rows_has_its_nested_columns(tmp_path: Path) -> None:
 
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(rows=st.lists(ROWS, max_size=5))
-def test_a_workbook_says_what_the_rows_did(
+def test_a_workbook_contains_the_values_of_its_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
 ) -> None:
     content = written(tmp_path_factory.mktemp("excel") / "a.xlsx", rows, PLAIN, format="excel")
@@ -150,13 +150,13 @@ def test_a_text_is_a_text_and_never_a_formula(tmp_path: Path, text: str) -> None
 
 
 @pytest.mark.parametrize("text", ["a\rb", "a\r\nb", "_x0041_", "__x000d__", "_x0041", "x_x005F_x0041_y", "_X0041_"])
-def test_a_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
+def test_a_text_written_to_excel_is_read_back_unchanged(tmp_path: Path, text: str) -> None:
     content = written(tmp_path / "a.xlsx", [{"x": text}], {"x": (pa.string(), "STRING")}, format="excel")
     assert CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(0).to_python()[1] == [text]
 
 
 @pytest.mark.parametrize("text", ["x" * 32_768, "a\x01b", "a\uffffb", "\ufffe"])
-def test_what_a_cell_does_not_hold_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_text_that_an_excel_cell_cannot_contain_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(WaterclockError) as caught:
         written(tmp_path / "a.xlsx", [{"x": text}], {"x": (pa.string(), "STRING")}, format="excel")
     assert caught.value.code == "E889"

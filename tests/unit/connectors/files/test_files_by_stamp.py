@@ -45,7 +45,7 @@ def made(root: Path, dice: Random, zone: str) -> Landing:
 
 @pytest.mark.parametrize("path", NAMES)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
-def test_a_span_is_what_a_look_at_every_file_finds_in_it_and_first_after_it(
+def test_files_of_a_time_span_match_a_full_listing_plus_the_first_file_after_it(
     tmp_path: Path, zone: str, path: str
 ) -> None:
     dice = Random(f"{zone} {path}")
@@ -82,7 +82,7 @@ def test_the_first_and_the_last_instants_there_are_bound_nothing(tmp_path: Path)
     assert land.list_between(landing, names, ends, now=NOW) == land.list_items(landing, names, now=NOW).items
 
 
-def test_a_look_at_one_window_costs_hardly_more_of_a_hundred_times_as_many_files(tmp_path: Path) -> None:
+def test_listing_one_window_costs_hardly_more_with_a_hundred_times_as_many_files(tmp_path: Path) -> None:
     calls = []
     for days in (10, 1000):
         landing = Landing(tmp_path / str(days), tmp_path / "archive")
@@ -119,7 +119,7 @@ def test_files_of_many_stamps_that_are_all_empty_are_each_checked_once(tmp_path:
 
 @pytest.mark.parametrize("step", ["_list_by_stamp", "_find_problem"])
 @pytest.mark.parametrize("look", ["window", "newest"])
-def test_what_moves_to_the_archive_after_it_was_listed_is_there(
+def test_a_file_archived_during_listing_is_found_in_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, look: str
 ) -> None:
     landing = Landing(tmp_path / "new", tmp_path / "archive")

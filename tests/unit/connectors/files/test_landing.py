@@ -79,7 +79,7 @@ def test_a_unit_never_leads_out_of_the_landing_folder(path: str) -> None:
         ("csv", None),
     ],
 )
-def test_the_ending_says_format_and_compression(name: str, kind: tuple[str, str] | None) -> None:
+def test_the_file_extension_determines_format_and_compression(name: str, kind: tuple[str, str] | None) -> None:
     assert format_of(name) == kind
 
 
@@ -137,7 +137,7 @@ def test_the_stamp_in_the_name_is_the_arrival(folder: LandingFolder) -> None:
     )
 
 
-def test_stamps_may_be_told_in_a_zone(folder: LandingFolder) -> None:
+def test_stamps_can_be_declared_in_a_time_zone(folder: LandingFolder) -> None:
     folder.put(DAY, ROWS)
     (item,) = listing(folder, stamp_zone="America/New_York").items
     assert item.stamp == DAY + timedelta(hours=5)
@@ -215,7 +215,7 @@ def test_a_file_that_may_not_be_read_is_left_alone_and_hides_no_other(
     assert len(listing(folder).items) == 2
 
 
-def test_a_folder_that_may_not_be_listed_is_told_by_name(
+def test_a_folder_without_list_permission_is_reported_by_name(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(path: object) -> list[str]:
@@ -240,7 +240,7 @@ def test_a_file_whose_name_is_not_utf_8_is_reported_and_hides_no_other(folder: L
     assert collector(folder).clock(unit_of("landing", path)) == found.items[0].stamp + timedelta(seconds=1)
 
 
-def test_a_misnamed_file_is_told_what_was_expected(folder: LandingFolder) -> None:
+def test_a_misnamed_file_is_reported_with_the_expected_name(folder: LandingFolder) -> None:
     (folder.source / "notes.txt").write_text("x")
     (report,) = listing(folder).reports
     assert report.detail == "expected shop_orders_<YYYY_MM_DD_HH_MM_SS>.<ext>"
@@ -254,7 +254,7 @@ def test_a_subfolder_that_is_no_date_is_reported_and_not_entered(folder: Landing
 
 
 @pytest.mark.parametrize("ending", [".part", ".tmp", "._COPYING_", ".crdownload", "~"])
-def test_a_file_that_says_it_is_being_written_is_half_written(folder: LandingFolder, ending: str) -> None:
+def test_a_file_with_a_temporary_suffix_is_half_written(folder: LandingFolder, ending: str) -> None:
     path = folder.put(DAY, ROWS)
     path.rename(f"{path}{ending}")
     assert listing(folder).items == ()
@@ -269,7 +269,7 @@ def test_of_files_that_nothing_is_read_of_an_ending_promises_nothing(folder: Lan
 
 
 @pytest.mark.parametrize("name", [".shop_orders_2013_01_01_00_00_00.csv", "_SUCCESS"])
-def test_hidden_files_are_not_looked_at(folder: LandingFolder, name: str) -> None:
+def test_hidden_files_are_ignored(folder: LandingFolder, name: str) -> None:
     (folder.source / name).write_text("x")
     assert listing(folder) == Listing(())
 
@@ -283,7 +283,7 @@ def test_a_file_that_changed_a_moment_ago_settles_first(folder: LandingFolder) -
     assert len(listing(folder, settle=60).items) == 1
 
 
-def test_a_file_is_looked_at_again_when_it_grew(folder: LandingFolder) -> None:
+def test_a_half_written_file_is_checked_again_after_it_grew(folder: LandingFolder) -> None:
     path = folder.put_unfinished(DAY)
     assert problems(folder) == {path.name: "half-written"}
     folder.put(DAY, ROWS)
@@ -435,7 +435,7 @@ def test_one_name_in_two_subfolders_is_taken_once(folder: LandingFolder) -> None
     assert [report.problem for report in found.reports] == ["same name, other content"]
 
 
-def test_a_glob_takes_stamps_from_names_and_else_from_changes(folder: LandingFolder) -> None:
+def test_a_glob_reads_stamps_from_names_or_else_from_modification_times(folder: LandingFolder) -> None:
     click = folder.folder / "new" / "web" / "click"
     click.mkdir(parents=True)
     named = ("a_2013_01_01_00_00_05.json", "b-20130101000006.json", "c-20130101T000007Z.json")
@@ -475,7 +475,7 @@ STEPS = ("find", "find_named", "_find_problem", "_build_item", "_find_name_clash
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_what_another_table_archives_meanwhile_is_listed_all_the_same(
+def test_files_archived_by_another_table_during_listing_are_still_listed(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     for hour in range(3):
@@ -512,7 +512,7 @@ def item_of(folder: LandingFolder) -> Item:
 
 
 @pytest.mark.parametrize("step", ["find_named", "_build_item"])
-def test_what_another_table_archives_meanwhile_is_found_by_its_name(
+def test_a_file_archived_by_another_table_meanwhile_is_found_by_name(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     name = folder.put(DAY, ROWS).name
@@ -521,7 +521,7 @@ def test_what_another_table_archives_meanwhile_is_found_by_its_name(
     assert seen
 
 
-def test_the_clock_knows_what_another_table_archives_meanwhile(
+def test_the_source_clock_includes_files_archived_by_another_table_meanwhile(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.put(DAY, ROWS)
@@ -574,7 +574,7 @@ def test_all_broken_rows_of_a_file_are_counted_and_the_first_ones_named(tmp_path
     assert explained(lines).what == "a.jsonl has 2 broken rows, in lines 2, 3"
 
 
-def test_of_a_long_file_not_all_rows_behind_the_first_broken_one_are_looked_at(
+def test_only_a_limited_number_of_rows_after_the_first_broken_row_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(error_positions, "_MOST_FURTHER_ROWS", 3)
@@ -583,7 +583,7 @@ def test_of_a_long_file_not_all_rows_behind_the_first_broken_one_are_looked_at(
     assert explained(path).what == "a.csv has at least 2 broken rows, in lines 3, 4"
 
 
-def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
+def test_unreadable_data_after_a_broken_row_does_not_hide_it() -> None:
     def rows() -> Iterator[tuple[int, str | None]]:
         yield 2, None
         yield 3, "n is 'x', which is not INT"
@@ -593,7 +593,7 @@ def test_what_cannot_be_read_behind_a_broken_row_does_not_hide_it() -> None:
     assert (found.describe(), found.is_all) == ("a broken row in line 3", False)
 
 
-def test_a_file_that_is_not_there_any_more_is_looked_for_again(tmp_path: Path) -> None:
+def test_a_removed_file_is_a_transient_error_and_an_empty_file_is_not(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError, match="E807") as caught:
         shapes_of([str(tmp_path / "a.csv")], ReadOptions(), Columns())
     assert caught.value.transient
@@ -620,7 +620,7 @@ def test_a_parquet_column_whose_name_is_not_utf_8_is_an_error_of_the_file(tmp_pa
         "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file://{}. File does not exist.",
     ],
 )
-def test_what_spark_does_not_find_any_more_is_a_passing_error(tmp_path: Path, text: str) -> None:
+def test_a_file_that_spark_no_longer_finds_is_a_transient_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.csv"
     told = explain(RuntimeError(text.format(path)), ReadOptions(), Columns())
     assert told is not None

@@ -39,7 +39,7 @@ def test_a_marker_of_a_window_counts_whenever_it_was_written(tmp_path: Path) -> 
     assert has_marker(tmp_path, "%Y/%m/%d/_SUCCESS", DAY, "UTC")
 
 
-def test_a_marker_that_is_written_again_and_again_counts_for_what_ended_before(tmp_path: Path) -> None:
+def test_a_rewritten_marker_counts_for_windows_that_ended_before_its_change(tmp_path: Path) -> None:
     marker = tmp_path / "100%"
     marker.touch()
     for seconds, counts in ((-1, False), (0, True), (1, True)):
@@ -48,7 +48,7 @@ def test_a_marker_that_is_written_again_and_again_counts_for_what_ended_before(t
         assert has_marker(tmp_path, "100%%", DAY, "UTC") is counts
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_marker_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError, match="does not exist") as raised:
         has_marker(tmp_path / "gone", "_SUCCESS", DAY, "UTC")
     assert raised.value.code == "E804"

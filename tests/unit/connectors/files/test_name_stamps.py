@@ -56,7 +56,7 @@ def put(folder: Path, name: str, changed: datetime = LANDED) -> Path:
         ("o_99991231.csv", "%Y%m%d", "UTC", None),
     ],
 )
-def test_a_stamp_is_the_last_second_of_what_the_name_says(
+def test_a_stamp_is_the_last_second_of_the_period_in_the_name(
     name: str, pattern: str, zone: str, stamp: str | None
 ) -> None:
     assert stamp_in(name, pattern, zone) == (None if stamp is None else at(stamp))
@@ -118,7 +118,7 @@ def test_a_window_reads_all_files_changed_after_it_whose_names_have_no_stamp(tmp
     )
 
 
-def test_what_the_time_of_the_last_change_stamps_is_said() -> None:
+def test_files_stamped_by_their_modification_time_are_reported() -> None:
     glob = parse_unit_path("orders_*.csv")
     assert stamp_note(glob, ["orders_20261110.csv", "orders_20261111.csv"]) == (
         "orders_20261110.csv and 1 more have dates in their names that nothing declares; the stamp of such a file is "

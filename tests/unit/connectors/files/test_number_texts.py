@@ -28,7 +28,7 @@ from waterclock.connectors.files.reading_options import parse_read_options
         ({"thousands": ","}, "٣", None),
     ],
 )
-def test_a_number_is_written_as_declared_or_is_none(options: dict[str, str], text: str, plain: str | None) -> None:
+def test_a_number_text_is_parsed_as_declared_or_is_none(options: dict[str, str], text: str, plain: str | None) -> None:
     assert normalize_number(text, parse_read_options(options)) == plain
 
 

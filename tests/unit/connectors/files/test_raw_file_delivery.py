@@ -94,7 +94,7 @@ def test_a_copy_is_no_link_to_its_original(out: PublishedFolder, shelf: Shelf) -
     assert path.read_bytes() == b"one"
 
 
-def test_times_are_kept_where_that_is_said(out: PublishedFolder, shelf: Shelf) -> None:
+def test_modification_times_are_not_kept_without_the_keep_option(out: PublishedFolder, shelf: Shelf) -> None:
     deliver(out, shelf.delivery([shelf.file("a.bin", b"one")]), keep=None)
     ((_, changed),) = copies(out).values()
     assert changed != DAY.timestamp()
@@ -124,7 +124,7 @@ def test_a_claim_is_delivered_once(out: PublishedFolder, shelf: Shelf) -> None:
     assert len(shelf.asked) == 2
 
 
-def test_what_stands_unharmed_is_not_copied_again(out: PublishedFolder, shelf: Shelf) -> None:
+def test_unchanged_copies_are_not_copied_again(out: PublishedFolder, shelf: Shelf) -> None:
     paths = some_files(shelf, 3)
     deliver(out, shelf.delivery(paths))
     kept = {path: path.stat().st_ino for path in (out.folder / "copy").rglob("*.bin")}
@@ -134,7 +134,7 @@ def test_what_stands_unharmed_is_not_copied_again(out: PublishedFolder, shelf: S
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_stopped_attempt_goes_on_with_what_it_had_copied(out: PublishedFolder, shelf: Shelf, point: str) -> None:
+def test_a_new_attempt_reuses_files_copied_by_a_stopped_attempt(out: PublishedFolder, shelf: Shelf, point: str) -> None:
     paths = some_files(shelf)
     left = [3]
 
@@ -207,7 +207,7 @@ def test_a_copy_that_is_written_wrongly_is_found_and_none_is_sent(
     assert copies(out) == {}
 
 
-def test_an_original_that_is_harmed_or_gone_stops_its_batch(out: PublishedFolder, shelf: Shelf) -> None:
+def test_a_changed_or_missing_original_fails_the_delivery(out: PublishedFolder, shelf: Shelf) -> None:
     paths = some_files(shelf, 3)
     one = shelf.delivery(paths)
     paths[1].write_bytes(b"something else")
@@ -253,7 +253,7 @@ def test_a_copy_that_was_harmed_is_found_and_brought_again(
     assert lost(out, 2) is None
 
 
-def test_a_file_of_somebody_else_is_not_put_over(out: PublishedFolder, shelf: Shelf) -> None:
+def test_a_foreign_file_at_the_destination_is_not_overwritten(out: PublishedFolder, shelf: Shelf) -> None:
     place = out.folder / "copy" / "a.bin"
     place.parent.mkdir(parents=True)
     place.write_bytes(b"theirs")

@@ -55,7 +55,7 @@ def text_of(value: Any) -> str | None:
 @QUICK
 @given(lines=SHEETS, top=st.integers(0, 3), left=st.integers(0, 3))
 @pytest.mark.slow
-def test_a_sheet_is_read_back_wherever_it_lies(lines: list[list[Any]], top: int, left: int) -> None:
+def test_a_sheet_is_read_back_wherever_its_cells_start(lines: list[list[Any]], top: int, left: int) -> None:
     width = len(lines[0]) if lines else 1
     names = [f"c {at}" for at in range(width)]
     book = openpyxl.Workbook()

@@ -28,7 +28,7 @@ def test_positions_are_counted_from_one_and_the_last_may_be_open() -> None:
     )
 
 
-def test_what_encloses_records_is_found_from_the_root() -> None:
+def test_outer_fields_of_records_are_resolved_from_the_root() -> None:
     assert outer_of("a.id AS a_id, at", ("a", "b")) == (Outer("a_id", 1, ("id",)), Outer("at", 0, ("at",)))
 
 
@@ -74,7 +74,7 @@ def test_options_that_go_are_not(options: dict[str, Value], path: str) -> None:
     assert not list(find_read_option_errors(options, path))
 
 
-def test_check_says_where_an_option_is_wrong(tmp_path: Path) -> None:
+def test_check_reports_the_position_of_an_invalid_option(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     settings = '[project]\nname = "shop"\n[env.dev]\nconnections.land = { path = "new" }\n'
     (tmp_path / "waterclock.toml").write_text(settings)

@@ -90,13 +90,13 @@ def test_a_member_that_is_a_link_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, zip_of(tmp_path, (link, b"/etc/passwd"))).code == "E881"
 
 
-def test_what_grows_beyond_the_bound_is_refused_by_its_size(tmp_path: Path) -> None:
+def test_a_zip_that_unpacks_beyond_the_size_limit_is_refused(tmp_path: Path) -> None:
     path = zip_of(tmp_path, *((f"{at}.csv", bytes(range(256)) * 8) for at in range(4)))
     assert refused(tmp_path, path, most_bytes=8191).code == "E882"
     assert len(unpack_zips([path], reading(tmp_path, most_bytes=8192)).paths) == 4
 
 
-def test_what_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
+def test_a_zip_with_a_suspicious_compression_ratio_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, zip_of(tmp_path, ("bomb.csv", b"0" * (17 << 20)))).code == "E882"
 
 
@@ -104,7 +104,7 @@ def test_too_many_members_are_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, zip_of(tmp_path, *((f"{at}.csv", b"") for at in range(10_001)))).code == "E882"
 
 
-def test_a_member_that_holds_more_than_it_says_is_refused(tmp_path: Path) -> None:
+def test_a_zip_member_larger_than_its_declared_size_is_refused(tmp_path: Path) -> None:
     path = zip_of(tmp_path, ("a.csv", b"0123456789" * 10))
     content = Path(path).read_bytes()
     Path(path).write_bytes(content.replace((100).to_bytes(4, "little"), (50).to_bytes(4, "little")))
@@ -130,7 +130,7 @@ def test_a_zip_within_a_zip_is_refused(tmp_path: Path) -> None:
     assert (error.code, error.why) == ("E883", "in.zip has a format that is not read from a zip")
 
 
-def test_a_member_that_nobody_packed_is_refused(tmp_path: Path) -> None:
+def test_a_zip_without_the_requested_member_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, zip_of(tmp_path, ("a.csv", b"1")), member="*.json").code == "E883"
 
 
@@ -164,7 +164,7 @@ def test_a_zip_that_was_cut_is_half_written(tmp_path: Path) -> None:
     assert problem_of(str(path), 8, 2, ("zip", "")) == ("damaged", "it is not a zip file")
 
 
-def test_what_a_killed_reading_left_behind_goes_after_days(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_read_are_removed_after_days(tmp_path: Path) -> None:
     old, new = tmp_path / ROOM / "20200101000000-x", tmp_path / ROOM / "20990101000000-x"
     for each in (old, new):
         each.mkdir(parents=True)

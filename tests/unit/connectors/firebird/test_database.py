@@ -37,7 +37,7 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(url: str
     assert "wo/rd" not in caught.value.render()
 
 
-def test_an_alias_and_a_path_are_told_apart() -> None:
+def test_an_alias_and_a_path_in_a_url_are_distinguished() -> None:
     said = {
         url: database_of(setting_of("ops", Path(), url=url)).dsn
         for url in ("firebird://me@host/ops", "firebird://me@host:3051//data/ops%20db.fdb")

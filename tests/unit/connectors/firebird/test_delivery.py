@@ -142,7 +142,7 @@ def test_a_value_out_of_range_is_refused(database: FirebirdDatabase, folder: Pat
     assert database.rows() == []
 
 
-def test_rows_of_others_are_refused_until_they_are_adopted(database: FirebirdDatabase, folder: Path) -> None:
+def test_a_table_with_foreign_rows_is_refused_until_it_is_adopted(database: FirebirdDatabase, folder: Path) -> None:
     database.run("CREATE TABLE totals (id VARCHAR(9), amount INTEGER)")
     database.run("INSERT INTO totals VALUES ('theirs', 1)")
     assert refused(database, delivery(folder, ("a", 1))).code == "E820"

@@ -122,7 +122,7 @@ def test_a_change_needs_a_reason(database: FormsDatabase, why: str) -> None:
         save(database, "S1", {"sku": "A"}, why=why)
 
 
-def test_a_key_comes_once_in_a_batch(database: FormsDatabase) -> None:
+def test_two_edits_of_one_key_in_a_batch_are_refused(database: FormsDatabase) -> None:
     edits = [Edit(("S1",), {"sku": "A"}, None), Edit(("S1",), {"sku": "B"}, None)]
     with pytest.raises(WaterclockError, match="cannot be one batch"):
         apply(database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits)

@@ -88,7 +88,7 @@ def changes_of(
     }
 
 
-def test_a_person_is_gone_from_history_rows_and_reasons(place: FormsPlace) -> None:
+def test_a_person_is_erased_from_history_rows_and_reasons(place: FormsPlace) -> None:
     save(place.database, "S1", {"sku": ANN, "remark": "of ann"}, why=f"{ANN} asked")
     save(place.database, "S2", {"sku": BOB})
     save(place.database, "S2", {"sku": ANN}, version_of(place.database, "S2"))
@@ -127,7 +127,7 @@ def test_an_erased_version_is_a_conflict_and_its_number_never_used_again(place: 
     assert (version_of(place.database, "S1") or 0) > seen
 
 
-def test_undo_restores_the_rows_of_others_and_none_of_the_person(place: FormsPlace) -> None:
+def test_undo_after_an_erasure_restores_only_rows_of_other_persons(place: FormsPlace) -> None:
     save(place.database, "S2", {"sku": BOB})
     edits = [Edit(("S1",), {"sku": ANN}, None), Edit(("S2",), {"sku": "X"}, 1), Edit(("S3",), {"sku": "Y"}, None)]
     batch = apply(place.database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits).batch

@@ -84,7 +84,7 @@ def test_a_quoted_cell_has_several_lines_and_separators(database: FormsDatabase)
     assert row.cells[-1].after == 'one, "two"\nthree'
 
 
-def test_a_key_that_comes_twice_is_invalid(database: FormsDatabase) -> None:
+def test_a_duplicate_key_is_invalid(database: FormsDatabase) -> None:
     review = reviewed(database, HEADER + "S1\tA\t\t\nS1\tB\t\t\n")
     assert counts(review) == {"new": 1, "invalid": 1}
     assert review.rows[1].problems == ("supplier_sku: line 2 has the same key",)
@@ -134,7 +134,7 @@ _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 
 
 @given(st.dictionaries(_TEXT, st.tuples(_TEXT, st.none() | st.integers(-9, 9), _TEXT), max_size=8))
-def test_what_is_exported_changes_nothing_when_it_is_imported(rows: dict[str, tuple[str, int | None, str]]) -> None:
+def test_importing_an_unchanged_export_changes_nothing(rows: dict[str, tuple[str, int | None, str]]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:

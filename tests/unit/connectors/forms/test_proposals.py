@@ -88,7 +88,7 @@ def test_a_change_is_in_no_window_before_another_person_approves_it(place: Forms
 
 
 @pytest.mark.parametrize("name", ["ada", "Ada", " ADA"])
-def test_nobody_approves_or_rejects_their_own_proposal(database: FormsDatabase, name: str) -> None:
+def test_a_user_cannot_approve_or_reject_their_own_proposal(database: FormsDatabase, name: str) -> None:
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
     herself = FormRights(name)
     assert "made it" in str(refused("E899", approve, database, GUARDED, number, herself, "").why)
@@ -159,7 +159,7 @@ def test_a_row_of_a_later_life_of_its_key_is_a_conflict(database: FormsDatabase)
     assert contents(database)["S1"]["sku"] == "A"
 
 
-def test_what_is_there_already_is_approved_without_a_change(database: FormsDatabase) -> None:
+def test_a_proposal_of_existing_values_is_approved_without_a_change(database: FormsDatabase) -> None:
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
     save(database, "S1", {"sku": "A"})
     assert find_proposal(database, GUARDED, number, 9)[1][0].is_stale is False
@@ -206,7 +206,7 @@ def test_invalid_values_and_seen_versions_are_checked_before_a_proposal_is_store
     assert (done.proposal, done.rows) == (None, 0)
 
 
-def test_a_value_that_the_form_no_longer_takes_is_not_approved(database: FormsDatabase) -> None:
+def test_a_proposed_value_that_the_form_no_longer_accepts_is_not_approved(database: FormsDatabase) -> None:
     number = number_of(propose(database, Edit(("S1",), {"sku": "A", "remark": "12 a"}, None)))
     numbers = tuple(replace(it, type="INT") if it.name == "remark" else it for it in GUARDED.fields)
     refused("E891", approve, database, replace(GUARDED, fields=numbers), number, BOB, "")
@@ -247,7 +247,7 @@ def test_a_proposal_of_another_form_is_unknown(database: FormsDatabase) -> None:
         "DELETE FROM waterclock_forms_proposed",
     ],
 )
-def test_the_database_refuses_what_four_eyes_refuse(database: FormsDatabase, statement: str) -> None:
+def test_the_database_refuses_changes_that_bypass_the_four_eyes_rule(database: FormsDatabase, statement: str) -> None:
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
     with pytest.raises(WaterclockError) as raised, database.open_for_writing("x") as session:
         session.execute(statement)
@@ -258,7 +258,7 @@ def test_the_database_refuses_what_four_eyes_refuse(database: FormsDatabase, sta
             session.execute(f"UPDATE waterclock_forms_proposals SET {later}")
 
 
-def test_random_proposals_are_what_their_approvals_make_of_them(place: FormsPlace) -> None:  # noqa: PLR0915 - one life
+def test_random_proposals_change_rows_only_when_approved(place: FormsPlace) -> None:  # noqa: PLR0915 - one life
     """A model of four users who propose, approve, reject and withdraw changes of six rows.
 
     Each accepted approval writes the proposed rows once, if these rows are still as the proposer saw them. No other

@@ -44,7 +44,7 @@ def suggested(database: FormsDatabase, key: str) -> list[Suggestion]:
     return suggest_values(database, PRODUCTS, row)
 
 
-def test_the_values_of_the_most_alike_keys_come_first_and_once(place: FormsPlace) -> None:
+def test_values_of_the_most_similar_keys_are_suggested_first_and_once(place: FormsPlace) -> None:
     fill(place.database, {"TEA-100": "T", "TEA-101": "T", "TEA-900": "U", "COFFEE-1": "C", "milk": "M"})
     wait(place.database, "tea 102", "TEA-777x")
     first, second = suggested(place.database, "tea 102")

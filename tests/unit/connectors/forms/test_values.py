@@ -62,7 +62,7 @@ def test_a_value_is_stored_as_one_text(kind: str, entered: str, stored: str | No
         ("TIMESTAMP", "2026-07-01 25:00", "not a time"),
     ],
 )
-def test_what_is_no_value_of_its_type_is_refused(kind: str, entered: str, why: str) -> None:
+def test_a_value_that_does_not_fit_its_type_is_refused(kind: str, entered: str, why: str) -> None:
     with pytest.raises(InvalidValue, match=why):
         parse_value(FormField("a", kind), entered, "UTC")
 

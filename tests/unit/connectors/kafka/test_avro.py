@@ -53,7 +53,7 @@ def decoder(monkeypatch: pytest.MonkeyPatch) -> Decoder:
     return decoder_of("orders", "bus.orders", {"registry": "http://registry"}, None)
 
 
-def test_values_are_read_as_the_newest_schema_says(decoder: Decoder) -> None:
+def test_values_are_decoded_with_the_newest_schema(decoder: Decoder) -> None:
     at = datetime(2020, 1, 1, 8, tzinfo=UTC)
     record = {"id": 2, "at": at, "price": Decimal("1.50"), "raw": b"\xff", "tags": ["a"]}
     for each in (decoder, pickle.loads(pickle.dumps(decoder))):
@@ -68,7 +68,7 @@ def test_values_are_read_as_the_newest_schema_says(decoder: Decoder) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x01\x00\x00\x00\x02\x02", b"\x00\x00\x00\x00\x02"])
-def test_bytes_that_are_none_are_told_with_their_place(decoder: Decoder, value: bytes) -> None:
+def test_bytes_that_are_not_avro_are_reported_with_partition_and_offset(decoder: Decoder, value: bytes) -> None:
     with pytest.raises(WaterclockError) as caught:
         decoder.json_of(value, 3, 41)
     assert caught.value.code == "E857"
@@ -116,7 +116,7 @@ HOSTILE = "0)) IS NOT NULL OR raise_error('injected') <=> CAST(1 AS DECIMAL(1, 0
         {**OLD, "fields": [{"name": "d", "type": "no type"}]}, {**OLD, "fields": 3}, 5, [], {"type": "record"},
     ],
 )  # fmt: skip
-def test_a_schema_that_is_none_never_becomes_part_of_a_query(
+def test_an_invalid_schema_is_refused_and_never_used_in_a_query(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, schema: Any
 ) -> None:
     monkeypatch.setattr(avro, "_request_registry", lambda *_: {"schema": json.dumps(schema)})
@@ -136,7 +136,7 @@ def test_a_decimal_s_type_has_whole_numbers_only(precision: Any, scale: Any) -> 
     assert columns == {"d": "STRING", "e": "DECIMAL(9, 2)"}
 
 
-def test_a_writer_s_schema_that_is_none_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_writer_schema_is_an_error_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(_registry: Any, path: str, _where: str) -> dict[str, str]:
         return {"schema": json.dumps({"type": "record"} if path == "/schemas/ids/7" else NEW)}
 
@@ -185,7 +185,7 @@ def test_a_schema_cannot_pass_itself_off_as_parsed() -> None:
     assert decoder.json_of(b"\x02", 0, 0) == b'{"id": 1}'
 
 
-def test_a_schema_by_file_takes_bare_values(tmp_path: Path) -> None:
+def test_a_schema_from_a_file_decodes_values_without_a_wire_header(tmp_path: Path) -> None:
     (tmp_path / "r.avsc").write_text(json.dumps(OLD))
     decoder = decoder_of("orders", "bus.orders", {}, tmp_path / "r.avsc")
     assert decoder.json_of(encoded(OLD, {"id": 7}), 0, 0) == b'{"id": 7}'
@@ -195,7 +195,7 @@ def test_a_schema_by_file_takes_bare_values(tmp_path: Path) -> None:
         assert caught.value.code == "E857"
 
 
-def test_a_registry_that_is_away_is_asked_again_later_and_its_password_is_shown_nowhere() -> None:
+def test_an_unreachable_registry_is_a_transient_error_that_hides_the_password() -> None:
     registry = {"registry": "http://127.0.0.1:9", "registry_user": "u", "registry_password": "s3cret"}
     with pytest.raises(WaterclockError) as caught:
         decoder_of("orders", "bus.orders", registry, None)
@@ -216,7 +216,7 @@ NUMBERS: dict[str, Any] = {
 }
 
 
-def test_what_json_has_no_number_for_is_text() -> None:
+def test_values_without_a_json_equivalent_are_decoded_as_text() -> None:
     read = Decoder("orders", "w", json.dumps(NUMBERS))
     record = {"x": float("nan"), "local": datetime(2026, 1, 1, 8), "clock": time(1, 2), "long": Decimal("1.50")}  # noqa: DTZ001 - it has no zone
     told = {"x": "NaN", "local": "2026-01-01T08:00:00", "clock": "01:02:00", "long": "1.50"}
@@ -224,7 +224,7 @@ def test_what_json_has_no_number_for_is_text() -> None:
     assert read.columns() == {"x": "DOUBLE", "local": "TIMESTAMP_NTZ", "clock": "STRING", "long": "STRING"}
 
 
-def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> None:
+def test_a_registry_that_requires_a_login_receives_it_over_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     with serving(Registry([OLD, NEW], login=f"ann:{WORD}"), authority.pair("registry")) as registry:
         said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
@@ -243,7 +243,7 @@ def test_a_registry_that_asks_for_a_login_gets_it_over_tls(tmp_path: Path) -> No
         assert WORD not in "".join(error.render() for error in refused.values())
 
 
-def test_a_login_goes_to_no_other_host() -> None:
+def test_a_registry_login_is_not_sent_to_another_host_on_a_redirect() -> None:
     with serving(Registry([OLD])) as other, serving(Registry([OLD], leads_to=other.address)) as registry:
         said = {"registry": registry.address, "registry_user": "ann", "registry_password": WORD}
         with pytest.raises(WaterclockError) as caught:
@@ -354,7 +354,7 @@ def test_a_list_of_alternatives_without_bytes_is_read() -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError, ZeroDivisionError])
-def test_a_value_that_takes_too_much_memory_is_an_error_of_the_record(
+def test_a_value_that_exhausts_memory_is_an_error_of_the_record(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:

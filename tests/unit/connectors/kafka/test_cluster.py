@@ -41,7 +41,7 @@ def test_options_become_the_clients_settings(tmp_path: Path) -> None:
     assert not [secret for secret in ("s3cret", "k3y", "r3g") if secret in repr(found)]
 
 
-def test_a_connection_without_servers_is_told(tmp_path: Path) -> None:
+def test_a_connection_without_servers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError) as caught:
         cluster_of(setting_of("bus", tmp_path))
     assert caught.value.code == "E803"
@@ -58,7 +58,7 @@ def test_a_connection_without_servers_is_told(tmp_path: Path) -> None:
         (KafkaError.MSG_SIZE_TOO_LARGE, "E855", False),
     ],
 )
-def test_what_the_client_says_is_told_in_our_words(number: int, code: str, is_transient: bool) -> None:
+def test_a_client_error_is_translated_to_a_code_with_a_fix(number: int, code: str, is_transient: bool) -> None:
     told = Cluster("bus", "127.0.0.1:9").translate_error(KafkaError(number), "bus.orders", "orders")
     assert (told.code, told.transient, told.where) == (code, is_transient, "bus.orders")
     assert told.fix
@@ -80,7 +80,7 @@ def told_token(ends: object) -> bytes:
         (told_token(1), "seconds ago"),
     ],
 )
-def test_a_token_that_is_none_is_told_at_once(tmp_path: Path, holds: bytes | None, why: str) -> None:
+def test_a_missing_invalid_or_expired_token_is_reported_at_once(tmp_path: Path, holds: bytes | None, why: str) -> None:
     """The client would wait for ten seconds, and report only that no token is set."""
     if holds is not None:
         (tmp_path / "token").write_bytes(holds)
@@ -100,7 +100,7 @@ def test_a_token_that_does_not_say_when_it_ends_is_good_for_some_minutes(tmp_pat
     assert 200 < ends - time.time() < 400
 
 
-def test_a_cluster_that_is_away_is_told_as_passing() -> None:
+def test_an_unreachable_cluster_is_a_transient_error() -> None:
     with pytest.raises(WaterclockError) as caught:
         Cluster("bus", "127.0.0.1:9", timeout=1).log_of("orders", "bus.orders")
     assert (caught.value.code, caught.value.transient) == ("E854", True)

@@ -47,14 +47,14 @@ def sent(of: Delivery, **options: Value) -> list[SentMessage]:
     return list(resolve_message_format(unit_of("bus", "t", **options), of).messages(of))
 
 
-def test_a_row_is_an_object_with_what_it_bears_beside(tmp_path: Path) -> None:
+def test_a_row_becomes_a_json_object_with_a_key_and_headers(tmp_path: Path) -> None:
     [found] = sent(rows(tmp_path, ROW), key="id", headers="n, raw")
     assert found == SentMessage(
         b"a", b'{"id": "a", "at": "2020-01-01 08:00:00Z", "of": {"a": 1}}', (("n", b"3"), ("raw", b"ff"), *OWN)
     )
 
 
-def test_a_key_that_went_is_a_tombstone(tmp_path: Path) -> None:
+def test_a_deleted_key_becomes_a_tombstone(tmp_path: Path) -> None:
     gone = {"id": "b", "gone": True}
     of = rows(tmp_path, ROW, gone, mode=Mode.MERGE, keys=("id",), deleted_column="gone")
     first, second = sent(of)
@@ -71,7 +71,7 @@ def test_a_text_is_one_column(tmp_path: Path) -> None:
     assert caught.value.code == "E856"
 
 
-def test_a_column_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_a_missing_column_is_reported_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(WaterclockError) as caught:
         sent(rows(tmp_path, ROW), key="idd")
     assert (caught.value.code, caught.value.fix) == ("E856", "did you mean id?")
@@ -80,7 +80,7 @@ def test_a_column_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> 
     assert "no column key" in caught.value.what
 
 
-def test_what_is_kept_whole_goes_by_partition_in_the_order_of_offsets(tmp_path: Path) -> None:
+def test_raw_messages_are_sent_by_partition_in_offset_order(tmp_path: Path) -> None:
     kinds = {
         "key": "binary", "value": "binary", "headers": "array<struct<key:string,value:binary>>", "partition": "int",
         "offset": "bigint", "timestamp": "timestamp",
@@ -128,7 +128,7 @@ def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> 
     assert records.last.label_text == "20200139000000"
 
 
-def test_what_is_no_number_of_json_is_sent_as_text(tmp_path: Path) -> None:
+def test_numbers_that_json_cannot_express_are_sent_as_text(tmp_path: Path) -> None:
     table = pa.table({"id": ["a"], "x": [float("nan")], "y": [float("-inf")]})
     (one,) = sent(delivery(tmp_path, table, {"id": "string", "x": "double", "y": "double"}))
     assert one.value == b'{"id": "a", "x": "NaN", "y": "-Infinity"}'

@@ -25,7 +25,7 @@ DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.b
         (DELETED, 0, 10, 1, "open"),
     ],
 )
-def test_a_topic_tells_of_old_claims_while_it_has_all_of_their_time(
+def test_an_old_claim_can_be_searched_while_the_topic_retains_its_whole_time_span(
     config: dict[str, str], start: int, end: int, days: int, said: str
 ) -> None:
     log = Log("orders", "id", {0: start, 1: 0}, {0: 9, 1: 3})

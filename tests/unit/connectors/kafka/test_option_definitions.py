@@ -28,7 +28,7 @@ def wrong(what: str, **options: Any) -> list[tuple[str, str]]:
         {"registry": "https://r:8081", "registry_user": "ann", "registry_password": WORD, "registry_ca": "ca.pem"},
     ],
 )
-def test_what_goes_together_is_taken(options: dict[str, Any]) -> None:
+def test_compatible_connection_options_are_accepted(options: dict[str, Any]) -> None:
     assert wrong("connection", **options) == []
 
 
@@ -48,7 +48,7 @@ def test_what_goes_together_is_taken(options: dict[str, Any]) -> None:
         ({"timeout": 0}, [("E324", "timeout")]),
     ],
 )
-def test_a_connection_that_contradicts_itself_is_told(options: dict[str, Any], found: list[tuple[str, str]]) -> None:
+def test_contradictory_connection_options_are_reported(options: dict[str, Any], found: list[tuple[str, str]]) -> None:
     assert wrong("connection", **options) == found
 
 
@@ -65,7 +65,7 @@ def test_a_connection_that_contradicts_itself_is_told(options: dict[str, Any], f
         ("publish", {"in_flight": 1, "ends": True, "key": "id"}, []),
     ],
 )
-def test_options_of_a_topic_that_contradict_themselves_are_told(
+def test_contradictory_topic_options_are_reported(
     what: str, options: dict[str, Any], found: list[tuple[str, str]]
 ) -> None:
     assert wrong(what, **options) == found

@@ -26,7 +26,7 @@ def refused(topic: Log, reached: Positions, without: str = "") -> WaterclockErro
     return caught.value
 
 
-def test_a_range_goes_on_where_the_last_one_ended() -> None:
+def test_a_range_begins_where_the_last_one_ended() -> None:
     first = first_range(log((3, 10), (0, 0)), {0: 3, 1: 0})
     assert first == Positions("orders a", {"0": (3, 10), "1": (0, 0)})
     assert next_range(log((3, 10), (0, 0)), first, where=WHERE) is None
@@ -41,7 +41,7 @@ def test_a_topic_that_begins_at_its_end_owns_an_empty_range() -> None:
     assert spans_of(latest) == ()
 
 
-def test_retention_that_overtook_us_is_told_and_passed_over_only_by_name() -> None:
+def test_offsets_lost_to_retention_are_reported_and_skipped_only_if_named() -> None:
     reached = Positions("orders a", {"0": (0, 10), "1": (0, 5)})
     error = refused(log((15, 20), (5, 9), (2, 4)), reached)
     assert error.code == "E852"
@@ -53,7 +53,7 @@ def test_retention_that_overtook_us_is_told_and_passed_over_only_by_name() -> No
     assert Positions.of_dict(found.to_dict()) == found
 
 
-def test_a_topic_made_anew_is_told_and_read_only_by_name() -> None:
+def test_a_recreated_topic_is_reported_and_read_only_if_the_old_one_is_named() -> None:
     reached = Positions("orders a", {"0": (0, 10)})
     error = refused(log((0, 99), name="b"), reached)
     assert (error.code, "without 'topic a'" in str(error.fix), "0:10" in str(error.why)) == ("E853", True, True)
@@ -61,13 +61,13 @@ def test_a_topic_made_anew_is_told_and_read_only_by_name() -> None:
     assert found == Positions("orders b", {"0": (0, 99)})
 
 
-def test_a_log_that_was_cut_back_or_lost_a_partition_is_told() -> None:
+def test_a_truncated_log_or_a_missing_partition_is_reported() -> None:
     reached = Positions("orders a", {"0": (0, 10), "1": (0, 5)})
     assert "0: 8 < 10" in str(refused(log((0, 8), (0, 5)), reached).why)
     assert "1: gone < 5" in str(refused(log((0, 10)), reached).why)
 
 
-def test_a_range_that_was_read_may_be_gone_when_it_is_read_again() -> None:
+def test_rereading_a_range_that_the_topic_no_longer_has_is_refused() -> None:
     owned = Positions("orders a", {"0": (10, 20)})
     readable_range(log((10, 50)), owned, where=WHERE)
     with pytest.raises(WaterclockError) as caught:
@@ -108,7 +108,7 @@ FOUR = st.lists(st.integers(0, 9), min_size=4, max_size=4)
 
 
 @given(st.lists(st.tuples(FOUR, FOUR), max_size=12))
-def test_ranges_cover_every_offset_once_but_what_is_said_to_be_gone(steps: list[tuple[list[int], list[int]]]) -> None:
+def test_ranges_cover_every_offset_once_except_those_reported_as_lost(steps: list[tuple[list[int], list[int]]]) -> None:
     ends, starts = [0, 0], [0, 0]
     reached = first_range(log(*zip(starts, ends, strict=True)), {0: 0, 1: 0})
     seen: dict[int, list[int]] = {}

@@ -103,9 +103,7 @@ def turns(*parts: list[Told]) -> list[Told]:
     ],
 )
 @pytest.mark.parametrize("partitions", [1, 40])
-def test_however_many_partitions_there_are_they_are_asked_for_together(
-    held: Callable[[int], list[Told]], partitions: int
-) -> None:
+def test_all_partitions_are_read_with_one_assignment(held: Callable[[int], list[Told]], partitions: int) -> None:
     of_each = [held(part) for part in range(partitions)]
     client = Client(turns(*of_each))
     found = read(client, *(OffsetSpan(part, 0, 30) for part in range(partitions)))
@@ -122,7 +120,7 @@ def test_a_partition_that_is_over_is_not_fetched_any_more() -> None:
     assert client.paused == [0]
 
 
-def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twice(
+def test_reading_resumes_after_a_lost_position_without_duplicate_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Cluster, "log_of", lambda *_: Log("orders", "id", {0: 0, 1: 0}, {0: 9, 1: 9}))
@@ -134,30 +132,30 @@ def test_a_place_that_was_lost_is_taken_up_where_it_was_and_no_record_comes_twic
 
 
 @pytest.mark.parametrize("part", [None, 0])
-def test_an_error_that_waiting_does_not_mend_is_told_whatever_it_is_about(part: int | None) -> None:
+def test_a_permanent_error_is_raised_with_or_without_a_partition(part: int | None) -> None:
     client = Client([Told(0), Told(0, KafkaError.TOPIC_AUTHORIZATION_FAILED, part)])
     with pytest.raises(WaterclockError, match="E855"):
         read(client, OffsetSpan(0, 0, 3), OffsetSpan(1, 0, 3))
 
 
-def test_one_partition_that_stands_still_is_named() -> None:
+def test_a_stalled_partition_is_reported_with_its_remaining_offsets() -> None:
     client = Client([Told(0), Told(0, part=1), Told(1)])
     with pytest.raises(WaterclockError, match=r"offsets 1:1-3 .* were not read completely"):
         read(client, OffsetSpan(0, 0, 2), OffsetSpan(1, 0, 3), timeout=0)
 
 
-def test_what_was_fetched_for_another_range_is_left_out() -> None:
+def test_records_outside_of_the_requested_range_are_ignored() -> None:
     stale = [Told(12), Told(3, part=1), Told(9, part=1)]
     came = [Told(10, part=1), Told(12, part=1), Told(12, part=1), Told(11, part=1), Told(14, part=1)]
     assert read(Client([*stale, *came]), OffsetSpan(1, 10, 15)) == {1: [10, 12, 14]}
 
 
-def test_an_end_told_of_another_partition_ends_nothing() -> None:
+def test_an_end_of_another_partition_does_not_end_the_read() -> None:
     came = [Told(10, part=1), Told(99, END, 0), Told(99), Told(11, part=1), Told(13, END, 1)]
     assert read(Client(came), OffsetSpan(1, 10, 13)) == {1: [10, 11]}
 
 
-def test_a_partition_that_does_not_answer_for_a_time_is_told_and_not_begun_at_its_end(
+def test_a_failed_offset_lookup_by_time_is_transient_and_does_not_start_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Answer:

@@ -30,7 +30,7 @@ def hkdf(secret: str, info: str) -> bytes:
     return hmac.digest(extracted, info.encode() + b"\x01", hashlib.sha256)
 
 
-def test_a_key_is_derived_for_each_purpose_and_connection_as_the_rfc_says() -> None:
+def test_a_key_is_derived_per_purpose_and_connection_as_in_the_hkdf_rfc() -> None:
     keys = derive_keys(connections("pii", "hr"), secrets(new=NEW, old=OLD))
     assert set(keys) == {"pii", "pii/2025", "pii/2026", "hr", "hr/2025", "hr/2026"}
     for name, secret in (("pii/2025", OLD), ("pii/2026", NEW), ("hr/2026", NEW)):
@@ -48,7 +48,7 @@ def test_the_current_key_is_the_one_of_the_option() -> None:
         assert keys["pii"] == keys[f"pii/{current}"]
 
 
-def test_no_value_is_in_what_python_shows_of_a_key() -> None:
+def test_the_repr_of_a_key_contains_no_key_material() -> None:
     key = derive_keys(connections("pii"), secrets(new=NEW, old=OLD))["pii"]
     assert repr(key) == "DerivedKeys(name='2026')"
 

@@ -172,7 +172,7 @@ def test_a_login_that_the_server_has_cached_works_and_reveals_nothing(tmp_path: 
     assert WORD.encode() not in impostor.heard
 
 
-def test_who_trusts_a_server_says_so(tmp_path: Path) -> None:
+def test_a_clear_text_password_is_sent_with_trust_server(tmp_path: Path) -> None:
     def takes_it(of: Impostor) -> None:
         of.send(switch(b"mysql_clear_password"))
         of.hear()
@@ -248,7 +248,7 @@ def _never_welcomes(of: Impostor) -> None:
 
 @pytest.mark.parametrize("with_tls", [False, True], ids=["", "over TLS"])
 @pytest.mark.parametrize("script", [_goes_on, _drips, _never_welcomes])
-def test_a_login_has_an_end_though_the_server_goes_on_sending(
+def test_a_login_times_out_even_if_the_server_keeps_sending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: Callable[[Impostor], None], with_tls: bool
 ) -> None:
     monkeypatch.setattr(client, "_LOGIN_SECONDS", 1)
@@ -276,7 +276,7 @@ def test_a_login_through_a_socket_of_this_machine_has_an_end_too(
         served.result()
 
 
-def test_a_socket_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_missing_socket_is_reported(tmp_path: Path) -> None:
     url = f"mysql://loader@localhost/shop?unix_socket={tmp_path / 's'}"
     with pytest.raises(WaterclockError) as refused:
         CONNECTOR.deliverer(setting_of("ops", tmp_path, url=url)).last(unit_of("ops", "totals"), "p", "q")
@@ -291,7 +291,7 @@ def test_a_login_that_needs_a_package_names_it(tmp_path: Path, monkeypatch: pyte
     assert "'pynacl' package is required" in str(error.why)
 
 
-def test_a_file_that_a_server_asks_for_is_refused(tmp_path: Path) -> None:
+def test_a_servers_request_for_a_local_file_is_refused(tmp_path: Path) -> None:
     def asks_for_a_file(of: Impostor) -> None:
         of.send(_OK)
         for _ in range(2):  # the character set, and that each statement is a transaction

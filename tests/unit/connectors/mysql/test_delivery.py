@@ -240,7 +240,7 @@ def test_a_table_of_an_engine_without_transactions_is_refused(database: MysqlDat
         assert database.rows() == []
 
 
-def test_a_view_of_others_is_refused(database: MysqlDatabase, folder: Path) -> None:
+def test_a_foreign_view_is_refused_as_a_destination(database: MysqlDatabase, folder: Path) -> None:
     database.run("CREATE TABLE behind (id varchar(9), amount int) ENGINE = MyISAM")
     database.run("CREATE VIEW totals AS SELECT * FROM behind")
     with pytest.raises(WaterclockError, match="is a view") as refused:
@@ -250,7 +250,9 @@ def test_a_view_of_others_is_refused(database: MysqlDatabase, folder: Path) -> N
 
 
 @pytest.mark.parametrize("there", ["A", "a ", "\u00e1"])
-def test_keys_that_the_destination_takes_for_one_are_refused(database: MysqlDatabase, folder: Path, there: str) -> None:
+def test_keys_that_the_destination_treats_as_equal_are_refused(
+    database: MysqlDatabase, folder: Path, there: str
+) -> None:
     database.run("CREATE TABLE totals (id varchar(9) COLLATE utf8mb4_general_ci PRIMARY KEY, amount int)")
     merged = {"mode": Mode.MERGE, "keys": ("id",)}
     deliver(database, delivery(folder, (there, 1), **merged))
@@ -264,7 +266,9 @@ def test_keys_that_the_destination_takes_for_one_are_refused(database: MysqlData
     assert [(row["id"], row["amount"]) for row in database.rows()] == [(there, 1)]
 
 
-def test_keys_of_a_table_of_ours_are_told_apart_by_every_sign(database: MysqlDatabase, folder: Path) -> None:
+def test_keys_of_a_table_that_waterclock_created_differ_by_every_character(
+    database: MysqlDatabase, folder: Path
+) -> None:
     keys = ["a", "A", "a ", "\u00e1", "", " "]
     made = delivery(folder, *((key, 1) for key in keys), mode=Mode.MERGE, keys=("id",))
     deliver(database, made)
@@ -293,7 +297,9 @@ def test_a_table_without_a_row_may_be_left_where_a_delivery_fails(database: Mysq
 
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
-def test_a_server_that_takes_little_at_once_takes_all_rows(database: MysqlDatabase, folder: Path, mode: Mode) -> None:
+def test_all_rows_are_delivered_despite_a_small_max_allowed_packet(
+    database: MysqlDatabase, folder: Path, mode: Mode
+) -> None:
     """A text with four bytes per character has four times as many bytes as characters."""
     smiles = [f"{at} {chr(0x1F600) * 300}" for at in range(2000)]
     rows = pa.table({"id": [str(at) for at in range(len(smiles))], "amount": smiles})
@@ -314,7 +320,7 @@ def test_a_server_that_takes_little_at_once_takes_all_rows(database: MysqlDataba
     assert len(database.rows()) == 2000
 
 
-def test_a_server_that_is_set_to_be_careful_gives_and_takes_all_rows(database: MysqlDatabase, folder: Path) -> None:
+def test_all_rows_are_delivered_despite_select_limit_and_safe_updates(database: MysqlDatabase, folder: Path) -> None:
     """The server can be configured to return a limited number of rows, and to refuse a DELETE without a key."""
     deliver(database, delivery(folder, ("a", 1), ("b", 2), ("c", 3)))
     database.run("SET GLOBAL sql_select_limit = 1, GLOBAL sql_safe_updates = 1")
@@ -348,7 +354,7 @@ def test_any_other_name_is_taken(database: MysqlDatabase, folder: Path, *, is_by
         assert at.find_loss(unit, PLAIN.project, PLAIN.publish, claim) is None
 
 
-def test_readers_see_what_was_there_or_what_comes_never_none(database: MysqlDatabase, folder: Path) -> None:
+def test_readers_see_the_old_or_the_new_rows_and_never_an_empty_table(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     with closing(database.server.connect(database.name)) as early, early.cursor() as cursor:
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -470,7 +476,7 @@ def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDa
     assert found[1:] == [DeliveryOutcome.DELIVERED]
 
 
-def test_a_lock_that_is_not_given_up_is_told_and_passes(database: MysqlDatabase, folder: Path) -> None:
+def test_a_lock_timeout_is_a_transient_error(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     hasty = replace(database.setting, options={**database.setting.options, "timeout": 1})
     with closing(database.server.connect(database.name)) as other, other.cursor() as cursor:
@@ -483,7 +489,7 @@ def test_a_lock_that_is_not_given_up_is_told_and_passes(database: MysqlDatabase,
     assert [row["id"] for row in database.rows()] == ["a"]
 
 
-def test_a_user_without_the_right_is_told(database: MysqlDatabase, folder: Path) -> None:
+def test_a_user_without_permission_is_reported(database: MysqlDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     database.run("CREATE OR REPLACE USER guest@'%' IDENTIFIED BY 'g'")
     database.run(f"GRANT SELECT ON {database.name}.* TO guest@'%'")
@@ -498,7 +504,7 @@ def test_a_user_without_the_right_is_told(database: MysqlDatabase, folder: Path)
     )
 
 
-def test_a_server_that_is_away_is_told_as_passing(database: MysqlDatabase, folder: Path) -> None:
+def test_an_unreachable_server_is_a_transient_error(database: MysqlDatabase, folder: Path) -> None:
     away = CONNECTOR.deliverer(replace(database.setting, options={"url": "mysql://ann:secret@127.0.0.1:1/none"}))
     with pytest.raises(WaterclockError) as refused:
         away.deliver(database.unit, [delivery(folder, ("a", 1))])
@@ -548,7 +554,7 @@ def test_no_part_of_a_password_in_an_address_is_shown(tmp_path: Path, login: str
         ("mysql://a:hidden1@h/d?sslmode=none", "its parameter sslmode is unknown"),
     ],
 )
-def test_an_address_that_is_none_is_told(tmp_path: Path, url: str, why: str) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path, url: str, why: str) -> None:
     with pytest.raises(WaterclockError, match=why) as refused:
         CONNECTOR.deliverer(setting_of("ops", tmp_path, url=url))
     assert refused.value.code == "E803"

@@ -171,7 +171,7 @@ def test_types_without_a_counterpart_are_refused_by_name_all_at_once(database: M
         ("double", "1.5", "INT"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_and_never_bent(
+def test_a_value_that_does_not_fit_its_type_is_refused_and_never_converted(
     database: MysqlDatabase, kind: str, value: str, wanted: str | None
 ) -> None:
     database.run(f"CREATE TABLE totals (id int, x {kind})")
@@ -223,7 +223,7 @@ def test_rows_with_a_zero_date_are_counted_apart(database: MysqlDatabase, kind: 
     assert found == [1]
 
 
-def test_a_day_of_no_calendar_that_lies_between_two_is_told(database: MysqlDatabase) -> None:
+def test_a_nonexistent_date_that_sorts_into_a_window_is_reported(database: MysqlDatabase) -> None:
     database.run("CREATE TABLE totals (id int, at date)")
     database.server.run(f"SET STATEMENT sql_mode = '' FOR INSERT INTO {database.name}.totals VALUES (1, '2013-01-00')")
     windows = [Window(DAY - ONE_DAY, DAY + ONE_DAY)]
@@ -242,7 +242,7 @@ def test_a_time_that_is_text_is_refused(database: MysqlDatabase) -> None:
 
 
 @pytest.mark.parametrize("by", ["", "at"])
-def test_parts_hold_each_row_once_and_notice_what_changes(database: MysqlDatabase, by: str) -> None:
+def test_parts_contain_each_row_once_and_their_digests_detect_changes(database: MysqlDatabase, by: str) -> None:
     database.run(
         "CREATE TABLE totals AS SELECT seq AS id, TIMESTAMP'2013-01-01 00:00:00' + INTERVAL seq * 3 MINUTE AS at"
         " FROM seq_0_to_999"
@@ -280,7 +280,9 @@ def test_a_reading_that_is_given_up_is_not_read_to_its_end(
     ("value", "is_there"),
     [("b'0'", False), ("b'1'", True), ("'0'", False), ("'0.0'", False), ("'7'", True), ("'TRUE'", True), ("''", False)],
 )
-def test_a_sign_is_what_is_true_to_the_server(database: MysqlDatabase, value: str, *, is_there: bool) -> None:
+def test_an_await_query_is_fulfilled_if_its_value_is_true_to_the_server(
+    database: MysqlDatabase, value: str, *, is_there: bool
+) -> None:
     kind = "bit(1)" if value.startswith("b") else "text"
     database.run(f"CREATE TABLE loads (done {kind})")
     database.run(f"INSERT INTO loads VALUES ({value})")
@@ -327,7 +329,7 @@ def test_a_table_that_is_altered_while_it_is_read_is_read_again(database: MysqlD
         (1049, "E810", False),
     ],
 )
-def test_what_passes_is_told_so(number: int, code: str, *, passes: bool) -> None:
+def test_transient_server_errors_are_marked_as_transient(number: int, code: str, *, passes: bool) -> None:
     at = AtServer(address={}, name="127.0.0.1:3306/shop", connection="shop")
     error = translate_error(OperationalError(number, "as it is"), at, "here")
     assert (error.code, error.transient) == (code, passes)

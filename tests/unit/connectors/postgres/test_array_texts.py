@@ -45,6 +45,6 @@ def test_elements_are_of_their_type(text: str, kind: str, items: list[object]) -
 
 
 @pytest.mark.parametrize("text", ["", "{1", "{1}2", '{"a', "1"])
-def test_what_is_no_array_is_refused(text: str) -> None:
+def test_a_malformed_array_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"array|int"):
         json_of_array(text, "int4")

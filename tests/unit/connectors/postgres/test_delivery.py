@@ -208,7 +208,7 @@ def test_rows_that_a_trigger_keeps_from_being_deleted_stop_the_delivery(
 
 
 @pytest.mark.parametrize("later", [[("A", 2)], [("b", 1), ("B", 2)]])
-def test_keys_that_the_destination_takes_for_one_are_refused(
+def test_keys_that_the_destination_treats_as_equal_are_refused(
     database: PostgresDatabase, folder: Path, later: list[tuple[str, int]]
 ) -> None:
     database.server.run("CREATE EXTENSION IF NOT EXISTS citext SCHEMA pg_catalog")
@@ -248,7 +248,9 @@ def test_a_column_that_fits_two_of_the_destination_is_refused(database: Postgres
     assert database.run("SELECT id, amount, former FROM totals") == [("a", 1, None)]
 
 
-def test_an_interval_is_read_alike_whatever_the_server_is_set_to(database: PostgresDatabase, folder: Path) -> None:
+def test_an_interval_text_is_parsed_independently_of_the_servers_intervalstyle(
+    database: PostgresDatabase, folder: Path
+) -> None:
     database.run("CREATE TABLE totals (id text, amount interval)")
     rows = pa.table({"id": ["a"], "amount": ["-1 2:03:04"]})
     made = replace(PLAIN, columns=(("id", "STRING"), ("amount", "STRING")), files=sealed(folder, rows))
@@ -284,14 +286,14 @@ def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is
         assert at.find_loss(unit, PLAIN.project, PLAIN.publish, claim) is None
 
 
-def test_a_schema_that_is_not_there_is_told(database: PostgresDatabase, folder: Path) -> None:
+def test_a_missing_schema_is_reported_with_its_fix(database: PostgresDatabase, folder: Path) -> None:
     with pytest.raises(WaterclockError, match="the database rejected") as refused:
         CONNECTOR.deliverer(database.setting).deliver(unit_of("ops", "nowhere.totals"), [delivery(folder, ("a", 1))])
     assert str(refused.value.fix).startswith("create the schema")
 
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
-def test_readers_see_what_was_there_or_what_comes_never_none(
+def test_readers_see_the_old_or_the_new_rows_and_never_an_empty_table(
     database: PostgresDatabase, folder: Path, isolation: str
 ) -> None:
     """A reader that started before a REPLACE still sees the earlier rows, at least in a snapshot transaction."""
@@ -362,7 +364,7 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(
     assert found.outcome is DeliveryOutcome.KILLED
 
 
-def test_a_lock_that_is_not_given_up_is_told_and_passes(database: PostgresDatabase, folder: Path) -> None:
+def test_a_lock_timeout_is_a_transient_error(database: PostgresDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     with database.server.connect() as other:
         other.execute(f"BEGIN; LOCK TABLE {database.schema}.totals IN ACCESS EXCLUSIVE MODE")
@@ -372,7 +374,7 @@ def test_a_lock_that_is_not_given_up_is_told_and_passes(database: PostgresDataba
     assert [row["id"] for row in database.rows()] == ["a"]
 
 
-def test_a_user_without_the_right_is_told(database: PostgresDatabase, folder: Path) -> None:
+def test_a_user_without_permission_is_reported(database: PostgresDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     database.run("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
     database.run(f"GRANT USAGE ON SCHEMA {database.schema} TO guest; GRANT ALL ON waterclock_deliveries TO guest")
@@ -383,7 +385,7 @@ def test_a_user_without_the_right_is_told(database: PostgresDatabase, folder: Pa
     assert refused.value.code == "E821"
 
 
-def test_a_server_that_is_away_is_told_as_passing(database: PostgresDatabase, folder: Path) -> None:
+def test_an_unreachable_server_is_a_transient_error(database: PostgresDatabase, folder: Path) -> None:
     options = {**database.setting.options, "url": "postgresql://ann:secret@127.0.0.1:1/none"}
     away = CONNECTOR.deliverer(replace(database.setting, options=options))
     with pytest.raises(WaterclockError) as refused:

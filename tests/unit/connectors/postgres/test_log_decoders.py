@@ -127,7 +127,7 @@ def _with_identity(each: Event) -> Event:
 
 
 @given(transactions())
-def test_what_is_written_by_either_plugin_is_read_as_it_was(made: list[list[Event]]) -> None:
+def test_transactions_written_by_either_plugin_are_decoded_unchanged(made: list[list[Event]]) -> None:
     expected = [each for transaction in made for each in transaction]
     assert list(wal2json.events(_as_wal2json(made), *TABLE)) == expected
     assert list(pgoutput.events(_as_pgoutput(made), 7)) == [_with_identity(each) for each in expected]
@@ -145,7 +145,7 @@ def test_positions_are_written_and_read(position: int) -> None:
     assert position_of(position_text(position)) == position
 
 
-def test_wal2json_keeps_every_digit_and_says_how_a_type_is_written() -> None:
+def test_wal2json_values_keep_every_digit_and_get_the_text_form_of_their_type() -> None:
     columns = [
         {"name": "n", "type": "numeric", "value": 0},
         {"name": "b", "type": "boolean", "value": True},
@@ -161,7 +161,7 @@ def test_wal2json_keeps_every_digit_and_says_how_a_type_is_written() -> None:
     assert came[1].after == {"n": "12345678901234567890.10", "b": "t", "x": "\\xdead", "j": '{"a": 1.10}'}
 
 
-def test_a_name_with_signs_of_its_own_is_asked_for_as_it_is() -> None:
+def test_special_characters_in_names_are_escaped_in_plugin_options() -> None:
     assert wal2json.options("public", "a.b c")["add-tables"] == "public.a\\.b\\ c"
     assert pgoutput.options('a"b')["publication_names"] == '"a""b"'
 

@@ -40,7 +40,7 @@ def test_a_list_of_names_is_explained_or_not(logged: str, is_told: bool) -> None
     assert known.has_own_names([(name, None) for name in logged.split()], is_whole=True) is is_told
 
 
-def test_a_dropped_column_may_be_there_until_a_look_behind_its_end() -> None:
+def test_a_dropped_column_is_accepted_until_the_position_of_the_next_check() -> None:
     now = {1: ("id", False), 3: ("b", False)}
     before = noted("id", "a", "b")
     old, new = ([(name, None) for name in names.split()] for names in ("id a b", "id b"))
@@ -72,7 +72,7 @@ def test_numbers_decide_where_the_log_has_them() -> None:
 
 
 @given(STEPS)
-def test_what_is_accepted_is_under_its_own_name(steps: list[tuple[str, int]]) -> None:
+def test_accepted_log_changes_have_their_columns_own_names(steps: list[tuple[str, int]]) -> None:
     """The model has the name of each column by its number; each change records the names of its time."""
     there = dict(enumerate(WANTED, 1))
     last = fresh = len(WANTED)

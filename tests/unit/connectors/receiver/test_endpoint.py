@@ -154,7 +154,7 @@ def test_requests_that_wait_share_a_write() -> None:
     assert [len(group) for group in disk.groups] == [20]
 
 
-def test_a_disk_that_takes_nothing_is_told_and_tried_again() -> None:
+def test_a_failed_disk_write_returns_503_and_the_next_request_succeeds() -> None:
     disk = Disk(OSError(28, "No space left on device"))
 
     async def story(door: Endpoint) -> list[Answer]:
@@ -177,7 +177,7 @@ def test_after_a_failed_sync_nothing_is_taken() -> None:
     assert disk.ended == 0
 
 
-def test_a_defect_leaves_nobody_waiting() -> None:
+def test_an_internal_error_while_writing_returns_503() -> None:
     class Defect(Disk):
         def append(self, bodies: Sequence[bytes]) -> None:
             raise ValueError(bodies)
@@ -211,7 +211,7 @@ def test_too_much_that_waits_is_refused_and_let_in_again() -> None:
     ],
     ids=["said", "chunked", "packed"],
 )
-def test_what_is_too_large_is_refused(body: Any, headers: Mapping[str, str]) -> None:
+def test_a_too_large_body_is_refused_with_413(body: Any, headers: Mapping[str, str]) -> None:
     disk = Disk()
     assert one(disk, body, headers=headers, max_body=100)[0] == 413
     assert disk.groups == []
@@ -236,7 +236,7 @@ def test_nothing_is_taken_of_a_request_of_which_an_event_is_wrong() -> None:
         ({"authorization": "Bearer s3cret-of-a-good-length"}, "/other/events", 404),
     ],
 )
-def test_a_token_is_asked_for(headers: Mapping[str, str], path: str, status: int) -> None:
+def test_a_valid_token_is_required(headers: Mapping[str, str], path: str, status: int) -> None:
     answered, said, _ = one(headers=headers, path=path, token="s3cret-of-a-good-length")
     assert answered == status
     assert "s3cret-of-a-good-length" not in str(said)
@@ -301,7 +301,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     assert answers(Disk(), story)[:2] == (408, {"held": 0})
 
 
-def test_a_sender_that_goes_away_leaves_nothing() -> None:
+def test_a_disconnected_sender_leaves_no_data() -> None:
     disk = Disk()
 
     async def story(door: Endpoint) -> int:

@@ -36,7 +36,7 @@ def test_events_come_through_as_they_were_sent(events: list[dict[str, Any]], for
     assert [line["_event"] for line in found] == list(range(1, len(events) + 1))
 
 
-def test_what_is_told_of_an_event_stands_before_its_own_keys() -> None:
+def test_metadata_of_an_event_is_placed_before_its_own_keys() -> None:
     (line,) = lines(b' {"n": 1.10}\n', "k-7", {"user-agent": "curl"}, raw=True)
     assert line == {
         "_received": "2026-11-23T11:40:07.123456Z",
@@ -73,7 +73,7 @@ def test_what_is_told_of_an_event_stands_before_its_own_keys() -> None:
         (b'{" _raw":1}', "which is a column that the endpoint adds"),
     ],
 )
-def test_what_would_stop_a_table_later_is_refused_now(body: bytes, said: str) -> None:
+def test_an_event_that_would_fail_a_table_later_is_refused_on_receipt(body: bytes, said: str) -> None:
     with pytest.raises(RefusedError, match=said) as raised:
         events_of(body)
     assert raised.value.status == 400

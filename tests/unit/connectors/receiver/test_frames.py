@@ -23,7 +23,7 @@ def test_frames_come_back_with_their_instants_and_places() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=6), st.data())
-def test_a_torn_tail_takes_no_whole_frame_with_it(bodies: list[bytes], data: st.DataObject) -> None:
+def test_a_torn_tail_does_not_affect_complete_frames(bodies: list[bytes], data: st.DataObject) -> None:
     frames = [build_frame(NOW, body) for body in bodies]
     whole = b"".join(frames)
     cut = data.draw(st.integers(0, len(whole)))

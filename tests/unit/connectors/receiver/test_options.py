@@ -10,7 +10,7 @@ from waterclock.connectors.receiver.connector import CAPABILITIES
 @pytest.mark.parametrize(
     ("headers", "count"), [("x-device, Authorization", 1), ("cookie", 1), ("user-agent", 0), ("", 0)]
 )
-def test_who_may_send_does_not_stand_in_the_table(headers: str, count: int) -> None:
+def test_headers_with_credentials_cannot_become_columns(headers: str, count: int) -> None:
     assert CAPABILITIES.wrong_options is not None
     wrong = list(CAPABILITIES.wrong_options("connection", {"headers": headers}, ""))
     assert [one.code for one in wrong] == ["E313"] * count

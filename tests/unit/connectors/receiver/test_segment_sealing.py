@@ -95,7 +95,7 @@ def test_a_writer_holds_its_window_open_until_it_ends_it(tmp_path: Path) -> None
     assert collector.find_pending(UNIT).is_open is False
 
 
-def test_what_the_dead_left_is_taken_without_its_torn_tail(tmp_path: Path) -> None:
+def test_the_segment_of_a_killed_writer_is_sealed_without_its_torn_tail(tmp_path: Path) -> None:
     writer = writer_of(tmp_path, Clock())
     writer.append([body(1)])
     assert writer._open is not None
@@ -106,7 +106,7 @@ def test_what_the_dead_left_is_taken_without_its_torn_tail(tmp_path: Path) -> No
     assert [row["id"] for row in rows_of(item)] == [1]
 
 
-def test_no_segment_begins_in_what_is_sealed(tmp_path: Path) -> None:
+def test_a_segment_never_starts_in_a_sealed_time_range(tmp_path: Path) -> None:
     seal(tmp_path / "door" / "events", NOON + 10 * MINUTE)
     clock = Clock(NOON)  # ten minutes behind
     writer = writer_of(tmp_path, clock)
@@ -121,7 +121,7 @@ def test_no_segment_begins_in_what_is_sealed(tmp_path: Path) -> None:
     assert {row["_received"] for row in rows_of(item)} == {"2026-11-23T12:10:00Z"}
 
 
-def test_a_clock_that_is_set_back_takes_no_label_back(tmp_path: Path) -> None:
+def test_a_clock_that_is_set_back_does_not_move_events_back(tmp_path: Path) -> None:
     clock = Clock(NOON + 6 * MINUTE)
     writer = writer_of(tmp_path, clock)
     writer.append([body(1)])
@@ -226,7 +226,7 @@ def test_a_full_disk_refuses_and_keeps_nothing_by_halves(tmp_path: Path) -> None
     assert [row["id"] for row in rows_of(item)] == [1, 4]
 
 
-def test_a_failed_sync_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sync_raises_its_own_error_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -382,7 +382,9 @@ def test_any_order_of_steps_keeps_each_event_once_and_in_its_window(
 
 
 @pytest.mark.parametrize("broken", ["no marker", "closed are not sealed"])
-def test_the_story_finds_what_is_wrong(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interleaving_test_detects_a_broken_protocol(
+    tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a part of the protocol, some order of steps must fail."""
     monkeypatch.setattr(segment_names, "_RETRY_SECONDS", 0)
     monkeypatch.setattr(os, "fsync", lambda _: None)

@@ -33,7 +33,7 @@ def ask(space: Space, folder: Path, waited: list[float] | None = None, **options
 
 
 @pytest.mark.parametrize("fault", [429, 500, 503, 408, "cut", "slow"])
-def test_what_may_pass_is_tried_again(space: Space, tmp_path: Path, fault: object) -> None:
+def test_transient_faults_are_retried(space: Space, tmp_path: Path, fault: object) -> None:
     space.set(faults=[fault, fault])
     assert b'"a"' in ask(space, tmp_path, timeout=0.5 if fault == "slow" else 5).content
     assert len(space.asked) == 3
@@ -42,7 +42,7 @@ def test_what_may_pass_is_tried_again(space: Space, tmp_path: Path, fault: objec
 @pytest.mark.parametrize(
     ("status", "code"), [(400, "E845"), (404, "E845"), (422, "E845"), (403, "E844"), (301, "E845")]
 )
-def test_what_is_refused_is_asked_once(space: Space, tmp_path: Path, status: int, code: str) -> None:
+def test_a_refused_request_is_not_retried(space: Space, tmp_path: Path, status: int, code: str) -> None:
     space.set(faults=[status])
     with pytest.raises(WaterclockError) as caught:
         ask(space, tmp_path)
@@ -52,7 +52,9 @@ def test_what_is_refused_is_asked_once(space: Space, tmp_path: Path, status: int
 
 
 @pytest.mark.parametrize(("fault", "code"), [(503, "E841"), ("slow", "E841"), ("cut", "E842")])
-def test_a_server_that_stays_so_is_told_as_passing(space: Space, tmp_path: Path, fault: object, code: str) -> None:
+def test_a_persistent_server_fault_is_reported_as_transient_after_all_tries(
+    space: Space, tmp_path: Path, fault: object, code: str
+) -> None:
     space.set(faults=[fault] * 3)
     with pytest.raises(WaterclockError) as caught:
         ask(space, tmp_path, tries=2, timeout=0.5 if fault == "slow" else 5)
@@ -60,7 +62,7 @@ def test_a_server_that_stays_so_is_told_as_passing(space: Space, tmp_path: Path,
     assert len(space.asked) == 2
 
 
-def test_a_page_for_people_is_told_as_such(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_html_response_is_reported_as_html(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asker = patient(space.setting(tmp_path, tries=2))
     page = Response(200, {}, b"\n<html><body>Please log in</body></html>")
     monkeypatch.setattr(asker, "_send", lambda *_: page)
@@ -71,14 +73,14 @@ def test_a_page_for_people_is_told_as_such(space: Space, tmp_path: Path, monkeyp
     assert "url and path" in str(caught.value.fix)
 
 
-def test_a_server_that_is_gone_is_told(tmp_path: Path, space: Space) -> None:
+def test_an_unreachable_server_is_reported_after_all_tries(tmp_path: Path, space: Space) -> None:
     with pytest.raises(WaterclockError) as caught:
         ask(space, tmp_path, url="http://127.0.0.1:9/v1", tries=2)
     assert (caught.value.code, caught.value.transient) == ("E840", True)
     assert "2 tries" in str(caught.value.why)
 
 
-def test_the_wait_that_is_asked_for_is_kept(space: Space, tmp_path: Path) -> None:
+def test_a_retry_waits_for_the_time_in_retry_after(space: Space, tmp_path: Path) -> None:
     waited: list[float] = []
     space.set(faults=[429], retry_after="7")
     ask(space, tmp_path, waited)
@@ -92,7 +94,7 @@ def test_a_date_to_wait_for_is_one_of_the_server_s_clock(space: Space, tmp_path:
     assert 1.0 <= waited[0] <= 3.0
 
 
-def test_who_is_asked_to_wait_too_long_gives_up_at_once(space: Space, tmp_path: Path) -> None:
+def test_a_too_long_retry_after_fails_the_request_at_once(space: Space, tmp_path: Path) -> None:
     space.set(faults=[429] * 5, retry_after="900")
     with pytest.raises(WaterclockError) as caught:
         ask(space, tmp_path)
@@ -116,7 +118,7 @@ CLIENT: dict[str, Value] = {
 
 
 @pytest.mark.parametrize("kind", CREDENTIALS)
-def test_each_way_of_authorization_lets_in_and_is_never_told(
+def test_each_authorization_method_works_and_its_secrets_are_never_shown(
     space: Space, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     credential, options = CREDENTIALS[kind]
@@ -166,7 +168,7 @@ def test_threads_share_one_token(space: Space, tmp_path: Path) -> None:
     assert [one["path"] for one in space.asked].count("all") == 8
 
 
-def test_a_client_that_is_refused_is_told_without_its_secret(space: Space, tmp_path: Path) -> None:
+def test_rejected_client_credentials_are_reported_without_the_secret(space: Space, tmp_path: Path) -> None:
     with pytest.raises(WaterclockError) as caught:
         ask(space, tmp_path, None, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
     assert caught.value.code == "E844"
@@ -174,7 +176,7 @@ def test_a_client_that_is_refused_is_told_without_its_secret(space: Space, tmp_p
     assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in str(caught.value.why), "the text of an error may contain line breaks"
 
 
-def test_a_secret_is_hidden_however_it_is_told_back(space: Space, tmp_path: Path) -> None:
+def test_a_secret_echoed_by_the_server_is_hidden_in_any_encoding(space: Space, tmp_path: Path) -> None:
     api = patient(space.setting(tmp_path, **{**CLIENT, "auth.client_secret": "a&b c/d"}))
     for told in ("a&b c/d", "a&amp;b c/d", "a%26b%20c%2Fd", "a%26b+c%2Fd", "Y2xpZW50OmElMjZiJTIwYyUyRmQ="):
         assert api.hide(f"you sent {told}") == "you sent ***"
@@ -209,7 +211,7 @@ def test_a_secret_is_hidden_where_an_error_shows_it_escaped(space: Space, tmp_pa
         ("https://api.example:443/v1/x?key=k3y&a=b+c", "/v1/x?a=b+c"),
     ],
 )
-def test_a_link_is_relative_to_what_was_asked(space: Space, tmp_path: Path, link: str, whole: str) -> None:
+def test_a_link_is_resolved_relative_to_the_requested_url(space: Space, tmp_path: Path, link: str, whole: str) -> None:
     options = {"url": "https://api.example/v1", "auth.key": "k3y", "auth.param": "key"}
     api = patient(space.setting(tmp_path, **options))
     found = api.resolve_link(link, ApiRequest("GET", "shop/orders", {}))
@@ -226,7 +228,7 @@ def test_an_answer_that_never_ends_is_no_answer(space: Space, tmp_path: Path) ->
     assert "incomplete after 3 seconds" in str(caught.value.why)
 
 
-def test_a_page_that_is_too_big_is_told_and_not_asked_for_again(
+def test_a_too_large_page_is_reported_and_not_requested_again(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "MOST_BYTES", 4)
@@ -236,7 +238,7 @@ def test_a_page_that_is_too_big_is_told_and_not_asked_for_again(
     assert len(space.asked) == 1
 
 
-def test_whether_an_api_is_there_and_lets_us_in_can_be_asked(space: Space, tmp_path: Path) -> None:
+def test_reach_checks_that_an_api_is_reachable_and_accepts_the_credentials(space: Space, tmp_path: Path) -> None:
     patient(space.setting(tmp_path)).reach("nowhere/at/all")
     space.set(credential="bearer:good")
     with pytest.raises(WaterclockError) as caught:

@@ -137,7 +137,7 @@ def test_equal_rows_are_there_as_often_as_they_are(space: Space, tmp_path: Path)
     assert ids(space) == ["a"] * 4
 
 
-def test_what_stopped_half_way_goes_on_where_it_stopped(space: Space, tmp_path: Path) -> None:
+def test_an_interrupted_delivery_continues_where_it_stopped(space: Space, tmp_path: Path) -> None:
     space.set(faults=[None, None, *[503] * 9])
     given = delivery([seal(tmp_path, rows(8))])
     with pytest.raises(WaterclockError) as caught:
@@ -161,7 +161,7 @@ def test_a_claim_that_cannot_go_on_now_stays_open(space: Space, tmp_path: Path) 
     assert (caught.value.code, caught_again.value.code) == ("E848", "E848")
 
 
-def test_rows_that_are_refused_are_told_by_their_keys_and_the_others_are_there(space: Space, tmp_path: Path) -> None:
+def test_refused_rows_are_reported_by_key_and_all_other_rows_are_delivered(space: Space, tmp_path: Path) -> None:
     space.set(refuses="3")
     given = delivery([seal(tmp_path, rows(6))])
     made = deliverer(space, tmp_path)
@@ -176,7 +176,7 @@ def test_rows_that_are_refused_are_told_by_their_keys_and_the_others_are_there(s
     assert made.deliver(unit(format="row"), [given])[0].outcome is DeliveryOutcome.KILLED
 
 
-def test_the_next_claim_sends_what_was_not_accepted_however_chunks_lie(space: Space, tmp_path: Path) -> None:
+def test_the_next_claim_sends_only_rows_not_accepted_whatever_the_chunk_size(space: Space, tmp_path: Path) -> None:
     space.set(refuses="3")
     with pytest.raises(WaterclockError):
         deliverer(space, tmp_path).deliver(unit(chunk=2), [delivery([seal(tmp_path, rows(7))])])
@@ -198,7 +198,7 @@ def test_a_label_that_was_delivered_and_is_made_again_is_sent_again_whole(space:
     assert [row["claim"] for row in space.told()["kept"]] == [2, 2]
 
 
-def test_a_slice_that_is_gone_half_way_is_told(space: Space, tmp_path: Path) -> None:
+def test_a_slice_that_is_missing_when_a_delivery_continues_is_reported(space: Space, tmp_path: Path) -> None:
     space.set(faults=[None, 503])
     path = seal(tmp_path, rows(4))
     with pytest.raises(WaterclockError):
@@ -209,7 +209,7 @@ def test_a_slice_that_is_gone_half_way_is_told(space: Space, tmp_path: Path) -> 
     assert caught.value.code == "E849"
 
 
-def test_credentials_that_are_refused_end_the_claim_and_the_next_one_goes_on(space: Space, tmp_path: Path) -> None:
+def test_rejected_credentials_fail_the_claim_and_the_next_claim_delivers(space: Space, tmp_path: Path) -> None:
     given = delivery([seal(tmp_path, rows(4))])
     space.set(credential="bearer:good")
     with pytest.raises(WaterclockError) as caught:
@@ -319,7 +319,7 @@ def test_whatever_fails_all_rows_are_there_once_and_in_order(
         assert space.told()["overlaps"] == 0
 
 
-def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_journal_line_truncated_by_a_crash_does_not_affect_other_lines(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     lines = [AcceptedRequest(LABEL, at, (f"{at:016}",)) for at in range(3)]
     journal.accept(1, lines[0])

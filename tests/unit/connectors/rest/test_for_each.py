@@ -138,7 +138,7 @@ def test_values_are_put_into_a_path_as_one_step_of_it(space: Space, tmp_path: Pa
         for_each._resource_for(asking, [["..", ""]])
 
 
-def test_a_value_that_looks_like_a_place_is_put_in_as_it_is(space: Space, tmp_path: Path) -> None:
+def test_a_value_that_looks_like_a_placeholder_is_inserted_literally(space: Space, tmp_path: Path) -> None:
     asking = asking_of(space, tmp_path, {"path": "detail/{id}", "params.q": "{kind} {id}"})
     assert dict(for_each._resource_for(asking, [["1", "{id}"]]).params) == {"q": "{id} 1"}
 
@@ -152,14 +152,14 @@ def test_a_batch_in_a_body_is_a_list(space: Space, tmp_path: Path) -> None:
     assert all(len(of) == 1 for of in kept(series).values())
 
 
-def test_no_more_requests_are_on_their_way_than_in_flight_says(space: Space, tmp_path: Path) -> None:
+def test_concurrent_requests_never_exceed_the_in_flight_option(space: Space, tmp_path: Path) -> None:
     space.set(rows=[{"id": one} for one in range(9)], pause=0.1)
     asking = asking_of(space, tmp_path, {**ONE, "in_flight": 3})
     ask(asking, list(range(9)), Series(tmp_path / "w=1" / "asked" / "000001"))
     assert space.told()["most_flying"] <= 3
 
 
-def test_a_record_that_was_not_asked_for_is_refused(space: Space, tmp_path: Path) -> None:
+def test_a_record_with_a_key_that_was_not_requested_is_refused(space: Space, tmp_path: Path) -> None:
     space.set(rows=[{"id": one} for one in (1, 2, 3)], echo="all")
     asking, series = asking_of(space, tmp_path, {**MANY, "batch": 2}), Series(tmp_path / "w=1" / "asked" / "000001")
     with pytest.raises(WaterclockError, match="E868"):
@@ -167,7 +167,7 @@ def test_a_record_that_was_not_asked_for_is_refused(space: Space, tmp_path: Path
     assert kept(series) == {}
 
 
-def test_a_404_fails_and_what_was_answered_is_kept(space: Space, tmp_path: Path) -> None:
+def test_a_404_fails_the_collect_and_earlier_responses_are_kept(space: Space, tmp_path: Path) -> None:
     space.set(rows=[{"id": 1}])
     asking, series = asking_of(space, tmp_path, ONE), Series(tmp_path / "w=1" / "asked" / "000001")
     with pytest.raises(WaterclockError, match="E869") as raised:
@@ -237,7 +237,7 @@ def test_a_writer_that_was_overtaken_keeps_nothing_that_is_kept(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("is_in_body", [False, True])
-def test_a_value_with_a_comma_stands_in_no_list(*, is_in_body: bool) -> None:
+def test_a_value_with_a_comma_is_never_part_of_a_comma_separated_list(*, is_in_body: bool) -> None:
     waiting = "".join(f"{key_of(value)}\n" for value in ("a", "b,c", "d", ",", "e"))
     batches = [
         [json.loads(key)[0] for key in batch]
@@ -264,7 +264,7 @@ tests.ask(asking, list(range(90)), Series(folder / "w=1" / "asked" / "000001"))
 @pytest.mark.parametrize(
     ("batch", "seed"), [(1, 0), *(pytest.param(*each, marks=pytest.mark.soak) for each in [(4, 1), (1, 2), (4, 3)])]
 )
-def test_a_process_that_is_killed_at_any_time_leaves_what_the_next_one_goes_on_with(
+def test_a_process_killed_at_any_time_leaves_responses_that_the_next_one_reuses(
     space: Space, tmp_path: Path, batch: int, seed: int
 ) -> None:
     chance, series = random.Random(seed), Series(tmp_path / "w=1" / "asked" / "000001")
@@ -318,12 +318,12 @@ class TestWhichSeries:
             series.close()
         return series
 
-    def test_what_stopped_goes_on_for_a_while(self, tmp_path: Path) -> None:
+    def test_a_stopped_series_is_resumed_only_within_the_resume_time(self, tmp_path: Path) -> None:
         begun = self.begun(tmp_path, is_closed=False)
         assert self.series(tmp_path) == begun
         assert self.series(tmp_path, resume=0) != begun
 
-    def test_a_label_that_is_done_keeps_its_answers_until_it_is_collected_anew(self, tmp_path: Path) -> None:
+    def test_a_done_label_keeps_its_responses_until_it_is_recollected(self, tmp_path: Path) -> None:
         begun = self.begun(tmp_path, is_closed=True)
         assert self.series(tmp_path, resume=0, is_done=True) == begun
         assert self.series(tmp_path, is_done=True, is_anew=True).folder.name == "000002"
@@ -335,7 +335,7 @@ class TestWhichSeries:
         assert self.series(tmp_path, is_done=True, is_anew=True) == series
         assert self.series(tmp_path, is_done=True) == done
 
-    def test_a_recollect_that_stopped_goes_on(self, tmp_path: Path) -> None:
+    def test_a_stopped_recollect_is_resumed(self, tmp_path: Path) -> None:
         begun = self.begun(tmp_path, is_closed=False)
         assert self.series(tmp_path, is_done=True, is_anew=True) == begun
 

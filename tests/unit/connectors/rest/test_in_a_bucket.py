@@ -23,7 +23,7 @@ from waterclock.files.filesystem import entry_path
 pytestmark = pytest.mark.slow
 
 
-def test_a_stopped_collect_goes_on_from_a_bucket(tmp_path: Path) -> None:
+def test_a_stopped_collect_resumes_from_pages_in_a_bucket(tmp_path: Path) -> None:
     space = Space()
     space.set(rows=[{"id": str(place)} for place in range(9)])
     reading = space.reading(tmp_path, "cursor", in_pages("cursor", 2))
@@ -39,7 +39,7 @@ def test_a_stopped_collect_goes_on_from_a_bucket(tmp_path: Path) -> None:
     assert collection._series_of(reading, None) != series
 
 
-def test_a_delivery_that_stopped_goes_on_by_a_journal_in_a_bucket(tmp_path: Path) -> None:
+def test_a_stopped_delivery_resumes_from_a_journal_in_a_bucket(tmp_path: Path) -> None:
     space = Space()
     setting = replace(space.setting(tmp_path, tries=1), archive=entry_path(fresh_bucket(), "archive"))
 

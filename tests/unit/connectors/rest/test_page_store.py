@@ -113,7 +113,7 @@ def test_all_records_come_once_and_in_order(
 
 @settings(max_examples=settings().max_examples * 5 // 8)
 @given(st.sampled_from(STYLES), st.integers(0, 20), st.integers(1, 6), st.data())
-def test_a_collect_that_is_stopped_goes_on_with_the_page_where_it_stopped(
+def test_a_stopped_collect_resumes_at_the_page_where_it_stopped(
     tmp_path_factory: pytest.TempPathFactory, style: str, count: int, size: int, data: st.DataObject
 ) -> None:
     space = Space()
@@ -174,7 +174,7 @@ def test_the_last_page_is_known_without_an_empty_one(space: Space, tmp_path: Pat
         ("page", in_pages("page", 3, more="has_more"), "E842", "it has no has_more"),
     ],
 )
-def test_pages_that_are_not_as_they_were_said_to_be_are_told(
+def test_pages_that_do_not_match_the_paging_options_are_reported(
     space: Space, tmp_path: Path, path: str, options: Any, code: str, told: str
 ) -> None:
     space.set(rows=rows(7))
@@ -186,13 +186,13 @@ def test_pages_that_are_not_as_they_were_said_to_be_are_told(
     assert len(space.asked) <= 4
 
 
-def test_a_source_that_moves_doubles_what_crosses_the_border_of_a_page(space: Space, tmp_path: Path) -> None:
+def test_a_row_inserted_between_page_requests_duplicates_a_record_at_the_boundary(space: Space, tmp_path: Path) -> None:
     space.set(rows=rows(6), faults=[None, "insert"])
     found = collect(space.reading(tmp_path, "page", in_pages("page", 3)))
     assert found == ["0", "1", "2", "2", "3", "4", "5"]
 
 
-def test_what_is_over_is_asked_anew(space: Space, tmp_path: Path) -> None:
+def test_a_completed_series_is_requested_again(space: Space, tmp_path: Path) -> None:
     space.set(rows=rows(3))
     reading = space.reading(tmp_path, "page", in_pages("page", 3))
     assert len(collect(reading)) == 3
@@ -200,7 +200,7 @@ def test_what_is_over_is_asked_anew(space: Space, tmp_path: Path) -> None:
     assert len(collect(reading)) == 4
 
 
-def test_what_lay_too_long_is_asked_anew(space: Space, tmp_path: Path) -> None:
+def test_pages_older_than_the_resume_time_are_requested_again(space: Space, tmp_path: Path) -> None:
     space.set(rows=rows(3))
     reading = space.reading(tmp_path, "page", in_pages("page", 3, resume=0.05))
     collect(reading, close=False)
@@ -266,7 +266,7 @@ def test_a_page_of_which_nothing_is_left_is_not_the_last_where_there_is_more() -
     assert next_position(Paging("page", "page"), {"page": 1}, Body((), (), {}), before=0, link=None) is None
 
 
-def test_a_source_that_says_without_end_that_there_is_more_is_told(
+def test_a_source_with_endless_empty_pages_is_reported(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space.set(rows=[])
@@ -310,14 +310,14 @@ def test_windows_and_other_questions_have_pages_of_their_own(space: Space, tmp_p
         ("%d/%m/%Y %H:%M", "UTC", "01/01/2013 05:00", "01/01/2013 06:30"),
     ],
 )
-def test_a_window_is_asked_for_whole_however_times_are_written(form: str, zone: str, start: str, end: str) -> None:
+def test_request_times_cover_the_whole_window_in_every_time_format(form: str, zone: str, start: str, end: str) -> None:
     asked = WindowParams("since", "until", form, zone)
     first, last = DAY + timedelta(hours=5), DAY + timedelta(hours=6, minutes=30)
     assert (time_text(first, asked), time_text(last, asked, is_end=True)) == (start, end)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"])
-def test_whichever_pass_of_an_hour_a_source_means_a_window_is_asked_for_whole(zone: str) -> None:
+def test_request_times_cover_the_whole_window_for_either_fold_of_a_repeated_hour(zone: str) -> None:
     asked = WindowParams("since", "until", "%Y-%m-%d %H:%M", zone)
     for month, day in ((3, 29), (4, 5), (10, 25), (11, 1)):
         for half_hours in range(-30, 50):
@@ -337,7 +337,7 @@ def test_a_day_ends_where_the_next_begins() -> None:
     assert time_text(DAY + timedelta(days=1), WindowParams("a", "b", "date"), is_end=True) == "2013-01-02"
 
 
-def test_no_secret_is_in_what_is_kept(space: Space, tmp_path: Path) -> None:
+def test_stored_pages_contain_no_secret(space: Space, tmp_path: Path) -> None:
     space.set(rows=rows(5), credential="param:k3y-of-mine")
     options = in_pages("link", 2)
     reading = space.reading(tmp_path, "link", options, **{"auth.key": "k3y-of-mine", "auth.param": "key"})
@@ -376,7 +376,7 @@ def killed(space: Space, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("killed")
-def test_after_a_kill_no_page_is_asked_for_again(space: Space, tmp_path: Path) -> None:
+def test_after_a_kill_no_stored_page_is_requested_again(space: Space, tmp_path: Path) -> None:
     before = len(space.asked)
     reading = space.reading(tmp_path, "cursor", in_pages("cursor", 2))
     assert collect(reading) == [str(at) for at in range(20)]

@@ -36,12 +36,12 @@ def test_no_digit_of_a_number_is_lost() -> None:
     assert body.lines == ('{"a": 1.10, "b": 12345678901234567890.1234567890, "c": 1e400}',)
 
 
-def test_one_object_is_one_record_and_null_is_none() -> None:
+def test_a_single_object_is_one_record_and_null_is_no_record() -> None:
     assert body_of(b'{"id": 1}', []).lines == ('{"id": 1}',)
     assert body_of(b'{"rows": null}', ["rows"]).lines == ()
 
 
-def test_records_that_are_said_twice_are_told() -> None:
+def test_a_duplicate_records_key_is_refused() -> None:
     with pytest.raises(NoRecords, match="twice"):
         body_of(b'{"rows": [{"a": 1}], "rows": [{"a": 2}]}', ["rows"])
 
@@ -56,7 +56,7 @@ def test_records_that_are_said_twice_are_told() -> None:
         (b'{"rows": [{"a": ' + b"[" * 1000 + b"]" * 1000 + b"}]}", "nested too deep"),
     ],
 )
-def test_records_that_are_not_there_are_told(content: bytes, told: str) -> None:
+def test_missing_or_malformed_records_are_reported(content: bytes, told: str) -> None:
     with pytest.raises(NoRecords, match=told):
         body_of(content, ["rows"])
 
@@ -78,7 +78,7 @@ def test_records_that_are_not_there_are_told(content: bytes, told: str) -> None:
         b'{"rows": "\xff"}',
     ],
 )
-def test_what_is_no_json_is_no_answer(content: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (any of several errors)
         body_of(content, ["rows"])
     assert not isinstance(caught.value, NoRecords)

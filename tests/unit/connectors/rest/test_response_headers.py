@@ -43,6 +43,6 @@ def test_the_next_page_is_read_from_the_header(link: str, following: str | None)
     assert Response(200, {"link": link}, b"").next_link == following
 
 
-def test_only_what_may_pass_is_tried_again() -> None:
+def test_only_transient_status_codes_are_retryable() -> None:
     passing = [status for status in range(100, 600) if Response(status, {}, b"").is_retryable]
     assert passing == [408, 425, 429, 500, *range(502, 505), *range(506, 600)]

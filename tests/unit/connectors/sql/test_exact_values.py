@@ -254,7 +254,7 @@ TEXT_IN_A_TEXT = [
 
 
 @pytest.mark.parametrize(("kind", "spark", "values", "stored"), TEXT_IN_A_TEXT)
-def test_what_is_within_a_text_is_stored_as_it_is_or_refused(
+def test_values_inside_a_composite_text_are_stored_exactly_or_refused(
     kind: str, spark: str, values: pa.Array, stored: str, tmp_path: Path
 ) -> None:
     with opened(PostgresDatabase(tmp_path)) as database:

@@ -54,7 +54,7 @@ def test_privileges_are_revoked_from_whom_they_were_granted_to_once_for_each_obj
     )
 
 
-def test_a_role_is_revoked_after_what_it_may_have_given_the_login_to_read() -> None:
+def test_a_fix_grants_read_access_to_the_login_before_it_revokes_the_role() -> None:
     found = describe_extra([login(Privilege("app", "", "ann", is_role=True))])
     assert found is not None
     assert found.why == "ann has the role app"

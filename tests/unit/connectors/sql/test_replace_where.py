@@ -100,7 +100,7 @@ def test_rows_of_the_condition_alone_are_replaced(database: Database, tmp_path: 
     assert held(database) == [("US", 1), ("eu", 2)]
 
 
-def test_rows_of_somebody_else_that_match_are_refused(database: Database, tmp_path: Path) -> None:
+def test_matching_foreign_rows_are_refused_until_they_are_adopted(database: Database, tmp_path: Path) -> None:
     theirs(database, ("EU", 1))
     with pytest.raises(WaterclockError, match="E820"):
         deliver(database, tmp_path, 1, [("EU", 10)], EU)
@@ -109,7 +109,7 @@ def test_rows_of_somebody_else_that_match_are_refused(database: Database, tmp_pa
     assert held(database) == [("EU", 10)]
 
 
-def test_two_projects_share_a_table_and_none_takes_it_whole(database: Database, tmp_path: Path) -> None:
+def test_two_projects_share_a_table_and_a_third_cannot_replace_all_its_rows(database: Database, tmp_path: Path) -> None:
     deliver(database, tmp_path, 1, [("EU", 10)], EU)
     deliver(database, tmp_path, 1, [("US", 20)], US, project="other")
     deliver(database, tmp_path, 2, [("EU", 11)], EU)
@@ -120,7 +120,7 @@ def test_two_projects_share_a_table_and_none_takes_it_whole(database: Database, 
 
 
 @pytest.mark.parametrize(("before", "now"), [(EU, US), (EU, None), (None, EU)])
-def test_another_condition_than_before_is_told(
+def test_a_changed_condition_is_refused_until_it_is_adopted(
     database: Database, tmp_path: Path, before: Condition | None, now: Condition | None
 ) -> None:
     deliver(database, tmp_path, 1, [("EU", 10)], before)
@@ -133,7 +133,7 @@ def test_another_condition_than_before_is_told(
 
 
 @pytest.mark.parametrize("of", [term("=", "amount", "EU"), term("=", "id", 1), term("=", "amount", True)])
-def test_values_of_another_kind_are_told(database: Database, tmp_path: Path, of: Term) -> None:
+def test_condition_values_of_another_type_are_refused(database: Database, tmp_path: Path, of: Term) -> None:
     theirs(database, ("EU", 1))
     with pytest.raises(WaterclockError, match="E830"):
         deliver(database, tmp_path, 1, [], where(of))

@@ -107,7 +107,7 @@ def test_the_view_switches_to_the_newest_version_and_the_old_one_stays_as_it_was
     assert shown(database) == [("b", 2), ("c", 3)]
 
 
-def test_a_label_behind_a_view_of_many_takes_no_more_statements(database: Database, tmp_path: Path) -> None:
+def test_a_label_of_a_view_over_many_labels_needs_no_more_statements(database: Database, tmp_path: Path) -> None:
     counts = []
     for low, high in ((0, 3), (3, 12)):
         for day in range(low, high):
@@ -125,9 +125,7 @@ def test_a_label_behind_a_view_of_many_takes_no_more_statements(database: Databa
     assert len(shown(database)) == 12
 
 
-def test_what_fails_before_its_end_leaves_no_version_and_a_retry_makes_a_new_one(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_failed_delivery_leaves_no_version_and_a_retry_creates_a_new_one(database: Database, tmp_path: Path) -> None:
     deliver(database, tmp_path, 1, [("a", 1)])
 
     def strike(point: str) -> None:
@@ -200,7 +198,9 @@ def test_labels_are_dropped_as_metadata_and_together(database: Database, tmp_pat
 
 
 @pytest.mark.parametrize("by_label", [False, True])
-def test_what_others_have_at_the_name_is_told_and_left(database: Database, tmp_path: Path, by_label: bool) -> None:
+def test_a_foreign_table_or_view_with_the_same_name_is_reported_and_kept(
+    database: Database, tmp_path: Path, by_label: bool
+) -> None:
     day = 0 if by_label else None
     database.run("CREATE TABLE totals (id TEXT)")
     with pytest.raises(WaterclockError, match="E829"):

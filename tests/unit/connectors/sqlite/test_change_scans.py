@@ -58,7 +58,7 @@ def _no_spark() -> Any:
     raise AssertionError("a database is scanned without Spark")
 
 
-def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path) -> None:
+def test_windows_of_new_or_changed_rows_are_reported_once(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", "2020-01-01 05:00:00"), (2, "2020-01-02 05:00:00", "2020-01-02 05:00:00"))
     assert source.changed() == [], "there was no earlier scan, which the caller knows"
@@ -69,7 +69,7 @@ def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path) -> N
     assert source.changed() == [2]
 
 
-def test_rows_of_the_same_time_as_what_was_seen_are_found(tmp_path: Path) -> None:
+def test_new_rows_with_the_same_time_as_the_last_seen_row_are_found(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", "2020-01-04 00:00:00"))
     source.changed()
@@ -78,7 +78,7 @@ def test_rows_of_the_same_time_as_what_was_seen_are_found(tmp_path: Path) -> Non
     assert source.changed() == []
 
 
-def test_what_was_committed_late_is_found_up_to_the_slack(tmp_path: Path) -> None:
+def test_late_commits_are_found_within_the_change_slack(tmp_path: Path) -> None:
     source = Source(tmp_path, change_slack=600)
     source.put((1, "2020-01-01 05:00:00", "2020-01-04 00:00:00"))
     source.changed()
@@ -94,7 +94,7 @@ def test_a_time_in_the_future_hides_no_change(tmp_path: Path) -> None:
     assert source.changed() == [3]
 
 
-def test_a_row_changed_twice_within_the_second_of_the_look_is_found(tmp_path: Path) -> None:
+def test_a_row_changed_twice_within_the_second_of_the_scan_is_found(tmp_path: Path) -> None:
     source = Source(tmp_path)
     for number in range(20):  # until one second contains both scans, on a busy machine too
         now = datetime.now(UTC)
@@ -132,7 +132,7 @@ def test_times_of_change_are_read_in_any_form(tmp_path: Path, first: Any, later:
     assert source.changed("Europe/Berlin") == []
 
 
-def test_what_changes_in_the_hour_that_comes_twice_is_found(tmp_path: Path) -> None:
+def test_a_change_in_the_repeated_hour_of_a_clock_change_is_found(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", "2020-10-25 02:59:00"))
     source.changed("Europe/Berlin")
@@ -140,7 +140,7 @@ def test_what_changes_in_the_hour_that_comes_twice_is_found(tmp_path: Path) -> N
     assert source.changed("Europe/Berlin") == [2]
 
 
-def test_a_row_that_moves_is_found_where_it_goes(tmp_path: Path) -> None:
+def test_a_row_that_moves_to_another_window_is_found_in_the_new_window(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", "2020-01-01 05:00:00"), (9, "2020-01-03 05:00:00", "2020-01-03 05:00:00"))
     source.changed()
@@ -155,7 +155,9 @@ def test_a_row_that_moves_is_found_where_it_goes(tmp_path: Path) -> None:
         ("changed", "soon", "changed holds 'soon', which is not a time"),
     ],
 )
-def test_a_column_that_says_no_time_is_refused(tmp_path: Path, column: str, value: str, what: str) -> None:
+def test_a_change_column_that_is_missing_or_no_time_is_refused(
+    tmp_path: Path, column: str, value: str, what: str
+) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", value))
     with pytest.raises(WaterclockError, match=what) as refused:

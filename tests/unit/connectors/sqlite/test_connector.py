@@ -63,7 +63,7 @@ def test_usual_names_of_types_are_known(declared: str, expected: str | None) -> 
     assert spark_type(declared) == expected
 
 
-def test_a_query_has_the_types_of_the_columns_it_takes(database: SqliteDatabase) -> None:
+def test_a_query_has_the_types_of_its_selected_columns(database: SqliteDatabase) -> None:
     schema = collector(database).schema(query_of("ops", "SELECT year, price AS cost, year + 1 AS next FROM planes;"))
     assert schema == {"year": "BIGINT", "cost": "DECIMAL(12,2)", "next": "STRING"}
 
@@ -79,14 +79,14 @@ def test_a_table_that_is_not_there_is_named_with_the_nearest(database: SqliteDat
     assert not error.transient
 
 
-def test_a_database_that_is_gone_is_not_made_anew(database: SqliteDatabase) -> None:
+def test_a_missing_database_is_reported_and_not_created(database: SqliteDatabase) -> None:
     database.remove()
     error = failing(database)
     assert (error.code, error.where, error.transient) == ("E810", "ops.planes", False)
     assert not database.path.exists()
 
 
-def test_a_file_that_is_no_database_is_told(database: SqliteDatabase) -> None:
+def test_a_file_that_is_not_a_database_is_reported(database: SqliteDatabase) -> None:
     database.path.write_bytes(b"no database at all, though long enough to be looked at" * 20)
     assert failing(database).code == "E810"
 
@@ -98,7 +98,7 @@ def test_a_locked_database_is_transient(database: SqliteDatabase) -> None:
     assert (error.code, error.where, error.transient) == ("E811", "ops.planes", True)
 
 
-def test_a_wrong_query_is_told_in_its_words(database: SqliteDatabase) -> None:
+def test_an_invalid_query_is_reported_with_the_databases_message(database: SqliteDatabase) -> None:
     with pytest.raises(WaterclockError) as caught:
         collector(database).schema(query_of("ops", "SELECT yeer FROM planes"))
     assert caught.value.code == "E813"

@@ -61,7 +61,7 @@ def deliver(database: SqliteDatabase, *deliveries: Delivery, **options: bool) ->
     return deliverer.deliver(unit_of("ops", "totals", **options), deliveries)[-1].outcome
 
 
-def test_a_table_with_rows_of_somebody_else_is_refused(database: SqliteDatabase) -> None:
+def test_a_table_with_foreign_rows_is_refused(database: SqliteDatabase) -> None:
     database.run("CREATE TABLE totals (id TEXT, amount INTEGER)")
     database.run("INSERT INTO totals VALUES ('theirs', 1)")
     with pytest.raises(WaterclockError, match="E820") as caught:
@@ -94,7 +94,7 @@ def test_an_index_of_the_key_that_is_not_unique_does_not_serve_a_merge(database:
         ("DELETE FROM waterclock_deliveries", "waterclock_deliveries has no row of claim 1"),
     ],
 )
-def test_what_was_changed_by_hand_is_told(database: SqliteDatabase, change: str, said: str) -> None:
+def test_manual_changes_of_delivered_tables_are_reported(database: SqliteDatabase, change: str, said: str) -> None:
     deliver(database, delivery(database, [("a", 1), ("b", 2)], mode=Mode.APPEND))
     assert lost(database) is None
     database.run(change)
@@ -102,19 +102,19 @@ def test_what_was_changed_by_hand_is_told(database: SqliteDatabase, change: str,
 
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE])
-def test_a_state_that_was_emptied_by_hand_is_told(database: SqliteDatabase, mode: Mode) -> None:
+def test_a_manually_emptied_state_is_reported(database: SqliteDatabase, mode: Mode) -> None:
     deliver(database, delivery(database, [("a", 1)], mode=mode, keys=("id",)))
     assert lost(database) is None
     database.run("DELETE FROM totals")
     assert lost(database) == "the table totals is empty"
 
 
-def test_a_file_that_is_gone_is_told_where_we_may_create_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_even_with_the_create_option(tmp_path: Path) -> None:
     deliverer = CONNECTOR.deliverer(setting_of("ops", tmp_path, path="new.sqlite", create=True))
     assert deliverer.find_loss(unit_of("ops", "totals"), "flights", "ops.totals", 1) == "the file new.sqlite is gone"
 
 
-def test_an_older_row_comes_back_under_its_own_label_and_never_over_a_newer_one(database: SqliteDatabase) -> None:
+def test_an_older_row_is_restored_under_its_own_label_and_never_replaces_a_newer_one(database: SqliteDatabase) -> None:
     keyed: dict[str, Any] = {"mode": Mode.MERGE, "keys": ("id",), "is_from_partitioned": True}
     labels = [f"2013010{number}000000" for number in (1, 2, 3)]
     for claim, (label, rows) in enumerate(
@@ -137,7 +137,7 @@ def lost(database: SqliteDatabase) -> str | None:
     return CONNECTOR.deliverer(database.setting).find_loss(unit_of("ops", "totals"), "flights", "ops.totals", 1)
 
 
-def test_an_empty_table_of_somebody_else_is_filled(database: SqliteDatabase) -> None:
+def test_an_empty_foreign_table_is_filled(database: SqliteDatabase) -> None:
     database.run("CREATE TABLE totals (id TEXT, amount INTEGER, note TEXT DEFAULT 'theirs')")
     deliver(database, delivery(database, [("a", 1)]))
     assert database.rows() == [{"id": "a", "amount": 1, "note": "theirs"}]
@@ -206,7 +206,7 @@ def test_a_merge_finds_the_rows_of_a_table_that_is_called_as_a_part_of_its_sql(
     assert sorted(database.run(f"SELECT id, amount FROM {name}2")) == [("a", 3), ("b", 2)]
 
 
-def test_a_merge_of_a_whole_state_takes_no_longer_for_keys_that_are_no_texts(
+def test_a_merge_of_a_complete_state_scales_linearly_with_numeric_keys(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect, steps = sqlite3.connect, 0
@@ -329,7 +329,7 @@ def test_a_locked_database_changes_nothing_and_is_transient(database: SqliteData
     assert deliver(database, delivery(database, [("b", 1)], 2)) is DeliveryOutcome.DELIVERED
 
 
-def test_a_database_that_is_gone_is_not_made_unless_said(database: SqliteDatabase, tmp_path: Path) -> None:
+def test_a_missing_database_is_created_only_with_the_create_option(database: SqliteDatabase, tmp_path: Path) -> None:
     made = delivery(database, [("a", 1)])
     database.remove()
     with pytest.raises(WaterclockError, match="E810"):

@@ -46,7 +46,9 @@ def says(database: SqliteDatabase, query: str, zone: str = "UTC") -> bool:
         ("0.0", False),
     ],
 )
-def test_what_is_true_says_so(database: SqliteDatabase, value: str, *, is_there: bool) -> None:
+def test_an_await_query_is_fulfilled_only_by_a_true_value(
+    database: SqliteDatabase, value: str, *, is_there: bool
+) -> None:
     assert says(database, f"SELECT {value}") is is_there
 
 
@@ -61,7 +63,7 @@ def test_no_row_is_no_sign(database: SqliteDatabase) -> None:
         ("Europe/Berlin", "2024-03-31 01:30:00", "2024-03-31 03:30:00"),  # clocks go forward between
     ],
 )
-def test_a_query_is_told_the_window_in_the_zone_of_the_table(
+def test_an_await_query_gets_the_window_in_the_tables_time_zone(
     database: SqliteDatabase, zone: str, start: str, end: str
 ) -> None:
     database.run(f"INSERT INTO loads VALUES ('{end}', '{HOUR.label}')")
@@ -69,7 +71,7 @@ def test_a_query_is_told_the_window_in_the_zone_of_the_table(
     assert says(database, "SELECT count(*) > 0 FROM loads WHERE upto >= :window_end AND label = :timelabel", zone)
 
 
-def test_a_query_changes_nothing_and_is_told_when_it_is_wrong(database: SqliteDatabase) -> None:
+def test_an_await_query_that_writes_or_is_invalid_is_refused(database: SqliteDatabase) -> None:
     for wrong in ("DELETE FROM loads", "SELECT nothing FROM loads"):
         with pytest.raises(WaterclockError) as raised:
             says(database, wrong)

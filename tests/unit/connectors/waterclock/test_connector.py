@@ -67,7 +67,9 @@ def test_a_project_that_never_ran_is_waited_for(tmp_path: Path, other: OtherProj
     ],
 )
 @pytest.mark.usefixtures("other")
-def test_a_project_that_is_not_there_is_told(tmp_path: Path, options: dict[str, Value], told: str) -> None:
+def test_a_linked_project_that_cannot_be_found_is_reported(
+    tmp_path: Path, options: dict[str, Value], told: str
+) -> None:
     assert problem(tmp_path, NAME, **options).startswith(told.format(tmp_path))
 
 
@@ -79,7 +81,7 @@ def test_it_is_found_by_its_storage_and_its_ledger(tmp_path: Path, other: OtherP
     assert facts(tmp_path, storage="elsewhere", ledger="sqlite:///other/.waterclock/ledger.db") == by_folder
 
 
-def test_what_is_being_made_again_or_stands_on_it_is_not_settled(tmp_path: Path, other: OtherProject) -> None:
+def test_a_linked_label_with_an_open_claim_is_not_settled(tmp_path: Path, other: OtherProject) -> None:
     other.land(DAY, [{"id": "a", "note": "n"}])
     with other.open() as ledger:
         other.claim(ledger, other.slices, DAY)
@@ -102,7 +104,7 @@ def test_a_runner_at_work_there_is_no_hindrance_and_nothing_is_left_beside_its_l
     assert other.files() == before
 
 
-def test_an_unknown_table_is_told_with_the_nearest(tmp_path: Path, other: OtherProject) -> None:
+def test_an_unknown_table_is_reported_with_the_nearest_name(tmp_path: Path, other: OtherProject) -> None:
     other.land(DAY, [{"id": "a", "note": "n"}])
     told = problem(tmp_path, "shop.order", path="other")
     assert told.startswith("E834 the other project has no table shop.order: its ledger knows shop.newest, shop.orders")
@@ -112,7 +114,7 @@ def test_an_unknown_table_is_told_with_the_nearest(tmp_path: Path, other: OtherP
     ("schema", "told"),
     [("0001", "its schema is 0001, this version reads "), ("9999", "its schema is 9999, this version knows ")],
 )
-def test_a_ledger_of_another_version_is_told_and_left_as_it_is(
+def test_a_linked_ledger_of_another_version_is_reported_and_left_unchanged(
     tmp_path: Path, other: OtherProject, schema: str, told: str
 ) -> None:
     other.land(DAY, [{"id": "a", "note": "n"}])
@@ -124,12 +126,12 @@ def test_a_ledger_of_another_version_is_told_and_left_as_it_is(
     assert other.files() == before
 
 
-def test_a_ledger_that_may_not_be_read_is_told(tmp_path: Path, other: OtherProject) -> None:
+def test_a_corrupt_linked_ledger_is_reported(tmp_path: Path, other: OtherProject) -> None:
     (other.storage / "ledger.db").write_text("no ledger, but as long as a page of one\n" * 999)
     assert problem(tmp_path, path="other").startswith("E838 the other project cannot be read")
 
 
-def test_a_file_that_permits_nobody_is_told(
+def test_a_linked_ledger_without_read_permission_is_reported(
     tmp_path: Path, other: OtherProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other.land(DAY, [{"id": "a", "note": "n"}])
@@ -144,7 +146,7 @@ def test_a_file_that_permits_nobody_is_told(
     assert "PermissionError" in problem(tmp_path, path="other")
 
 
-def test_a_ledger_that_was_moved_elsewhere_is_told(tmp_path: Path, other: OtherProject) -> None:
+def test_a_linked_ledger_that_was_moved_is_reported(tmp_path: Path, other: OtherProject) -> None:
     other.land(DAY, [{"id": "a", "note": "n"}])
     with closing(sqlite3.connect(other.storage / "ledger.db")) as database, database:
         database.execute("UPDATE ledger SET moved_to = 'postgresql://server/lake'")

@@ -50,7 +50,7 @@ def read(env: str, root: Path | None = None) -> Config:
     return config
 
 
-def test_a_branch_inherits_all_but_its_places_and_what_it_sends() -> None:
+def test_a_branch_inherits_all_settings_except_storage_ledger_and_outgoing_channels() -> None:
     config = read("try")
     found = config.environment
     assert (found.storage, found.storage_options, found.ledger) == (".branches/try", {}, None)
@@ -109,7 +109,7 @@ def test_a_created_branch_is_an_environment_too(tmp_path: Path) -> None:
     ["", "{", "[]", '{"from": 1}', '{"from": ["prod"]}', "{}", "[" * 100_000, '{"from": "prod"'],
     ids=range(8),
 )
-def test_a_file_that_is_no_branch_is_none(tmp_path: Path, content: str) -> None:
+def test_an_invalid_branch_file_has_no_recorded_base(tmp_path: Path, content: str) -> None:
     folder = tmp_path / BRANCHES / "a"
     folder.mkdir(parents=True)
     (folder / BRANCH_FILE).write_text(content)

@@ -24,7 +24,7 @@ e = 1
 '''
 
 
-def test_each_key_is_found_where_it_stands() -> None:
+def test_each_key_is_found_at_its_position() -> None:
     places = {path: str(span.place) for path, span in places_of(SourceText("w.toml", TEXT)).items()}
     assert places == {
         ("name",): "w.toml:2:1",

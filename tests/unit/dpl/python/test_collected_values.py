@@ -29,13 +29,13 @@ def look(folder: Path, body: str, *, more: str = "", helper: str = "") -> CodeFi
         ("return t.agg(F.first('x'), F.count('*'), F.corr('a', 'b'))", ()),
     ],
 )
-def test_values_that_are_brought_to_python_are_told_with_their_place(
+def test_calls_that_collect_values_into_python_are_reported_with_their_position(
     tmp_path: Path, body: str, collecting_calls: tuple[str, ...]
 ) -> None:
     assert look(tmp_path, body).collecting_calls == collecting_calls
 
 
-def test_what_the_function_uses_of_its_file_and_of_the_project_counts_and_nothing_else(tmp_path: Path) -> None:
+def test_only_functions_used_by_the_transform_are_searched_for_collecting_calls(tmp_path: Path) -> None:
     own = "def limit(u):\n    return u.tail(1)\n\ndef other(u):\n    return u.collect()\n"
     assert look(tmp_path, "return t.limit(limit(u)[0][0])", more=own).collecting_calls == ("tail in flows/a.py:3",)
     helper = "def least(u):\n    return u.toPandas().x.min()\n"
@@ -43,14 +43,14 @@ def test_what_the_function_uses_of_its_file_and_of_the_project_counts_and_nothin
     assert said.collecting_calls == ("toPandas in helper.py:2",)
 
 
-def test_code_whose_ways_may_part_is_told(tmp_path: Path) -> None:
+def test_code_that_may_branch_is_detected(tmp_path: Path) -> None:
     assert not look(tmp_path, "return t.join(u, 'id')").may_branch
     assert look(tmp_path, "return t if t.columns else u").may_branch
     assert look(tmp_path, "return [t, u][len(t.columns) and 1]").may_branch
     assert look(tmp_path, "from helper import g\n    return g(t)", helper="def g(t):\n    if t: return t\n").may_branch
 
 
-def test_what_cannot_be_read_brings_anything(tmp_path: Path) -> None:
+def test_code_that_cannot_be_read_counts_as_collecting_values(tmp_path: Path) -> None:
     assert inspect_code(tmp_path, "flows/a.py", "f").collecting_calls
     look(tmp_path, "return t")
     assert inspect_code(tmp_path, "flows/a.py", "g").collecting_calls == ("g in flows/a.py, which is not found there",)

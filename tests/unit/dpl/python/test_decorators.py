@@ -18,7 +18,7 @@ TYPED = {
 
 
 @pytest.mark.parametrize("kind", TYPED)
-def test_type_checkers_are_told_what_is_taken(kind: StatementKind) -> None:
+def test_decorators_annotate_exactly_the_accepted_arguments(kind: StatementKind) -> None:
     assert set(TYPED[kind].__annotations__) == set(ARGUMENTS[kind])
 
 

@@ -59,7 +59,7 @@ def changed(old: str, new: str, text: str = TEXT) -> str:
         "a spelling", "main",
     ],
 )  # fmt: skip
-def test_what_does_not_run_does_not_count(text: str, tmp_path: Path) -> None:
+def test_changes_to_code_that_does_not_run_keep_the_fingerprint(text: str, tmp_path: Path) -> None:
     assert fingerprint(tmp_path, text) == fingerprint(tmp_path)
 
 
@@ -74,7 +74,7 @@ def test_what_does_not_run_does_not_count(text: str, tmp_path: Path) -> None:
     ],
     ids=["the body", "a function beside", "a value beside", "the parameters", "a value bound twice"],
 )  # fmt: skip
-def test_what_runs_counts(text: str, tmp_path: Path) -> None:
+def test_changes_to_code_that_runs_change_the_fingerprint(text: str, tmp_path: Path) -> None:
     assert fingerprint(tmp_path, text) != fingerprint(tmp_path)
 
 
@@ -218,7 +218,7 @@ def test_modules_count_however_and_wherever_they_are_imported(statement: str, tm
     assert fingerprint(tmp_path, text) != fingerprint(tmp_path, text, deep="RATE = 101\n")
 
 
-def test_a_circle_of_imports_comes_to_an_end(tmp_path: Path) -> None:
+def test_a_circular_import_is_fingerprinted(tmp_path: Path) -> None:
     deep = "RATE = 100\ndef later():\n    import flows.rates\n"
     assert fingerprint(tmp_path, deep=deep) != fingerprint(tmp_path)
 

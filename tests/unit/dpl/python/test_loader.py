@@ -40,7 +40,9 @@ def test_nothing_is_left_behind(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr() == ("", "hello\n")
 
 
-def test_what_was_imported_before_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_previously_imported_modules_are_restored_after_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = lay(tmp_path, a="import b\nNAME = b.NAME\n", b="NAME = 1\n")
     monkeypatch.syspath_prepend(str(root))
     with isolate_imports(root):
@@ -77,7 +79,7 @@ def test_a_change_is_seen_at_once(tmp_path: Path) -> None:
             assert found == name
 
 
-def test_what_is_forgotten_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_modules_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(str(tmp_path))
     found = []

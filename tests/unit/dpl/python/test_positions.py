@@ -31,7 +31,7 @@ def where(root: Path, text: str, before: str = "import waterclock as wc\n", enco
         ('"""\n  15 days"""', "a.py:3:3"),
     ],
 )
-def test_a_plain_literal_is_shown_where_it_stands(text: str, place: str, tmp_path: Path) -> None:
+def test_an_error_in_a_plain_literal_is_shown_at_its_position(text: str, place: str, tmp_path: Path) -> None:
     found, excerpt = where(tmp_path, CALL.format(text=text))
     assert found == place
     line, carets = (part.partition(" | ")[2] for part in excerpt.split("\n"))
@@ -60,7 +60,7 @@ def test_letters_of_more_than_a_byte_and_tabs_and_other_line_ends_move_nothing(t
     assert where(tmp_path, text.replace("😀", ""), latin, "latin-1")[0] == "a.py:4:9"
 
 
-def test_calls_in_calls_are_told_apart(tmp_path: Path) -> None:
+def test_nested_calls_are_distinguished_in_positions(tmp_path: Path) -> None:
     text = "def same(a): return a\nsame(same(wc).view)(same('v.v'), as_=same('SELECT 1 AS a'), comment=same(1))"
     line = "3 | " + text.partition("\n")[2]
     assert where(tmp_path, text) == ("a.py:3:61", f"{line}\n  | {' ' * 60}{'^' * len('comment=same(1)')}")

@@ -96,7 +96,7 @@ def test_a_plain_text_needs_no_quotes_and_may_hold_some(tmp_path: Path) -> None:
     assert [said.value("COMMENT", str) for said in statements] == wanted
 
 
-def test_the_parameters_of_a_function_are_what_it_reads(tmp_path: Path) -> None:
+def test_the_parameters_of_a_function_declare_its_inputs(tmp_path: Path) -> None:
     [said] = accepted(
         tmp_path,
         'from waterclock import Window\n@wc.transform("marts.a", regular=True, every="day")\n'
@@ -167,7 +167,7 @@ def test_one_body_may_make_many_tables(tmp_path: Path) -> None:
     assert functions[2].fingerprint == functions[3].fingerprint
 
 
-def test_decorators_of_the_user_s_own_may_stand_around(tmp_path: Path) -> None:
+def test_user_defined_decorators_can_be_combined_with_waterclocks(tmp_path: Path) -> None:
     own = (
         "import functools\ndef own(f):\n    @functools.wraps(f)\n    def run(*a, **k): return f(*a, **k)\n"
         "    return run\ndef plain(f):\n    return lambda: f()\n"
@@ -190,7 +190,7 @@ def test_a_file_that_is_imported_declares_nothing_a_second_time(tmp_path: Path) 
     assert [said.name for said in accepted(tmp_path, text, b=b)] == ["raw.a"]
 
 
-def test_all_that_is_wrong_in_a_file_is_said_and_what_is_right_stays(tmp_path: Path) -> None:
+def test_all_errors_in_a_file_are_reported_and_valid_statements_are_kept(tmp_path: Path) -> None:
     statements, errors = load(
         tmp_path,
         "wc.collect('raw.a', from_='ops.a', every='dya', by='data tim at')\nwc.collect('b', from_='ops.a')\n"
@@ -247,7 +247,7 @@ def test_functions_for_queries_have_the_types_of_their_annotations(tmp_path: Pat
     assert [said.function is None for said in statements] == [False, False, True]
 
 
-def test_a_decorated_function_stays_what_it_is() -> None:
+def test_a_decorated_function_can_still_be_called_normally() -> None:
     @wc.transform("marts.a", evry="day")  # type: ignore[call-arg]  # no error while no file is loaded
     def half(rows: object = wc.table("raw.a"), *, by: int = 2) -> str:
         return f"{rows}/{by}"

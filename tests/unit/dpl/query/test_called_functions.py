@@ -8,7 +8,7 @@ def function(name: str, body: str) -> Function:
     return Function(name, (("a", "INT"),), "INT", body, None, Place("a.dpl", 1, 1))
 
 
-def test_a_function_comes_after_those_that_it_calls_wherever_they_are_declared() -> None:
+def test_a_function_is_ordered_after_the_functions_it_calls() -> None:
     """Spark resolves the body of a function when it is created."""
     bodies = {"top": "low(a) + middle(a)", "other": "a", "middle": "Low (a)", "low": "a + 1"}
     functions = {name: function(name, body) for name, body in bodies.items()}

@@ -33,7 +33,7 @@ def told(lineage: ColumnLineage, column: str) -> set[str] | str:
 
 
 @pytest.mark.parametrize("query", CASES)
-def test_each_column_is_made_of_what_is_written_down_by_hand(tmp_path: Path, query: str) -> None:
+def test_column_lineage_matches_the_expected_inputs(tmp_path: Path, query: str) -> None:
     lineage = lineage_of(tmp_path, query)
     for column, expected in CASES[query].items():
         assert told(lineage, column) == (UNTOLD if expected == UNTOLD else set(expected.split())), column
@@ -48,7 +48,7 @@ def test_each_column_is_made_of_what_is_written_down_by_hand(tmp_path: Path, que
         "SELECT u.*, s.* FROM raw.t, raw.u",
     ],
 )
-def test_what_the_query_does_not_tell_is_said_not_to_be_known(tmp_path: Path, query: str) -> None:
+def test_a_column_of_undetermined_origin_is_reported_as_unknown(tmp_path: Path, query: str) -> None:
     assert told(lineage_of(tmp_path, query, open_u=True), "x") == UNTOLD
 
 
@@ -67,6 +67,6 @@ def test_an_expression_behind_a_step_is_that_of_the_step_which_made_it(
     assert {column: lineage.trace_column(ColumnOf("m.x", column)).expression for column in expressions} == expressions
 
 
-def test_what_a_step_sets_is_made_of_its_expression_where_not_all_columns_are_known(tmp_path: Path) -> None:
+def test_a_pipe_set_column_has_its_expressions_inputs_even_if_columns_are_unknown(tmp_path: Path) -> None:
     lineage = lineage_of(tmp_path, "FROM raw.u |> SET x = v + 1 |> DROP w", open_u=True)
     assert told(lineage, "x") == {"u.v"}

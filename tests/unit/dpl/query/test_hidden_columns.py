@@ -109,7 +109,7 @@ def test_flat_brings_its_own_to_who_names_them_and_none_of_parents(tmp_path: Pat
     assert splice(query, str).text == "SELECT f, * EXCEPT (`u`.`f`) FROM (SELECT * EXCEPT (`g`) FROM FLAT(s.u)) AS `u`"
 
 
-def test_late_rows_hide_what_their_table_hides(tmp_path: Path) -> None:
+def test_the_late_rows_table_hides_the_hidden_columns_of_its_input(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "TRANSFORM m.h PARTITIONED CLOSE WHEN watermark(at) >= WINDOW_END() MAX LATENESS 1 DAY "
@@ -120,7 +120,7 @@ def test_late_rows_hide_what_their_table_hides(tmp_path: Path) -> None:
     assert said("SELECT * FROM m.h_late", flow) == "SELECT * FROM (SELECT * EXCEPT (`f`) FROM <h_late>) AS `h_late`"
 
 
-def test_a_temporal_makes_no_version_of_a_hidden_column_unless_it_says_so(tmp_path: Path) -> None:
+def test_a_temporal_table_does_not_track_a_hidden_column_unless_declared(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "TRANSFORM m.a (id BIGINT KEY, b STRING, f STRING HIDDEN) TEMPORAL TRACK (b, f) AS SELECT id, b, f FROM s.t;",
@@ -162,7 +162,7 @@ PUBLISH s.u (f, *) TO ops.both;
 """
 
 
-def test_only_what_reads_all_is_other_code_where_a_column_becomes_hidden(
+def test_hiding_a_column_changes_the_code_only_of_readers_of_all_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden = flow_of(tmp_path, READERS, PYTHON)
@@ -177,7 +177,7 @@ def test_only_what_reads_all_is_other_code_where_a_column_becomes_hidden(
     assert [code.arguments[0].left_out, asked.arguments[0].left_out] == [("f", "g"), ()]
 
 
-def test_lineage_goes_through_a_star_without_what_is_hidden(tmp_path: Path) -> None:
+def test_lineage_through_a_star_excludes_hidden_columns(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, READERS + "TRANSFORM m.both AS SELECT f AS file, * FROM s.u;")
     lineage = ColumnLineage(flow)
     assert [str(each) for each in lineage.trace_column(ColumnOf("m.both", "file")).inputs] == ["s.u.f"]

@@ -128,7 +128,7 @@ def test_a_column_that_was_computed_once_is_computed_from_then_on(tmp_path: Path
     assert found["m.b"].columns == {"d": "computed"}
 
 
-def test_what_cannot_be_looked_into_may_read_it_and_so_may_all_below(tmp_path: Path) -> None:
+def test_an_opaque_transform_and_its_dependents_may_read_the_column(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "worst.py").write_text(PYTHON)
     found = impacts(
@@ -146,7 +146,7 @@ def test_what_cannot_be_looked_into_may_read_it_and_so_may_all_below(tmp_path: P
     assert found["m.all"].uses == {"may read"}
 
 
-def test_columns_of_which_the_query_does_not_tell_may_be_made_of_it(tmp_path: Path) -> None:
+def test_columns_of_unknown_origin_may_depend_on_the_column(tmp_path: Path) -> None:
     found = impacts(
         tmp_path,
         "TRANSFORM m.wide PARTITIONED (one INT, two INT) AS SELECT * FROM "
@@ -157,7 +157,7 @@ def test_columns_of_which_the_query_does_not_tell_may_be_made_of_it(tmp_path: Pa
     assert found["m.one"].columns == {"one": "may read"}
 
 
-def test_through_a_publish_come_the_collects_that_read_what_it_delivers(tmp_path: Path) -> None:
+def test_impact_follows_a_publish_to_the_collects_that_read_its_destination(tmp_path: Path) -> None:
     found = impacts(
         tmp_path,
         "PUBLISH raw.flights TO out.flights.csv; CREATE CONNECTION db TYPE sqlite OPTIONS (path 'a.db');"
@@ -170,7 +170,7 @@ def test_through_a_publish_come_the_collects_that_read_what_it_delivers(tmp_path
     assert found["m.z"].columns == {"late": "computed"}
 
 
-def test_a_table_that_reads_itself_is_told_once(tmp_path: Path) -> None:
+def test_a_table_that_reads_itself_is_listed_once(tmp_path: Path) -> None:
     found = impacts(
         tmp_path,
         "TRANSFORM m.sum (total BIGINT) START '2024-01-01' AS "
@@ -211,7 +211,7 @@ def test_no_column_that_a_query_rests_on_is_without_impact(tmp_path: Path, query
                 assert found["m.x"].uses or found["m.x"].columns, of
 
 
-def test_impact_goes_through_a_python_transform_as_plans_have_shown_it(tmp_path: Path) -> None:
+def test_impact_through_a_python_transform_uses_its_recorded_plan_lineage(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "worst.py").write_text(PYTHON)
     flow = flow_of(tmp_path, "TRANSFORM m.e PARTITIONED AS SELECT late AS l, airport AS a, far AS f FROM m.worst;")

@@ -70,9 +70,7 @@ def test_a_column_is_made_of_those_in_its_expression(tmp_path: Path) -> None:
         ("SELECT WINDOW_START() AS x FROM raw.flights", []),
     ],
 )  # fmt: skip
-def test_joins_ctes_unions_windows_and_reads_are_looked_through(
-    tmp_path: Path, query: str, expected: list[str]
-) -> None:
+def test_lineage_resolves_joins_ctes_unions_windows_and_reads(tmp_path: Path, query: str, expected: list[str]) -> None:
     flow = flow_of(tmp_path, f"TRANSFORM m.d PARTITIONED AS {query};")
     assert sorted(inputs(flow, "m.d", "x")) == sorted(expected)
 
@@ -95,7 +93,7 @@ def test_a_star_of_an_open_table_is_followed_by_name_until_its_columns_are_known
         inputs(flow, "m.d", "engine", raw__planes=known, m__d=known)
 
 
-def test_views_are_looked_through(tmp_path: Path) -> None:
+def test_lineage_resolves_views(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "CREATE VIEW v.late AS SELECT carrier, dep_delay AS wait FROM raw.flights WHERE dep_delay > 0;"
@@ -104,7 +102,7 @@ def test_views_are_looked_through(tmp_path: Path) -> None:
     assert inputs(flow, "m.d", "worst") == ["raw.flights.dep_delay"]
 
 
-def test_a_table_that_reads_itself_ends_where_it_comes_round(tmp_path: Path) -> None:
+def test_lineage_of_a_table_that_reads_itself_stops_at_the_first_repetition(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "TRANSFORM m.total (carrier STRING KEY, n BIGINT) AS SELECT carrier, sum(n) AS n FROM "
@@ -119,7 +117,7 @@ def test_a_table_that_reads_itself_ends_where_it_comes_round(tmp_path: Path) -> 
     }
 
 
-def test_columns_go_down_to_what_is_published(tmp_path: Path) -> None:
+def test_downstream_lineage_reaches_published_columns(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "TRANSFORM m.d PARTITIONED AS SELECT carrier, avg(dep_delay) AS mean FROM raw.flights GROUP BY carrier;"
@@ -133,7 +131,7 @@ def test_columns_go_down_to_what_is_published(tmp_path: Path) -> None:
     }
 
 
-def test_a_python_transform_is_opaque_and_says_so(tmp_path: Path) -> None:
+def test_a_python_transform_is_opaque_and_has_a_note(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "worst.py").write_text(PYTHON)
     flow = flow_of(tmp_path, "TRANSFORM m.e PARTITIONED AS SELECT late AS l FROM m.worst;")
@@ -187,7 +185,7 @@ def test_columns_that_are_declared_and_that_no_plan_shows_may_be_made_of_all(tmp
     assert lineage.trace_column(ColumnOf("m.worst", "n")).unknown == {ColumnOf("raw.flights", "*")}
 
 
-def test_a_collected_column_says_where_it_comes_from(tmp_path: Path) -> None:
+def test_a_collected_column_has_a_note_on_its_source(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "")
     assert (
         ColumnLineage(flow).trace_column(ColumnOf("raw.flights", "carrier")).note
@@ -241,7 +239,7 @@ def test_without_a_time_of_their_own_versions_begin_at_the_window_s_end(tmp_path
     assert inputs(flow, "d.f", "dep_delay") == ["raw.flights.dep_delay"]
 
 
-def test_a_column_of_several_queries_by_name_is_made_of_what_each_makes_it_of(tmp_path: Path) -> None:
+def test_a_column_of_a_union_by_name_has_the_inputs_of_each_query(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "TRANSFORM m.d PARTITIONED AS SELECT carrier, dep_delay AS n FROM raw.flights UNION ALL BY NAME "
@@ -290,7 +288,7 @@ def test_known_columns_of_a_flat_read_are_followed_where_some_are_not_known(tmp_
     assert ColumnLineage(flow).trace_column(ColumnOf("m.a", "engines_of")).note == "through *"
 
 
-def test_a_declared_column_of_which_the_query_does_not_tell_is_not_known(tmp_path: Path) -> None:
+def test_a_declared_column_of_undetermined_origin_is_not_known(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "TRANSFORM m.wide PARTITIONED (one INT, two INT) AS SELECT * FROM "

@@ -35,5 +35,5 @@ def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[Aggreg
         "sum(a) OVER (PARTITION BY b)", "percentile(a, 0.5)", "1 + 1",
     ],
 )  # fmt: skip
-def test_what_is_not_made_of_parts_is_counted_of_each_label_alone(text: str) -> None:
+def test_aggregates_that_cannot_be_merged_are_not_split(text: str) -> None:
     assert split_at_aggregates(text) is None

@@ -44,7 +44,7 @@ def test_the_condition_of_a_join_from_the_left_is_found(text: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", lines(NOT_JOINED))
-def test_what_could_show_or_would_not_be_in_the_condition_alone_is_left(text: str, tmp_path: Path) -> None:
+def test_an_unsuitable_join_is_not_rewritten_for_many_windows(text: str, tmp_path: Path) -> None:
     assert not window_wise(query_of(text, tmp_path), is_whole=True).joined
 
 

@@ -110,7 +110,7 @@ def test_the_tag_ends_at_tokens_unless_the_column_has_it(tmp_path: Path, tags: s
     assert tagged(flow_of(tmp_path, text), "m.a") == expected
 
 
-def test_the_tag_goes_on_through_views_tables_and_publishes_that_are_collected_again(tmp_path: Path) -> None:
+def test_the_pii_tag_propagates_through_views_tables_and_recollected_publishes(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
         "CREATE VIEW v.a AS SELECT email AS e, id FROM raw.people;"

@@ -27,7 +27,7 @@ def flow_of(folder: Path, sent: str) -> Flow:
     return load_project(folder, capabilities=capabilities()).flow
 
 
-def test_a_column_that_is_made_is_traced_to_what_it_is_made_of(tmp_path: Path) -> None:
+def test_a_computed_published_column_is_traced_to_its_inputs(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "id, mail AS (mask_text(Email)), email AS (concat(phone, home.city)), person AS (id)")
     lineage = ColumnLineage(flow)
     made = {name: lineage.trace_column(ColumnOf("out.people", name)) for name in ("id", "mail", "email", "person")}
@@ -40,7 +40,7 @@ def test_a_column_that_is_made_is_traced_to_what_it_is_made_of(tmp_path: Path) -
     assert made["mail"].expression == "mask_text(Email)"
 
 
-def test_what_depends_on_a_column_is_what_is_made_of_it_and_not_what_bears_its_name(tmp_path: Path) -> None:
+def test_impact_follows_the_inputs_of_a_published_column_and_not_its_name(tmp_path: Path) -> None:
     flow = flow_of(tmp_path, "id, mail AS (mask_text(email)), email AS (phone)")
     found = {
         column: [dict(each.columns) for each in impact_of(ColumnLineage(flow), ColumnOf("raw.people", column))]
@@ -64,7 +64,7 @@ def test_another_mask_is_other_code(tmp_path: Path) -> None:
     assert len(codes) == 3
 
 
-def test_a_key_goes_by_the_name_under_which_it_is_sent_and_is_none_where_it_is_made(tmp_path: Path) -> None:
+def test_a_sent_key_has_its_published_name_and_a_computed_column_is_no_key(tmp_path: Path) -> None:
     found = [
         list_sent_keys(flow_of(tmp_path, sent).tables["out.people"].columns, ("id",))
         for sent in ("id, email", "person AS (ID), email", "id AS (id + 1), email", "email")

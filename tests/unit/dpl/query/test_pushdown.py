@@ -85,11 +85,11 @@ def test_conditions_are_comparisons_that_each_row_must_meet(where: str, conditio
         ("SELECT b.id FROM waterclock.events b ANTI JOIN waterclock.batches b ON true WHERE b.table = 'a'", False),
     ],
 )
-def test_conditions_are_told_of_the_one_place_where_the_table_stands(text: str, is_told: bool) -> None:
+def test_conditions_are_pushed_down_only_if_they_belong_to_the_tables_only_reference(text: str, is_told: bool) -> None:
     assert asked(text)[1] == ([PushedCondition("table", "=", ("a",))] if is_told else [])
 
 
-def test_so_many_conditions_and_values_as_a_database_takes_are_told() -> None:
+def test_pushed_conditions_and_values_are_limited_to_the_databases_maximum() -> None:
     values = ", ".join(map(str, range(501)))
     assert asked(f"SELECT rows FROM waterclock.batches WHERE rows IN ({values})")[1] == []
     where = " AND ".join(f"rows >= {number}" for number in range(1000))

@@ -72,7 +72,7 @@ def warnings(folder: Path, query: str) -> list[WaterclockError]:
          "row_number uses an order", "row_number"),
     ],
 )  # fmt: skip
-def test_what_hangs_on_the_order_of_rows_is_warned_of_once_with_its_mend(
+def test_a_query_that_depends_on_row_order_is_warned_about_once_with_a_fix(
     tmp_path: Path, query: str, what: str, marked: str
 ) -> None:
     (found,) = warnings(tmp_path, query)
@@ -117,18 +117,18 @@ def test_what_hangs_on_the_order_of_rows_is_warned_of_once_with_its_mend(
         "WITH o AS (SELECT *, 1 AS one FROM raw.sale) SELECT row_number() OVER (ORDER BY at, id) AS r FROM o",
     ],
 )
-def test_what_is_ordered_or_known_to_be_unique_is_not(tmp_path: Path, query: str) -> None:
+def test_a_query_with_a_total_order_or_unique_rows_is_not_warned_about(tmp_path: Path, query: str) -> None:
     assert warnings(tmp_path, query) == []
 
 
-def test_a_view_is_looked_through_for_keys_and_warned_of_at_its_own_place(tmp_path: Path) -> None:
+def test_keys_are_resolved_through_a_view_and_its_own_query_is_warned_about(tmp_path: Path) -> None:
     query = "SELECT row_number() OVER (ORDER BY buyer) AS r FROM v.one; CREATE VIEW v.one AS "
     assert warnings(tmp_path, query + "SELECT id AS buyer FROM dim.buyer") == []
     (found,) = warnings(tmp_path, query + "SELECT id AS buyer FROM dim.buyer LIMIT 3")
     assert found.what.startswith("LIMIT")
 
 
-def test_each_query_of_a_union_by_name_is_looked_at(tmp_path: Path) -> None:
+def test_each_query_of_a_union_by_name_is_checked(tmp_path: Path) -> None:
     query = "SELECT first(url) AS u FROM raw.click UNION ALL BY NAME SELECT last(url) AS u FROM raw.click"
     assert [found.what.split()[0] for found in warnings(tmp_path, query)] == ["first", "last"]
 
@@ -146,7 +146,7 @@ def test_each_query_of_a_union_by_name_is_looked_at(tmp_path: Path) -> None:
         ("SELECT to_json(struct(*)) AS j FROM HISTORY(raw.sale)", "struct(*) includes timelabel"),
     ],
 )
-def test_timelabel_that_comes_along_unseen_is_warned_of(tmp_path: Path, query: str, what: str) -> None:
+def test_an_implicitly_included_timelabel_is_warned_about(tmp_path: Path, query: str, what: str) -> None:
     (found,) = warnings(tmp_path, query)
     assert found.code == "W202"
     assert what in str(found.what)
@@ -164,7 +164,7 @@ def test_timelabel_that_comes_along_unseen_is_warned_of(tmp_path: Path, query: s
         "WITH s AS (SELECT id FROM raw.sale) SELECT struct(s.*) AS s FROM s",
     ],
 )
-def test_what_names_its_columns_is_not_warned_of(tmp_path: Path, query: str) -> None:
+def test_a_query_that_cannot_include_timelabel_implicitly_is_not_warned_about(tmp_path: Path, query: str) -> None:
     assert warnings(tmp_path, query) == []
 
 
@@ -219,5 +219,5 @@ def test_a_text_that_is_read_in_utc_is_warned_of_in_another_zone(tmp_path: Path,
         "CAST(at AS STRING)",
     ],
 )
-def test_what_is_no_text_or_brings_its_offset_is_not_warned_of(tmp_path: Path, expression: str) -> None:
+def test_a_time_conversion_without_local_time_text_is_not_warned_about(tmp_path: Path, expression: str) -> None:
     assert not of_texts(tmp_path, expression, "Europe/Berlin")

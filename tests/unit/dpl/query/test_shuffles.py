@@ -66,7 +66,7 @@ def test_rows_that_several_tasks_read_are_brought_together(query: str, words: li
         "SELECT x FROM raw.a TABLESAMPLE (1 PERCENT) GROUP BY x",
     ],
 )
-def test_what_spark_may_do_without_a_shuffle_is_left_to_its_plan(query: str) -> None:
+def test_a_query_that_may_run_without_a_shuffle_is_not_reported(query: str) -> None:
     assert found(query) == []
 
 

@@ -76,13 +76,13 @@ def test_references_are_put_in_place_and_nothing_else_changes(text: str, spliced
     assert splice(query_of(text, tmp_path), name_of).text == spliced
 
 
-def test_columns_that_look_like_tables_are_left_alone(tmp_path: Path) -> None:
+def test_columns_that_look_like_tables_are_not_treated_as_reads(tmp_path: Path) -> None:
     text = "SELECT orders.id, raw.orders.x FROM (SELECT struct(1 AS x) AS orders FROM raw.customers) AS raw"
     query = query_of(f"SELECT 1 AS one FROM raw.customers WHERE EXISTS ({text})", tmp_path)
     assert [reference.read for reference in query.tables] == [Read("raw.customers"), Read("raw.customers")]
 
 
-def test_views_nest_and_a_read_goes_to_each_plain_reference_inside(tmp_path: Path) -> None:
+def test_a_read_of_nested_views_applies_to_each_plain_reference_inside(tmp_path: Path) -> None:
     views = (
         "CREATE VIEW stg.a (id) AS SELECT id FROM raw.orders o JOIN LATEST(raw.customers) USING (id) -- end\n;"
         "CREATE VIEW stg.b AS SELECT id FROM stg.a WHERE id > :late_minutes;\n"

@@ -71,7 +71,7 @@ connections.out = { path = "data/out", archive = "s3://lake/kept", secret_access
     assert error.why.startswith("connection landing (waterclock.toml:4:25) has another secret_access_key")
 
 
-def test_an_option_that_the_store_of_a_connection_does_not_take_is_refused_where_it_stands(tmp_path: Path) -> None:
+def test_an_option_that_the_connections_store_rejects_is_reported_at_its_position(tmp_path: Path) -> None:
     toml = 'connections.landing = { path = "data/new" }\nconnections.out = { path = "gs://reports" }'
     (error,) = errors_of(tmp_path, toml, " OPTIONS (region 'eu')")
     assert (error.code, error.where) == ("E608", "flows/flow.dpl:3:43")

@@ -13,7 +13,7 @@ from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.enums import Batching
 
 
-def test_a_source_that_cannot_tell_is_refused_by_its_type(tmp_path: Path) -> None:
+def test_changed_is_refused_for_a_connector_that_cannot_report_changed_windows(tmp_path: Path) -> None:
     (tmp_path / "waterclock.toml").write_text(SETTINGS)
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "flow.dpl").write_text(

@@ -73,7 +73,7 @@ def test_a_destination_with_a_reserved_name_is_refused(tmp_path: Path, name: str
     assert errors_of(tmp_path, f"PUBLISH raw.t TO {name};") == [f"E211 {name} is a reserved name"]
 
 
-def test_other_names_that_are_alike_are_accepted(tmp_path: Path) -> None:
+def test_destination_names_similar_to_reserved_names_are_accepted(tmp_path: Path) -> None:
     names = ["out.waterclock", "out.excluded", "out.my_sqlite_x", "pg.waterclock_x.t", "files.x._waterclock", "pg.pg_x"]
     assert not errors_of(tmp_path, "".join(f"PUBLISH raw.t TO {name};" for name in names))
 

@@ -75,7 +75,7 @@ def flow_of(root: Path, names: dict[str, str]) -> Flow:
     return load_project(root, capabilities=CAPABILITIES).flow
 
 
-def test_code_is_what_it_was_but_for_the_names(tmp_path: Path) -> None:
+def test_code_of_renamed_tables_is_unchanged_except_for_the_names(tmp_path: Path) -> None:
     before, after = flow_of(tmp_path / "a", BEFORE), flow_of(tmp_path / "b", AFTER)
     assert len(before.tables) == len(after.tables)
     for name, table in after.tables.items():
@@ -109,5 +109,5 @@ def test_a_literal_that_was_changed_too_is_other_code(tmp_path: Path) -> None:
         ("SELECT STRING:a.b FROM a . b2", "SELECT STRING:a.b FROM a . b2"),
     ],
 )
-def test_names_are_put_back_where_they_stand_whole(text: str, was: str) -> None:
+def test_former_names_replace_only_complete_table_names(text: str, was: str) -> None:
     assert text_with_former_names(text.replace(" ", "\x1f"), {"a.b": "x.y"}) == was.replace(" ", "\x1f")

@@ -78,7 +78,7 @@ def test_queries_cannot_name_the_view_of_keys(tmp_path: Path, sql: str) -> None:
         adhoc_query(sql, flow_of(tmp_path))
 
 
-def test_queries_may_read_what_keys_made_and_generalize_it(tmp_path: Path) -> None:
+def test_queries_can_read_and_generalize_columns_made_with_keys(tmp_path: Path) -> None:
     flow = flow_of(tmp_path)
     for sql in ("SELECT name FROM marts.direct", "SELECT generalize(name, keep_first => 2) FROM marts.viewed",
                 "SELECT 'hash_keyed(x)' AS a FROM marts.back"):  # fmt: skip

@@ -19,7 +19,7 @@ PUBLISH made.alone TO out.alone;
 """
 
 
-def test_what_reads_nothing_begins_at_the_default_as_a_collect_does(tmp_path: Path) -> None:
+def test_a_transform_without_inputs_starts_at_the_default_start_like_a_collect(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML.format(name="starts", storage=".waterclock"), encoding="utf-8")
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW, encoding="utf-8")

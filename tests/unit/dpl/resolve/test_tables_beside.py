@@ -20,7 +20,7 @@ AS SELECT id FROM UNTIL(web.u, '1 day') WHERE at >= WINDOW_START() AND at < WIND
 
 
 @pytest.mark.parametrize("published", ["web.u", "web.daily", "web.daily_late", "web.u_mark"])
-def test_what_is_published_is_there_and_so_is_what_is_made_beside_it(tmp_path: Path, published: str) -> None:
+def test_a_published_table_and_its_companion_tables_all_exist_in_the_flow(tmp_path: Path, published: str) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(SETTINGS)
     (tmp_path / "flows" / "flow.dpl").write_text(f"{FLOW}PUBLISH {published} TO shop.out;")

@@ -21,7 +21,7 @@ def test_statements_end_at_semicolons_outside_of_strings_and_comments() -> None:
     ("broken", "column"),
     [("B 'x", 9), ('B "x', 9), ("B `x", 9), ("B /* x", 9), ("B X'GG'", 9), ("B r'x", 10), ("B /* /* */ x", 9)],
 )
-def test_what_is_open_hides_nothing_behind_the_next_semicolon(broken: str, column: int) -> None:
+def test_an_unclosed_token_hides_no_statement_after_the_next_semicolon(broken: str, column: int) -> None:
     source = SourceText("a.dpl", f"A 'é'; {broken};\n C;\nD 'it\\'s'")
     statements, errors = statements_despite_errors(source)
     assert [statement.span.text for statement in statements] == ["A 'é'", "C", "D 'it\\'s'"]

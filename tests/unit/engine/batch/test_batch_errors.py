@@ -21,7 +21,7 @@ NAMED = Columns((Column("id", HERE), Column("born", HERE)), is_open=False)
     ("code", "why"),
     [("E730", "Spark reports CAST_INVALID_INPUT"), ("E720", "age.py:3 in age: return 1"), ("E790", None)],
 )
-def test_what_was_said_of_a_row_is_left_out(code: str, why: str | None) -> None:
+def test_values_of_rows_are_removed_from_an_error(code: str, why: str | None) -> None:
     raised = WaterclockError(code, "The value 'S3cret' is no INT", where="out.people@2020", why=why, transient=True)
     found = hide_values(MADE, raised)
     assert "S3cret" not in found.render()
@@ -35,6 +35,6 @@ def test_what_was_said_of_a_row_is_left_out(code: str, why: str | None) -> None:
 @pytest.mark.parametrize(
     ("code", "why"), [("E730", "Spark reports UNRESOLVED_COLUMN.WITHOUT_SUGGESTION"), ("E810", "")]
 )
-def test_what_is_of_no_row_is_told_as_it_is(code: str, why: str) -> None:
+def test_an_error_without_row_values_is_unchanged(code: str, why: str) -> None:
     raised = WaterclockError(code, "it has no column x", where="out.people@2020", why=why)
     assert hide_values(MADE, raised) is raised

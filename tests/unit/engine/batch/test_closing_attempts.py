@@ -18,7 +18,7 @@ from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.flow.enums import Kind
 
 
-def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
+def test_source_resources_are_closed_with_the_attempt() -> None:
     closed: list[bool] = []
     attempt = GroupAttempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
     schema: Any = None
@@ -27,7 +27,7 @@ def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
     assert closed == [True]
 
 
-def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_resources_are_closed_if_the_columns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     frame: Any = SimpleNamespace(columns=[])
     gathered = CollectResult(Collected(frame, close=lambda: closed.append(True)), {})

@@ -76,13 +76,15 @@ def note(at: Desk, folder: Path, code: str, *frames: Any) -> CodeLineage:
     return at.ledger.lineage.of_code(at.flow)["mart.m"]
 
 
-def test_what_plans_show_is_put_together_and_the_labels_column_is_none_of_it(at_desk: Desk, tmp_path: Path) -> None:
+def test_lineage_of_several_plans_is_merged_without_the_timelabel_column(at_desk: Desk, tmp_path: Path) -> None:
     found = note(at_desk, tmp_path, PLAIN, Plan("a", "timelabel"), Plan("a", "b"))
     assert {name: made.inputs for name, made in found.columns.items()} == {"a": of("a"), "b": of("b")}
 
 
 @pytest.mark.parametrize(("code", "times"), [(PLAIN, 1), (PARTING, 2)])
-def test_a_plan_is_asked_for_again_only_where_ways_part(at_desk: Desk, tmp_path: Path, code: str, times: int) -> None:
+def test_a_plan_is_requested_again_only_if_the_code_may_branch(
+    at_desk: Desk, tmp_path: Path, code: str, times: int
+) -> None:
     frame = Plan("a")
     note(at_desk, tmp_path, code, frame)
     assert frame.asked == times
@@ -94,7 +96,7 @@ def test_values_that_are_brought_to_python_make_all_maybe(at_desk: Desk, tmp_pat
     assert made.why == {"count() in a.py:2"}
 
 
-def test_over_connect_nothing_is_asked_and_all_is_maybe(at_desk: Desk, tmp_path: Path) -> None:
+def test_over_spark_connect_no_plan_is_requested_and_all_lineage_is_maybe(at_desk: Desk, tmp_path: Path) -> None:
     found = note(at_desk, tmp_path, PLAIN, Remote())
     assert {name: made.maybe for name, made in found.columns.items()} == {"*": of("*")}
     assert found.uses == {"may read": of("*")}

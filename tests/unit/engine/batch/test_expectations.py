@@ -53,12 +53,12 @@ def column(name: str, **said: Any) -> Column:
     return Column(name, place=SOMEWHERE, **said)
 
 
-def test_a_rule_that_every_row_keeps_says_nothing() -> None:
+def test_a_rule_that_every_row_satisfies_has_no_findings() -> None:
     of = audited(rule("a", action=Action.FAIL), rule("b", action=Action.WARN))
     assert verdict_of(of, {"expect:a": 0, "expect:b": None}) == RuleVerdict()
 
 
-def test_a_broken_rule_refuses_and_a_warning_lets_pass() -> None:
+def test_a_broken_fail_rule_refuses_the_batch_and_a_broken_warn_rule_does_not() -> None:
     of = audited(rule("a", action=Action.FAIL), rule("b", action=Action.WARN))
     found = verdict_of(of, {"expect:a": 3, "expect:b": 4})
     assert found.refusals == ("a: 3 of 10 rows violate (a > 0)",)
@@ -91,7 +91,7 @@ BATCH_RULES = [
 
 
 @pytest.mark.parametrize(("expression", "is_in_pass"), BATCH_RULES)
-def test_what_spark_observes_while_it_writes_costs_no_job_of_its_own(expression: str, *, is_in_pass: bool) -> None:
+def test_rules_that_spark_observes_while_writing_need_no_extra_job(expression: str, *, is_in_pass: bool) -> None:
     of = audited(Rule(expression, "r", Scope.BATCH, Action.FAIL, SOMEWHERE))
     assert has_unmeasured_rules(of, {f"batch:{each.name}": True for each in measured_batch_rules(of)}) is not is_in_pass
     assert measured_batch_rules(of, at_rest=True) == list(of.rules), "one scan of the sealed rows checks all rules"
@@ -106,7 +106,7 @@ def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> 
         )
 
 
-def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
+def test_a_refused_batch_error_lists_all_violations_and_states_nothing_is_visible() -> None:
     of = audited(rule("a", action=Action.FAIL))
     error = refused_batch_error(
         of, WHERE, RuleVerdict(refusals=("a: 3 of 10 rows violate (a > 0)", "id is null in 1 of 10 rows"))
@@ -118,7 +118,7 @@ def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
     assert "flow.dpl:1:1" in (refused_batch_error(of, WHERE, RuleVerdict(refusals=("one",))).why or "")
 
 
-def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
+def test_rows_excluded_while_reading_the_source_are_reported_with_their_counts() -> None:
     assert excluded_row_warnings({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
         "left out, rows without a data time: 3",
         "left out, rows whose data time cannot be read: 1",

@@ -34,7 +34,7 @@ TOLD = rule("n < 9", "small", Action.WARN, of="a.other")
 SOME = rule("count(*) > 0", "some", Action.HOLD, of="a.read")
 
 
-def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
+def test_bits_of_input_rules_follow_the_bits_of_the_tables_own_rules() -> None:
     made = asking(GOOD, TOLD, SOME, rules=(rule("m > 0", "most", Action.DROP),))
     input_filters = input_filters_of(made)
     assert {name: (of_input.first_bit, of_input.may_quarantine) for name, of_input in input_filters.items()} == {
@@ -52,7 +52,7 @@ def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
     assert [each.name for each in input_rules_of(made)["a.read"]] == ["good", "some"]
 
 
-def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
+def test_input_filters_apply_only_to_plain_reads_of_the_table() -> None:
     class Frame:
         def where(self, text: str) -> str:
             return text
@@ -63,7 +63,7 @@ def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
     assert seen == {plain: "(n > 0)", **dict.fromkeys(others, frame)}
 
 
-def test_what_is_told_names_the_table_that_was_read() -> None:
+def test_a_finding_of_an_input_rule_names_the_input_table() -> None:
     actions = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     limited = replace(GOOD, limited_actions=actions)
     filter_counts = FilterCounts(10, 2, 0, {"good": 2}, {"good": 2})
@@ -72,7 +72,7 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
     ]
 
 
-def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
+def test_a_finding_of_a_batch_rule_shows_its_aggregate_values() -> None:
     few = rule("count(*) > 5 AND count(n) > 2", "few", Action.HOLD, of="a.read")
     answers = {"few": False, "few: count(*)": "4", "few: count(n)": None}
     assert list(_list_findings(asking(few), {"a.read": InputCounts(FilterCounts(4, 0, 0, {}, {}), answers)})) == [
@@ -94,7 +94,7 @@ def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
     assert count_quarantined(InputFindings().measures()) == 0
 
 
-def test_a_rule_of_what_is_read_reads_its_columns() -> None:
+def test_an_input_rule_uses_the_columns_of_the_input_table() -> None:
     made = asking(GOOD, TOLD)
     assert is_used_by_rule(made, "a.read", "N")
     assert not is_used_by_rule(made, "a.read", "m")

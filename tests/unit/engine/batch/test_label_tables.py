@@ -59,7 +59,7 @@ def work(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize(("before", "dropped"), [(1, []), (3, [1, 2]), (4, [1, 2])])
-def test_a_publish_goes_on_after_its_labels_were_dropped(work: Any, before: int, dropped: list[int]) -> None:
+def test_a_publish_continues_after_its_old_labels_were_dropped(work: Any, before: int, dropped: list[int]) -> None:
     found = find_dropped_labels(work, PUBLISH, day(before))
     assert list(found) == [label_of(day(number)) for number in dropped]
     drop_label_tables(work, PUBLISH, found)

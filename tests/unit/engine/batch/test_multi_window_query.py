@@ -51,7 +51,7 @@ def test_windows_of_more_files_share_several(monkeypatch: pytest.MonkeyPatch) ->
     assert shares(monkeypatch, OWN[:3], files=600) == ([1, 1, 1], 1)
 
 
-def test_what_all_windows_read_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_all_windows_read_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shares(monkeypatch, [["dimension"]] * YEAR, files=600) == ([YEAR], 1)
     growing = [[f"slice {each}" for each in range(number + 1)] for number in range(YEAR)]
     assert shares(monkeypatch, growing, files=1) == ([YEAR], 1)

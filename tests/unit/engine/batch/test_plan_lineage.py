@@ -68,7 +68,7 @@ def test_a_union_keeps_the_ids_of_its_first_and_is_made_of_both() -> None:
     assert found.columns["a"].inputs == {("raw.r", "a"), ("raw.s", "c")}
 
 
-def test_an_aggregate_tells_its_groups() -> None:
+def test_lineage_of_an_aggregate_contains_its_grouping_columns() -> None:
     total = node("Sum", attribute("b", 2), package=f"{EXPRESSIONS}aggregate.")
     plan = node("Aggregate", read(), groupingExpressions=[attribute("a", 1)],
                 aggregateExpressions=[attribute("a", 1), alias("t", 3, total)])  # fmt: skip
@@ -77,7 +77,7 @@ def test_an_aggregate_tells_its_groups() -> None:
     assert found.uses == {"group": of("a")}
 
 
-def test_a_query_within_an_expression_is_followed_and_what_it_compares_with_is_no_value() -> None:
+def test_a_scalar_subquery_is_followed_and_its_filter_columns_are_no_inputs() -> None:
     outer = node("OuterReference", package=EXPRESSIONS, e=attribute("a", 1))
     rows = node("Filter", read("s", ("c", 8)), condition=node("EqualTo", attribute("c", 8), outer, package=EXPRESSIONS))
     query = node("Project", rows, projectList=[alias("m", 9, attribute("c", 8))])
@@ -87,14 +87,14 @@ def test_a_query_within_an_expression_is_followed_and_what_it_compares_with_is_n
     assert found.uses == {"filter": of("a") | {("raw.s", "c")}}
 
 
-def test_what_a_cte_defines_is_known_where_it_is_referred_to() -> None:
+def test_a_cte_reference_has_the_lineage_of_its_definition() -> None:
     definition = node("CTERelationDef", read(), id=7)
     reference = node("CTERelationRef", cteId=7, output=[attribute("a", 11), attribute("b", 12)])
     body = node("Project", reference, projectList=[attribute("b", 12)])
     assert told(node("WithCTE", definition, body), "b").columns["b"].inputs == of("b")
 
 
-def test_the_operator_that_nobody_knows_makes_all_it_gives_maybe_of_all_that_comes_in() -> None:
+def test_outputs_of_an_unknown_operator_may_depend_on_all_its_inputs() -> None:
     some = node("Project", read(), projectList=[attribute("a", 1)])
     found = told(node("Sorcery", some, output=[attribute("x", 6)]), "x").columns["x"]
     assert (found.inputs, found.maybe, found.why) == (frozenset(), of("a"), frozenset({"Spark's Sorcery"}))
@@ -103,7 +103,7 @@ def test_the_operator_that_nobody_knows_makes_all_it_gives_maybe_of_all_that_com
     assert passed.uses == {"may read": of("a", "b")}
 
 
-def test_rows_of_which_nobody_knows_whence_they_come_are_maybe_of_all_that_is_read() -> None:
+def test_rows_of_unknown_origin_may_depend_on_all_inputs() -> None:
     rows = node("LogicalRDD", package="org.apache.spark.sql.execution.", output=[attribute("x", 6)])
     found = told(rows, "x").columns["x"]
     assert (found.inputs, found.maybe) == (frozenset(), EVERYTHING)
@@ -117,7 +117,7 @@ def test_a_column_that_the_plan_does_not_show_and_other_columns_than_are_there_a
     assert {name: made.maybe for name, made in other.columns.items()} == {"a": EVERYTHING, "c": EVERYTHING}
 
 
-def test_an_unpivot_whose_rows_spark_does_not_write_keeps_what_keeps_its_id() -> None:
+def test_columns_with_unchanged_ids_keep_their_lineage_through_an_incomplete_unpivot() -> None:
     found = told(node("Expand", read(), projections=None, output=[attribute("a", 1), attribute("v", 6)]), "a", "v")
     assert (found.columns["a"].inputs, found.columns["a"].maybe) == (of("a"), frozenset())
     assert found.columns["v"].maybe == of("a", "b")
@@ -143,7 +143,7 @@ def test_a_long_plan_is_followed_without_a_call_for_each_operator() -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "[1]", '[{"class": "a.B", "num-children": 1}]', "nothing"])
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_a_malformed_plan_is_refused(text: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         plan_of(text)
 

@@ -112,7 +112,7 @@ def test_a_window_for_which_further_late_rows_were_found_is_not_released(tmp_pat
 
 
 @pytest.mark.parametrize("stands", [False, True])
-def test_a_snapshot_for_which_a_later_one_stands_is_left_held(*, stands: bool) -> None:
+def test_a_held_snapshot_covered_by_a_later_one_is_not_released(*, stands: bool) -> None:
     cell = SimpleNamespace(requested=None, current_claim=None, due_again=day(9))
     covered = IntervalSet.from_intervals([(day(1), day(5 if stands else 3))])
     reads = SimpleNamespace(held_claim=lambda *_: CLAIM, covered_windows=lambda _: covered)

@@ -36,13 +36,13 @@ def carried(monkeypatch: pytest.MonkeyPatch, answer: Answer, of: Group) -> tuple
     return attempts, retry.run_group_with_retries(work, of, day(9)), work
 
 
-def test_what_succeeds_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_successful_group_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts, (report,), _ = carried(monkeypatch, lambda _: None, group("a.b", 1, 2))
     assert attempts == [[1, 2]]
     assert report.error is None
 
 
-def test_a_passing_reason_is_tried_again_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transient_error_is_retried_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([PASSING, PASSING, None])
     attempts, (report,), work = carried(monkeypatch, lambda _: next(answers), group("a.b", 1))
     assert attempts == [[1], [1], [1]]
@@ -63,7 +63,7 @@ def test_a_permanent_error_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -
     assert work.listener.said_ == []
 
 
-def test_a_refused_claim_is_somebody_elses_and_is_neither_tried_again_nor_split(
+def test_a_group_with_a_refused_claim_is_neither_retried_nor_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refused = ClaimRefused("E407", "held", transient=True)
@@ -116,7 +116,7 @@ def test_of_a_group_of_which_past_windows_alone_are_held_halves_are_taken(monkey
     assert attempts == [[1, 2, 3], [1], [2, 3], [2], [3]]
 
 
-def test_what_is_tried_again_and_taken_apart_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retried_or_split_group_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     away = WaterclockError("E609", "the store cannot be reached", why="it does not answer\nin full", transient=True)
     _, _, work = carried(monkeypatch, lambda _: away, group("a.b", 1, 2))
     said = work.listener.said_
@@ -136,7 +136,7 @@ def test_one_bad_label_of_a_year_costs_some_attempts_and_not_one_for_each_day(mo
     assert [batch.label for batch in failed.group.batches] == [day(77)]
 
 
-def test_what_lost_its_spark_is_neither_tried_again_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_whose_spark_jvm_ended_is_neither_retried_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = WaterclockError("E712", "Spark's JVM has ended", transient=True)
     attempts, (report,), _ = carried(monkeypatch, lambda _: gone, group("a.b", 1, 2))
     assert attempts == [[1, 2]]

@@ -37,7 +37,7 @@ def test_without_rows_to_take_out_there_is_no_sieve() -> None:
     assert mismatch_columns_of(of(ID)) is None
 
 
-def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
+def test_a_row_filter_checks_types_and_rules_in_order_and_the_key_last() -> None:
     columns = (
         replace(ID, else_of_key=(RuleAction(Action.WARN),)),
         Column("n", SOMEWHERE, "INT", else_of_type=(RuleAction(Action.DROP),)),
@@ -52,7 +52,7 @@ def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
     assert (found.keys, found.is_unique) == (("id",), True)
 
 
-def test_a_key_that_keeps_one_row_sorts_it_first_and_has_two_demands_where_it_looks_back() -> None:
+def test_a_key_with_an_order_and_past_sorts_rows_and_has_two_rules() -> None:
     stays = KeyOptions((KeyOrder("at"), KeyOrder("line", is_descending=True)), Duration(2, "HOUR"))
     found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.DROP),), key_options=stays)))
     assert found is not None
@@ -69,13 +69,13 @@ def test_doubled_keys_of_a_merge_are_the_folds_own_matter() -> None:
     assert not found.is_unique
 
 
-def test_a_key_that_is_counted_goes_through_a_sieve() -> None:
+def test_a_key_with_limited_actions_is_checked_by_the_row_filter() -> None:
     found = row_filter_of(of(replace(ID, else_of_key=(RuleAction(Action.WARN, Decimal(3)), RuleAction(Action.HOLD)))))
     assert found is not None
     assert [row_rule.outcome for row_rule in found.row_rules] == [ROW_KEPT, ROW_KEPT]
 
 
-def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not() -> None:
+def test_each_violation_is_reported_with_its_action_unless_its_rows_are_dropped() -> None:
     limited = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(RuleAction(Action.DROP),))
     filter_counts = FilterCounts(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
@@ -99,7 +99,7 @@ def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not
     }
 
 
-def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
+def test_columns_with_conflicting_schemas_are_read_with_their_first_type() -> None:
     first = '{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{}}]}'
     second = first.replace("string", "integer").replace(
         "}]}", '},{"name":"b","type":"long","nullable":true,"metadata":{}}]}'
@@ -108,7 +108,7 @@ def test_columns_that_came_in_two_shapes_are_read_as_they_first_came() -> None:
     assert '"type": "integer"' not in merged_schema([second, first])
 
 
-def test_lines_and_parents_are_asked_of_hidden_columns() -> None:
+def test_unparsed_lines_and_missing_parents_are_checked_by_hidden_columns() -> None:
     aside = (RuleAction(Action.QUARANTINE),)
     made = of(Column("n", SOMEWHERE, references=Reference("b.parent", otherwise=(RuleAction(Action.WARN),))))
     found = row_filter_of(replace(made, columns=replace(made.columns, unread=UnparsedLines("parsed()", aside))))

@@ -44,7 +44,7 @@ def card(expression: str, raised: Raised) -> WaterclockError | None:
     return rule_error(dataclasses.replace(table("lab.samples"), rules=(rule,)), raised)
 
 
-def test_a_function_that_is_none_is_no_value_without_an_answer() -> None:
+def test_a_rule_that_calls_an_unknown_function_is_reported_with_a_suggestion() -> None:
     said = "[UNRESOLVED_ROUTINE] Cannot resolve routine `last_god` on search path [`system`.`builtin`]. SQLSTATE: 42883"
     found = card("count(*) > last_god(count(*))", Raised(said, "last_god(count(*))"))
     assert found is not None
@@ -56,7 +56,7 @@ def test_a_function_that_is_none_is_no_value_without_an_answer() -> None:
     assert far.fix == "use a function of Spark SQL"
 
 
-def test_a_rule_that_is_no_condition_is_told_in_its_own_words() -> None:
+def test_a_rule_that_is_not_a_condition_is_reported_with_its_own_expression() -> None:
     said = (
         '[DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] Cannot resolve "CASE WHEN id THEN 0 ELSE 1 END" due to data type '
         'mismatch: The first parameter requires the "BOOLEAN" type, however "id" has the type "BIGINT". SQLSTATE: 42K09'
@@ -73,7 +73,7 @@ def test_a_rule_that_is_no_condition_is_told_in_its_own_words() -> None:
     assert card("value", Raised(said)) is None  # some other expression of the table: its query's
 
 
-def test_nobody_is_told_to_turn_ansi_off() -> None:
+def test_a_rule_error_does_not_suggest_to_disable_ansi_mode() -> None:
     said = (
         "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. "
         'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012'

@@ -53,7 +53,7 @@ def test_nothing_of_a_deleted_branch_remains_in_a_bucket(tmp_path: Path) -> None
     require_empty_storage(project)
 
 
-def test_files_of_others_are_no_empty_storage_and_markers_of_folders_are(tmp_path: Path) -> None:
+def test_a_storage_with_foreign_files_is_not_empty_but_one_with_folder_markers_is(tmp_path: Path) -> None:
     project = load(tmp_path)
     reach_storage(project)
     replace_text(entry_path(project.storage, "marker"), "")

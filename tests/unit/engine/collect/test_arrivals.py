@@ -46,20 +46,20 @@ def test_an_item_belongs_to_the_window_of_its_stamp_and_a_window_without_items_h
     assert taken(items, [window(0), window(1), window(2)]) == {0: "a b", 1: "", 2: "c"}
 
 
-def test_an_item_of_a_sealed_window_goes_to_the_oldest_open_one() -> None:
+def test_an_item_of_a_sealed_window_is_assigned_to_the_oldest_open_window() -> None:
     assert taken([item("late", 0.5), item("own", 2.5)], [window(1), window(2)], sealed(0, 1)) == {1: "late", 2: "own"}
 
 
-def test_an_item_from_before_the_first_window_goes_to_the_oldest_open_one() -> None:
+def test_an_item_before_the_first_window_is_assigned_to_the_oldest_open_window() -> None:
     assert taken([item("early", -40.0)], [window(0), window(1)]) == {0: "early", 1: ""}
 
 
-def test_what_belongs_to_an_open_window_that_is_not_made_now_is_left_for_it() -> None:
+def test_an_item_of_an_open_window_outside_the_group_is_left_for_that_window() -> None:
     items = [item("late", 0.5), item("first", 1.5), item("second", 2.5)]
     assert taken(items, [window(2)], sealed(0, 1), others=[window(1)]) == {2: "second"}
 
 
-def test_an_item_of_a_window_sealed_between_open_ones_goes_to_the_oldest_open_one() -> None:
+def test_an_item_of_a_sealed_window_between_open_ones_is_assigned_to_the_oldest() -> None:
     assert taken([item("late", 1.5)], [window(0), window(2)], sealed(1, 2)) == {0: "late", 2: ""}
 
 
@@ -104,6 +104,6 @@ def test_a_source_that_stamps_is_complete_up_to_the_second_after_its_newest_stam
     assert complete_until(stamp) == datetime(2013, 1, 2, tzinfo=UTC)
 
 
-def test_a_replay_does_not_see_what_arrives_at_its_now_or_later() -> None:
+def test_a_replay_ignores_items_that_arrived_at_or_after_its_now() -> None:
     listing = Listing((item("a", 0.5), item("b", 1.0), item("c", 1.5)), ())
     assert names(filter_arrived(listing, day(1)).items) == "a"

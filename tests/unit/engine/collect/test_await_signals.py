@@ -57,7 +57,7 @@ def passed(table: Table, connections: Signed, *asked: Group, now: datetime) -> t
     return [[(one.label - day(0)).days for one in clocks.complete(of).batches] for of in asked], clocks
 
 
-def test_windows_without_a_sign_wait_and_the_oldest_is_told() -> None:
+def test_windows_without_a_signal_wait_and_the_oldest_is_reported() -> None:
     asked = Signed(day(2), signs=frozenset({1, 3}))
     labels, clocks = passed(awaiting(MARKER), asked, group("shop.orders", 1, 2, 3, 4), now=day(10))
     assert labels == [[1, 3]]  # a marker takes precedence over the source's clock
@@ -65,7 +65,7 @@ def test_windows_without_a_sign_wait_and_the_oldest_is_told() -> None:
     assert (held.window.start, held.clock, held.awaits) == (day(2), None, MARKER)
 
 
-def test_a_table_that_goes_in_order_stops_at_the_first_that_waits() -> None:
+def test_an_ordered_table_stops_at_the_first_waiting_window() -> None:
     asked = Signed(None, signs=frozenset({1, 3, 5}))
     groups = (group("shop.orders", 1, 2, 3), group("shop.orders", 5))
     for table in (awaiting(MARKER, is_ordered=True), awaiting(MARKER, batching=Batching.ARRIVAL_TIME)):
@@ -76,7 +76,7 @@ def test_a_table_that_goes_in_order_stops_at_the_first_that_waits() -> None:
         assert passed(given_up, without, *groups, now=day(10))[0] == [[1], []]
 
 
-def test_what_is_next_waits_for_the_clock_too() -> None:
+def test_a_window_that_awaits_the_next_file_also_waits_for_the_source_clock() -> None:
     awaits = Awaits(WindowSignal.NEXT)
     assert passed(
         awaiting(awaits), Signed(day(3), signs=frozenset({1, 2})), group("shop.orders", 1, 2, 3), now=day(10)
@@ -87,7 +87,7 @@ def test_what_is_next_waits_for_the_clock_too() -> None:
 
 
 @pytest.mark.parametrize(("now", "labels"), [(day(4), []), (day(5), [2]), (day(6), [2, 3])])
-def test_what_was_waited_for_long_enough_is_left_in_alone(now: datetime, labels: list[int]) -> None:
+def test_windows_past_their_await_limit_run_only_without_complete_windows(now: datetime, labels: list[int]) -> None:
     awaits = replace(MARKER, within=parse_duration("2 DAYS"))
     table = awaiting(awaits)
     assert passed(table, Signed(None), group("shop.orders", 2, 3), now=now)[0] == [labels]
@@ -110,7 +110,7 @@ def test_windows_that_are_read_without_their_sign_are_refused() -> None:
     assert not error.transient
 
 
-def test_what_is_made_of_what_was_kept_waits_for_nothing() -> None:
+def test_a_recompute_from_stored_inputs_does_not_wait_for_a_signal() -> None:
     asked = group("shop.orders", 1, 2)
     kept = replace(asked, batches=tuple(replace(each, verb="recompute") for each in asked.batches))
     assert passed(awaiting(MARKER), Signed(None), kept, now=day(10))[0] == [[1, 2]]

@@ -28,24 +28,24 @@ def marks(asked: list[Window], *looks: ScanNotes) -> dict[int, Mark]:
     return {(start - day(0)).days: mark for start, mark in marks_of(asked, looks).items()}
 
 
-def test_a_look_covers_its_own_window_and_those_that_were_done_before() -> None:
+def test_a_change_scan_covers_its_own_window_and_windows_done_before() -> None:
     found = marks(windows(1, 2, 3, 4, 5), noted(5, 1, 2, 4))
     # another runner made the third window at that time: this scan does not know its content
     assert found == {n: Mark("m", [n]) for n in (1, 2, 4, 5)}
 
 
-def test_the_newest_look_counts_whatever_label_it_was_of() -> None:
+def test_the_newest_change_scan_of_a_window_counts_whatever_its_label() -> None:
     old, new = noted(6, 3, 4, 5, mark="old", at=1), noted(5, 2, 3, 4, mark="new", at=2)
     found = marks(windows(2, 3, 4, 5, 6), old, new)
     assert {number: mark.of_all for number, mark in found.items()} == dict.fromkeys((2, 3, 4, 5), "new") | {6: "old"}
 
 
-def test_a_look_at_something_else_covers_nothing() -> None:
+def test_a_scan_by_another_change_column_covers_no_windows() -> None:
     assert marks(windows(1, 2), noted(2, 1, by="another column")) == {}
     assert marks(windows(1), read_note(day(1), {"rows": 3}, "t")) == {}
 
 
-def test_of_a_group_the_first_label_keeps_what_holds_of_past_windows() -> None:
+def test_the_first_label_of_a_group_records_the_changes_of_past_windows() -> None:
     looked = ChangedWindows({day(1): "m says so"}, {"from": "x"})
     notes = notes_of(looked, day(9), "t", windows(3, 4), [piece(1), piece(2)], looked.changed)
     assert notes[day(1)] == {"changed": "m says so"}

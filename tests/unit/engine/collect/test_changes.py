@@ -45,5 +45,5 @@ def test_a_copy_counts_by_when_its_source_was_read(copied: str) -> None:
     assert newest(read(2, 2, copied)) == 2
 
 
-def test_what_older_ledgers_noted_counts_by_its_claim() -> None:
+def test_positions_recorded_by_older_ledgers_are_ordered_by_claim() -> None:
     assert newest(read(1, copied=RECOMPUTED), read(3), read(2)) == 3

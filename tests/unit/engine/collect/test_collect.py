@@ -83,7 +83,7 @@ def read_overtaken() -> tuple[Landed, CollectResult]:
     return landed, read
 
 
-def test_an_item_that_another_runner_takes_meanwhile_is_not_taken_again() -> None:
+def test_an_item_claimed_by_another_runner_meanwhile_is_not_collected_again() -> None:
     landed, read = read_overtaken()
     assert landed.read == {day(2): ["own"]}
     assert [item["name"] for item in read.source[day(2)]["items"]] == ["own"]

@@ -125,14 +125,14 @@ def test_without_lookback_nothing_is_read_again_and_a_merge_reads_as_others_do()
     assert again(Slices(1, 3, 4), merge, 5) == [3, 4]
 
 
-def test_a_window_that_is_looked_at_again_for_late_rows_reads_no_other() -> None:
+def test_a_window_read_again_for_late_rows_reads_no_other_windows() -> None:
     merge, known = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), Slices(3, 4)
     asked = group("shop.orders", 5)
     looked = replace(asked, batches=tuple(replace(it, verb=LOOK_AGAIN) for it in asked.batches))
     assert find_revisited_slices(SimpleNamespace(reads=known, maintenance=known), merge, looked) == ()  # type: ignore[arg-type]
 
 
-def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:
+def test_lookback_and_own_windows_are_read_from_the_source_oldest_first() -> None:
     found = windows_read(group("shop.orders", 5, 6), [piece(3), piece(4)])
     assert found == [Window(day(number), day(number + 1)) for number in (3, 4, 5, 6)]
 

@@ -45,13 +45,13 @@ def test_snapshots_and_transforms_ask_no_clock() -> None:
     assert connections.asked == []
 
 
-def test_a_clock_is_asked_once_a_run() -> None:
+def test_a_source_clock_is_read_once_per_run() -> None:
     connections = FakeConnections(day(3))
     passed(connections, group("shop.orders", 1), group("shop.orders", 2), group("shop.orders", 3))
     assert connections.asked == ["shop.shop.orders"]
 
 
-def test_a_source_that_cannot_tell_says_why() -> None:
+def test_an_error_of_a_source_clock_is_raised_unchanged() -> None:
     gone = WaterclockError("E804", "the landing folder is not there")
     with pytest.raises(WaterclockError) as raised:
         passed(FakeConnections(gone), group("shop.orders", 1))
@@ -101,6 +101,6 @@ def test_no_source_is_sealed_in_the_future(tmp_path: Path) -> None:
     assert find_seal_time(tmp_path / "shop.orders") == day(2)
 
 
-def test_a_replay_of_the_past_takes_what_is_sealed_up_to_then(tmp_path: Path) -> None:
+def test_a_replay_of_the_past_collects_items_sealed_up_to_its_now(tmp_path: Path) -> None:
     assert sealing(tmp_path, day(9), day(9)) == [1, 2, 3]
     assert sealing(tmp_path, day(2), day(9)) == [1]

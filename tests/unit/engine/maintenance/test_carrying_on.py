@@ -51,7 +51,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
     assert rebuild_all.finish_killed_rebuild(work) == ()
 
 
-def test_a_move_that_cannot_be_carried_on_is_told(work: RunContext) -> None:
+def test_a_killed_move_that_cannot_be_finished_is_reported(work: RunContext) -> None:
     work.ledger.maintenance.begin_moving("t")
     with pytest.raises(WaterclockError, match="cannot finish") as told:
         rebuild_all.finish_killed_rebuild(work)

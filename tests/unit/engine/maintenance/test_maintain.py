@@ -15,7 +15,7 @@ from waterclock.storage.slices.manifest import MANIFEST
 
 
 @pytest.mark.parametrize(("held", "stays"), [({}, False), ({day(2): 7}, True)])
-def test_a_slice_whose_release_failed_since_the_look_stays(
+def test_a_slice_held_again_since_the_scan_is_kept_by_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[datetime, int], *, stays: bool
 ) -> None:
     """Regression: the check ran while the release was open, when nothing was held and the sealing claim had failed."""

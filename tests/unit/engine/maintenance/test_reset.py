@@ -138,7 +138,7 @@ def states(work: RunContext, name: str, now: datetime = NOW) -> list[str]:
     return [str(batch.status) for batch in plan.batches if batch.table == name]
 
 
-def test_it_says_first_what_it_takes_and_what_rests_on_it(work: RunContext) -> None:
+def test_prepare_reset_reports_lost_labels_and_dependents_without_changes(work: RunContext) -> None:
     found = prepare_reset(work, CLICKS)
     assert found is not None
     assert (found.labels, found.rows, found.changed) == (3, 6, ())
@@ -246,7 +246,7 @@ def test_a_table_that_a_user_paused_stays_paused(work: RunContext) -> None:
 
 
 @pytest.mark.parametrize("point", ["reset.paused", "reset.emptied"])
-def test_of_two_at_once_the_later_one_ends_and_the_earlier_one_takes_nothing_more(work: RunContext, point: str) -> None:
+def test_of_two_concurrent_resets_the_later_finishes_and_the_earlier_fails(work: RunContext, point: str) -> None:
     folder, asleep = work.folder(work.flow.tables[CLICKS]), [True]
 
     def strike(at: str) -> None:
@@ -279,7 +279,7 @@ def test_it_waits_for_a_batch_that_runs_and_for_a_rebuild_of_all(
     assert facts(work, CLICKS).paused is None
 
 
-def test_a_claim_that_began_while_a_user_was_asked_is_refused(work: RunContext) -> None:
+def test_a_reset_is_refused_if_a_claim_started_during_the_confirmation(work: RunContext) -> None:
     found = prepare_reset(work, CLICKS)
     assert found is not None
     request = ClaimRequest(CLICKS, (day(4),), "c", work.flow.fingerprint, "another", "ann", day(5), 600, 3)
@@ -294,7 +294,7 @@ def test_a_table_without_batches_has_nothing_to_reset(work: RunContext) -> None:
     assert prepare_reset(work, CLICKS) is None
 
 
-def test_maintenance_keeps_what_was_collected_before(work: RunContext) -> None:
+def test_maintenance_keeps_slices_collected_before_a_reset(work: RunContext) -> None:
     start_over(work)
     [found] = maintain.find_maintenance(work, [CLICKS], work.real_now() + timedelta(days=400))
     assert (found.slice_folders, found.failed) == ([], [])
@@ -330,7 +330,7 @@ def test_a_lost_ledger_knows_a_declaration_that_is_newer_than_its_export(root: P
         assert facts(work, CLICKS).covered
 
 
-def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunContext) -> None:
+def test_maintenance_keeps_slices_collected_before_a_change_of_cadence(work: RunContext) -> None:
     """Most labels of another cadence have no later revision: their slices would be mistaken for those of a LOOKBACK."""
     maintenance, table = work.ledger.maintenance, work.flow.tables[CLICKS]
     maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)

@@ -123,14 +123,14 @@ def test_skipped_batches_stay_skipped_also_in_another_mode(root: Path) -> None:
             assert other.ledger.maintenance.skipped_windows(DAILY) == skipped
 
 
-def test_what_was_made_before_the_clock_was_set_back_is_made_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_made_before_the_clock_was_set_back_are_rebuilt(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(root) as work:
         assert second_set.cut_of(work, day(2)).now == day(4)
         assert kept(work, monkeypatch, day(2)) == {}
         assert cost(work, day(2)) == {DAILY: 3, BEST: 3}
 
 
-def test_only_batches_up_to_what_was_collected_are_counted(root: Path) -> None:
+def test_a_rebuild_forecast_counts_only_batches_up_to_the_last_collected_label(root: Path) -> None:
     with opened(root) as work:
         found = forecast_rebuild(work, day(30))
         assert {name: of.batches for name, of in found.cost.tables.items()} == {DAILY: 3, BEST: 3}

@@ -43,7 +43,7 @@ def known(**parts: Any) -> RetentionFacts:
     return RetentionFacts(**(usual | {"now": NOW} | parts))
 
 
-def test_versions_are_kept_for_thirty_days_unless_it_is_said_otherwise() -> None:
+def test_versions_are_kept_for_thirty_days_by_default() -> None:
     assert find_retention_start(of(), NOW) == SINCE
     assert find_retention_start(replace(of(), keep_versions=parse_duration("7 days")), NOW) == NOW - timedelta(days=7)
 
@@ -76,21 +76,21 @@ def test_the_newest_slice_of_a_label_stays(kind: Kind) -> None:
         (Kind.COLLECT, True, True),
     ],
 )
-def test_a_replaced_slice_goes_once_no_kept_version_shows_it(kind: Kind, kept: bool, goes: bool) -> None:
+def test_a_replaced_slice_is_deleted_once_no_kept_version_reads_it(kind: Kind, kept: bool, goes: bool) -> None:
     long_ago = known(current={day(1): NEW}, replaced={(day(1), OLD): SINCE - timedelta(seconds=1)})
     assert may_delete_slice(of(kind, kept=kept), leaf(OLD), long_ago) is goes
     lately = known(current={day(1): NEW}, replaced={(day(1), OLD): SINCE})
     assert not may_delete_slice(of(kind, kept=kept), leaf(OLD), lately)
 
 
-def test_a_window_that_was_read_again_and_found_unchanged_leaves_a_slice_that_goes() -> None:
+def test_a_slice_superseded_by_an_unchanged_recollection_is_deleted() -> None:
     again = int((NOW - timedelta(days=2)).timestamp() * 1000)
     claims = {OLD: "done", again: "done", NEW: "done"}
     assert may_delete_slice(of(Kind.COLLECT), leaf(again), known(claims=claims))
     assert not may_delete_slice(of(Kind.COLLECT), leaf(NEW), known(claims=claims))
 
 
-def test_what_the_table_shows_stays_whatever_the_ledger_says() -> None:
+def test_a_slice_that_the_table_reads_is_kept_even_if_the_ledger_calls_it_replaced() -> None:
     found = leaf(OLD)
     replaced = {(day(1), OLD): day(2)}
     assert may_delete_slice(of(), found, known(current={day(1): NEW}, replaced=replaced))
@@ -102,7 +102,7 @@ def test_nothing_of_an_open_claim_is_touched(sealed: bool) -> None:
     assert not may_delete_slice(of(), leaf(OLD, sealed=sealed), known(claims={OLD: "open"}))
 
 
-def test_what_was_never_sealed_goes_with_its_claim() -> None:
+def test_an_unsealed_slice_is_deleted_once_its_claim_has_ended() -> None:
     assert may_delete_slice(of(Kind.COLLECT), leaf(NEW, sealed=False), known(claims={NEW: "lost"}))
     assert may_delete_slice(of(Kind.COLLECT), leaf(OLD, sealed=False), known(claims={}))
     assert not may_delete_slice(
@@ -110,17 +110,17 @@ def test_what_was_never_sealed_goes_with_its_claim() -> None:
     )  # perhaps still being written
 
 
-def test_what_was_sealed_by_nobody_knows_whom_stays() -> None:
+def test_a_sealed_slice_of_an_unknown_claim_is_kept() -> None:
     assert not may_delete_slice(of(), leaf(OLD), known(claims={}))
 
 
 @pytest.mark.parametrize("status", ["failed", "held", "lost"])
-def test_what_was_refused_is_kept_for_a_while(status: str) -> None:
+def test_slices_of_failed_claims_are_kept_for_a_while(status: str) -> None:
     assert not may_delete_slice(of(), leaf(NEW), known(claims={NEW: status}))
     assert may_delete_slice(of(), leaf(OLD), known(claims={OLD: status}))
 
 
-def test_a_state_goes_only_where_that_is_said_and_a_later_one_is_read() -> None:
+def test_an_old_state_is_deleted_only_with_keep_versions_and_if_readers_use_a_later_one() -> None:
     made = {(day(at), OLD): day(20) for at in (1, 2, 90)}
     states = known(current={day(1): OLD, day(2): OLD, day(90): OLD}, made=made)
     said = of(mode=Mode.REPLACE, kept=True)
@@ -132,7 +132,7 @@ def test_a_state_goes_only_where_that_is_said_and_a_later_one_is_read() -> None:
     assert not may_delete_slice(said, leaf(OLD, day(1)), lately)
 
 
-def test_a_delivered_slice_goes_when_later_ones_are_delivered() -> None:
+def test_a_delivered_slice_is_deleted_once_a_later_label_is_delivered() -> None:
     made = {(day(at), OLD): day(20) for at in (1, 2)}
     assert may_delete_slice(of(Kind.PUBLISH), leaf(OLD, day(1)), known(current={day(1): OLD, day(2): OLD}, made=made))
     assert not may_delete_slice(
@@ -163,19 +163,19 @@ def test_an_older_state_stays_while_a_batch_that_is_to_be_made_reads_it() -> Non
 
 
 @pytest.mark.parametrize(("mode", "found"), [(Mode.APPEND, [False, True, False]), (Mode.REPLACE, [True, True, False])])
-def test_what_a_running_batch_reads_is_known_by_its_inputs(mode: Mode, found: list[bool]) -> None:
+def test_slices_that_a_running_batch_reads_are_found_by_its_inputs(mode: Mode, found: list[bool]) -> None:
     read = Input("a.rows", "a.rows", "slices", day(2), day(3), "", 7, "0.0")
     assert [is_read(of(mode=mode), leaf(OLD, day(number)), [read]) for number in (1, 2, 3)] == found
 
 
-def test_what_is_held_may_still_be_shown_and_stays() -> None:
+def test_a_slice_of_a_held_batch_is_kept() -> None:
     claims = {"claims": {OLD: "held"}}
     assert may_delete_slice(of(), leaf(OLD, day(2)), known(**claims))
     assert not may_delete_slice(of(), leaf(OLD, day(2)), known(**claims, held={OLD}))
 
 
 @pytest.mark.parametrize(("scope", "goes"), [(Scope.BATCH, True), (Scope.TABLE, False)])
-def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, goes: bool) -> None:
+def test_a_table_rule_of_a_publish_keeps_the_staged_slice_of_every_label(scope: Scope, goes: bool) -> None:
     published = replace(of(Kind.PUBLISH), rules=(Rule("count(*) > 0", "some", scope, Action.FAIL, Place("f", 1, 1)),))
     both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
     assert may_delete_slice(published, leaf(OLD), both) is goes
@@ -184,14 +184,16 @@ def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, g
 
 
 @pytest.mark.parametrize(("keys", "goes"), [(("id",), False), (("id", "timelabel"), True)])
-def test_a_merge_by_label_keeps_what_was_staged_for_keys_that_come_back(keys: tuple[str, ...], goes: bool) -> None:
+def test_a_merge_publish_keeps_staged_slices_unless_its_key_has_the_timelabel(
+    keys: tuple[str, ...], goes: bool
+) -> None:
     """A label that is delivered again reads the keys of its earlier delivery, and the rows of older labels."""
     published = table("a.rows", kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, keys=keys)
     both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
     assert may_delete_slice(published, leaf(OLD), both) is goes
 
 
-def test_what_a_claim_was_about_to_show_is_spared_whether_it_is_open_or_was_given_back() -> None:
+def test_a_formerly_held_slice_is_kept_while_its_label_is_claimed_or_held_again() -> None:
     """A process that scanned while the claim was open saw no held rows."""
     was_held = leaf(OLD, day(2))
     assert may_delete_slice(of(), was_held, known(claims={OLD: "held"}))

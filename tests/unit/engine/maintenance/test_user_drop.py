@@ -30,7 +30,7 @@ from waterclock.selection import Labels
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
 
 
-def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> None:
+def test_drop_is_refused_while_all_tables_are_rebuilt(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
@@ -47,7 +47,7 @@ def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("what", ["is being written", "is still read"])
-def test_nothing_is_dropped_that_a_batch_reads_since_the_user_was_asked(
+def test_drop_is_refused_if_a_batch_started_to_read_the_windows_after_the_confirmation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     test_reset.declare(tmp_path, test_reset.COLLECT.format("BY ARRIVAL TIME APPEND"))
@@ -71,7 +71,7 @@ def test_nothing_is_dropped_that_a_batch_reads_since_the_user_was_asked(
         assert ids(work.folder(table)) == [2, 3, 4, 5]
 
 
-def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_since() -> None:
+def test_a_rebuild_that_outlived_its_lease_cannot_move_in_tables_after_a_drop() -> None:
     clock = [day(9)]
     with Ledger.open("sqlite://", clock=lambda: clock[0]) as ledger:
         work = SimpleNamespace(ledger=ledger, settings=SimpleNamespace(who="ann"), real_now=lambda: clock[0])

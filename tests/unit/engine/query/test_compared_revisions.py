@@ -37,7 +37,7 @@ def test_the_revision_before_is_that_of_labels_that_were_made_again() -> None:
     assert versions(of.before_current()) == {FIRST: 2}
 
 
-def test_what_was_known_is_the_newest_revision_until_then() -> None:
+def test_the_known_revision_is_the_newest_one_made_until_that_instant() -> None:
     of = TableRevisions(HISTORY)
     assert versions(of.known_at(NOON - timedelta(seconds=1))) == {}
     assert versions(of.known_at(NOON)) == {FIRST: 0}

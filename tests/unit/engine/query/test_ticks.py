@@ -71,7 +71,7 @@ class TestOneInstantForAll:
     def test_all_is_as_known_now_where_all_agrees(self, shop: Desk) -> None:
         assert ask(shop, *ALL, tick=2) == ResolvedTick(day(2))
 
-    def test_it_goes_back_behind_every_restatement_that_not_all_has_followed(self, shop: Desk) -> None:
+    def test_known_at_precedes_every_restatement_that_some_tables_have_not_followed(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         first = shop.clock.at
         shop.clock.pass_by(minutes=31)
@@ -98,7 +98,7 @@ class TestOneInstantForAll:
         make(shop, 0, "orders", digest="1:2:2")
         assert ask(shop, *ALL, tick=1).known_at == just_before(shop.clock.at)
 
-    def test_what_is_found_lies_however_far_back(self, shop: Desk) -> None:
+    def test_a_consistent_instant_is_found_however_old_it_is(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         first = shop.clock.at
         for _ in range(4):
@@ -106,7 +106,7 @@ class TestOneInstantForAll:
             make(shop, 2)
         assert ask(shop, *ALL, tick=1).known_at == just_before(first)
 
-    def test_a_table_that_only_reports_keeps_what_it_has(self, shop: Desk) -> None:
+    def test_a_table_that_only_reports_restatements_is_consistent_as_it_is(self, shop: Desk) -> None:
         shop.apply(ORDERS, REVENUE, replace(TOTAL, on_restate=OnRestate.REPORT), GRAND)
         make(shop, 0, "orders", digest="1:1:1")
         assert ask(shop, "orders", "total", "grand", tick=1) == ResolvedTick(day(1))
@@ -118,12 +118,12 @@ class TestAStuckRipple:
         make(shop, 3)
         assert ask(shop, "total", "grand", tick=4) == ResolvedTick(day(4))
 
-    def test_latest_lies_before_it_and_says_so(self, shop: Desk) -> None:
+    def test_latest_falls_back_to_an_earlier_tick_and_reports_the_awaited_labels(self, shop: Desk) -> None:
         make(shop, 1, "orders", digest="1:1:1")
         found = ask(shop, "orders", "revenue", tick="latest")
         assert found == ResolvedTick(day(1), awaited=(MissingLabels("revenue", day(1), day(1), 1),))
 
-    def test_one_that_rests_on_it_and_was_made_since_is_refused_naming_what_is_stuck(self, shop: Desk) -> None:
+    def test_a_later_tick_based_on_a_pending_restatement_is_refused_naming_the_stuck_batch(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         make(shop, 3)
         error = refused(shop, "revenue", tick=4)
@@ -140,7 +140,7 @@ class TestMissing:
         assert "backfill revenue 20130104000000" in str(error.fix)
         assert "--partial" in str(error.fix)
 
-    def test_partial_answers_and_names_what_is_left_out(self, shop: Desk) -> None:
+    def test_partial_answers_and_names_the_missing_labels(self, shop: Desk) -> None:
         make(shop, 5, "orders", "revenue")
         found = ask(shop, "revenue", tick=6, partial=True)
         assert found.missing == (MissingLabels("revenue", day(3), day(4), 2),)
@@ -149,7 +149,7 @@ class TestMissing:
         assert (older.tick, older.awaited) == (day(3), (MissingLabels("orders", day(3), day(4), 2),))
         assert ask(shop, "orders", tick="latest", partial=True).tick == day(6)
 
-    def test_partial_does_not_go_back_behind_what_is_made(self, shop: Desk) -> None:
+    def test_partial_does_not_return_to_an_instant_before_a_label_was_made(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         make(shop, 4, "orders", "revenue")
         assert refused(shop, "revenue", tick=5, partial=True).code == "E523"
@@ -168,7 +168,7 @@ class TestMissing:
             ("orders", "open", "being made"),
         ],
     )
-    def test_why_it_is_missing_is_said(self, shop: Desk, table: str, fate: str, why: str) -> None:
+    def test_the_reason_for_a_missing_label_is_reported(self, shop: Desk, table: str, fate: str, why: str) -> None:
         held = shop.claim(table, 3)
         if fate != "open":
             status = BatchStatus.HELD if fate == "held" else BatchStatus.FAILED
@@ -211,7 +211,7 @@ def partial() -> Iterator[Desk]:
 
 
 class TestPartialBatches:
-    def test_one_that_misses_inputs_keeps_what_it_was_made_from(self, partial: Desk) -> None:
+    def test_a_partial_batch_counts_as_consistent_with_the_inputs_it_had(self, partial: Desk) -> None:
         make(partial, 1, "orders", "late", "both")
         assert ask(partial, "both", "orders", tick=2) == ResolvedTick(day(2))
 
@@ -279,7 +279,7 @@ class TestKnownAt:
         assert [step.label for step in shown.steps] == [day(0), day(1), day(2), day(3)]
         assert shown.version == NO_VERSION, "version 101 holds the restated label too"
 
-    def test_a_clock_that_went_back_does_not_bring_an_older_revision_back(self, shop: Desk) -> None:
+    def test_a_clock_set_back_does_not_make_an_older_revision_current(self, shop: Desk) -> None:
         make(shop, 0, "orders", digest="1:1:1")
         shop.clock.pass_by(hours=-9)
         make(shop, 0, "orders", "revenue", digest="1:2:2")
@@ -289,7 +289,7 @@ class TestKnownAt:
         assert ask(shop, "orders", "revenue", tick=1, known_at=then) == ResolvedTick(day(1), then)
 
 
-def test_a_question_looks_at_the_ledger_few_times_however_much_is_done(
+def test_a_query_reads_the_ledger_at_most_twice_however_many_batches_are_done(
     shop: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(shop, 0, "orders", digest="1:1:1")

@@ -9,7 +9,7 @@ from waterclock.engine.query.view_rows import _missing_boundary_error
 from waterclock.timelabel.label import label_of
 
 
-def test_a_skipped_state_is_made_by_what_makes_one_that_was_never_done() -> None:
+def test_a_missing_skipped_state_is_reported_with_the_retry_and_backfill_to_make_it() -> None:
     error = _missing_boundary_error(replace(table("web.spd_daily"), open_of="web.daily"), day(2))
     which = label_of(day(1))
     assert error.where == f"web.spd_daily@{which}"

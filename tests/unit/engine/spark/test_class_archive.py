@@ -22,7 +22,9 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return archive_file()
 
 
-def test_it_lies_in_the_users_cache_under_what_it_is_made_of(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_archive_is_in_the_users_cache_under_a_name_from_its_contents(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert archive.parent.name == "waterclock"
     assert archive_file() == archive
     monkeypatch.setattr(class_archive, "version", lambda _name: "4.99")
@@ -38,13 +40,13 @@ def test_it_is_taken_where_it_is_there(archive: Path) -> None:
 
 @pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"])
 @pytest.mark.parametrize("option", ["-XX:SharedArchiveFile=/x", "-Xmx1g -XX:ArchiveClassesAtExit=/x"])
-def test_one_that_the_user_names_stands(archive: Path, name: str, option: str) -> None:
+def test_an_archive_option_set_by_the_user_is_not_overridden(archive: Path, name: str, option: str) -> None:
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"x")
     assert archive_options({name: option}) == ()
 
 
-def test_where_none_was_written_it_is_told_and_nothing_is_left(archive: Path) -> None:
+def test_an_archive_that_java_cannot_write_is_reported_and_leaves_no_files(archive: Path) -> None:
     with pytest.raises(WaterclockError) as refused:
         write_archive(archive, "-XX:NoSuchOption")
     assert (refused.value.code, refused.value.where) == ("E707", str(archive))
@@ -77,7 +79,7 @@ def test_an_archive_that_is_there_is_not_written_again(archive: Path) -> None:
     assert "exists already" in ask("warm").stdout
 
 
-def test_a_cache_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WaterclockError) as refused:
         write_archive(tmp_path / "file" / "waterclock" / "x.jsa")

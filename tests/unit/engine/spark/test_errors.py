@@ -68,7 +68,7 @@ def test_the_batch_is_named_beside_the_file_or_object_once() -> None:
     assert add_batch_place(of_file, "marts.a", "marts.a@20130102000000").where == f"new/a.csv:3 ({WHERE})"
 
 
-def test_of_an_api_an_error_tells_where_the_table_is_declared_that_asks_it() -> None:
+def test_an_api_error_names_once_where_the_table_that_reads_it_is_declared() -> None:
     place = Place("flows/a.dpl", 3, 1)
     of_api = add_batch_place(WaterclockError("E845", "x", where="api.orders, page 2"), "marts.a", WHERE, place)
     assert of_api.where == f"api.orders, page 2 ({WHERE}, flows/a.dpl:3:1)"
@@ -76,7 +76,7 @@ def test_of_an_api_an_error_tells_where_the_table_is_declared_that_asks_it() -> 
     assert add_batch_place(WaterclockError("E806", "x"), "marts.a", WHERE, place).where == WHERE
 
 
-def test_a_full_disk_is_said_by_whoever_met_it() -> None:
+def test_a_full_disk_has_one_transient_error_code_in_python_and_spark() -> None:
     of_python = to_error(OSError(errno.ENOSPC, "No space left on device", "part-0.parquet"), where=WHERE)
     of_spark = to_error(SparkError("java.io.IOException: No space left on device", None), where=WHERE)
     of_job = to_error(SparkError("[TASK_WRITE_FAILED] … No space left on device", "TASK_WRITE_FAILED"), where=WHERE)
@@ -105,17 +105,17 @@ def test_a_full_heap_of_spark_is_tried_again_with_advice() -> None:
         RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped"),
     ],
 )
-def test_a_jvm_that_is_gone_is_a_passing_reason(gone: Exception) -> None:
+def test_a_dead_jvm_is_a_transient_error(gone: Exception) -> None:
     error = to_error(gone, where=WHERE)
     assert (error.code, error.transient) == ("E712", True)
 
 
-def test_an_error_that_the_jvm_tells_of_is_no_jvm_that_is_gone() -> None:
+def test_an_error_raised_inside_the_jvm_does_not_mean_a_dead_jvm() -> None:
     told = RuntimeError("An error occurred while calling o12.load.\n: java.lang.IllegalStateException: no")
     assert to_error(told, where=WHERE).code == "E790"
 
 
-def test_a_query_that_a_temporal_function_stopped_comes_with_its_code(tmp_path: Path) -> None:
+def test_a_query_stopped_by_a_temporal_function_has_the_error_code_of_that_function(tmp_path: Path) -> None:
     stopped = SparkError(f"[USER_RAISED_EXCEPTION] {stop_text(UNPLACED)} SQLSTATE: P0001", "USER_RAISED_EXCEPTION")
     for error in (
         to_error(stopped, where=WHERE),
@@ -124,7 +124,7 @@ def test_a_query_that_a_temporal_function_stopped_comes_with_its_code(tmp_path: 
         assert (error.code, error.what, error.where) == ("E304", "a row without key or time", WHERE)
 
 
-def test_memory_that_ran_out_is_said_so() -> None:
+def test_an_out_of_memory_error_mentions_memory() -> None:
     assert "memory" in to_error(MemoryError(), where=WHERE).what
 
 
@@ -142,7 +142,7 @@ def test_sparks_error_names_its_condition_and_the_nearest_name_and_shows_no_trac
     assert "org.apache" not in error.render()
 
 
-def test_a_misspelt_function_of_ours_is_told_by_its_name() -> None:
+def test_a_misspelt_builtin_function_is_reported_with_the_nearest_name() -> None:
     raised = SparkError(
         "[UNRESOLVED_ROUTINE] Cannot resolve routine `format_atribute`. SQLSTATE: 42883; line 1 pos 7",
         "UNRESOLVED_ROUTINE",
@@ -159,7 +159,7 @@ def test_sparks_position_is_the_users_place() -> None:
     assert error.where == f"flows/a.dpl:2:8 ({WHERE})"
 
 
-def test_an_error_without_words_of_its_own_says_where_it_was_raised() -> None:
+def test_an_error_without_a_message_is_reported_with_its_type_and_the_line_that_raised_it() -> None:
     with pytest.raises(KeyError) as raised:
         dict[str, str]()["lost"]
     error = to_error(raised.value, where=WHERE)
@@ -194,7 +194,7 @@ _ASKED = "Caused by: java.io.IOException: software.amazon.awssdk.core.exception.
     ],
 )
 @pytest.mark.parametrize("condition", [None, "FAILED_READ_FILE.NO_HINT"])
-def test_a_store_that_breaks_off_a_job_is_told_as_a_store_that_is_away(
+def test_a_store_that_breaks_off_a_job_is_reported_as_an_unreachable_store(
     text: str, why: str, condition: str | None
 ) -> None:
     error = to_error(SparkError(f"{_READ}\n{text}", condition), where=WHERE)
@@ -233,11 +233,11 @@ def test_networks_conflicts_and_lost_executors_may_pass(raised: Exception) -> No
         WaterclockError("E1", "connection reset"),
     ],
 )
-def test_a_division_by_zero_never_passes_whatever_its_message_says(raised: Exception) -> None:
+def test_a_division_by_zero_is_never_transient_whatever_its_message(raised: Exception) -> None:
     assert not is_transient(raised)
 
 
-def test_a_division_by_zero_is_told_how_to_be_expected() -> None:
+def test_a_division_by_zero_is_reported_with_try_divide_as_the_fix() -> None:
     error = to_error(SparkError("[DIVIDE_BY_ZERO] Division by zero.", "DIVIDE_BY_ZERO"), where=WHERE)
     assert "try_divide" in (error.fix or "")
 
@@ -271,7 +271,7 @@ def test_an_error_raised_beyond_the_project_names_the_functions_file(tmp_path: P
     assert error.where == f"flows/a.py ({WHERE})"
 
 
-def test_a_jvm_that_goes_away_under_a_users_function_is_no_error_of_that_function(tmp_path: Path) -> None:
+def test_a_jvm_that_dies_in_a_user_function_is_not_an_error_of_that_function(tmp_path: Path) -> None:
     gone = Py4JNetworkError("Error while sending or receiving")
     error = user_code_error(gone, where=WHERE, file=tmp_path / "flows" / "a.py", root=tmp_path)
     assert (error.code, error.transient, error.where) == ("E712", True, WHERE)
@@ -286,7 +286,7 @@ def refused_in(file: Path) -> ConnectionRefusedError:
     return raised.value
 
 
-def test_a_connection_refused_on_the_way_to_the_jvm_alone_says_that_it_is_gone(tmp_path: Path) -> None:
+def test_only_a_refused_connection_to_the_jvm_means_a_dead_jvm(tmp_path: Path) -> None:
     flow = tmp_path / "flows" / "a.py"
     to_the_jvm = refused_in(tmp_path / "site-packages" / "py4j" / "java_gateway.py")
     assert to_error(to_the_jvm, where=WHERE).code == "E712"
@@ -297,13 +297,13 @@ def test_a_connection_refused_on_the_way_to_the_jvm_alone_says_that_it_is_gone(t
     assert (told.code, told.transient) == ("E720", True)
 
 
-def test_neither_plan_trees_nor_stack_traces_are_told() -> None:
+def test_plan_trees_and_stack_traces_are_left_out_of_the_message() -> None:
     said = "something is wrong\n'Project ['nope]\n+- 'Join Inner\n   :- SubqueryAlias o"
     assert to_error(RuntimeError(said), where=WHERE).what == "RuntimeError: something is wrong"
     assert to_error(RuntimeError("it broke\n== Physical Plan ==\nScan"), where=WHERE).what == "RuntimeError: it broke"
 
 
-def test_what_spark_advises_of_its_own_settings_is_left_out() -> None:
+def test_spark_advice_about_its_own_settings_is_left_out_of_the_message() -> None:
     said = (
         "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. If "
         'necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012'
@@ -312,7 +312,7 @@ def test_what_spark_advises_of_its_own_settings_is_left_out() -> None:
     assert told.what == "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead."
 
 
-def test_names_that_spark_proposes_are_told_once_and_without_quotes() -> None:
+def test_names_that_spark_suggests_are_listed_once_without_quotes() -> None:
     said = "[UNRESOLVED_COLUMN] `nope` cannot be resolved. Did you mean one of the following? [`c`.`name`, `o`.`id`]."
     raised = SparkError(said, "UNRESOLVED_COLUMN", objectName="`nope`", proposal="`c`.`name`, `o`.`id`")
     told = to_error(raised, where=WHERE)
@@ -325,7 +325,7 @@ def test_names_that_spark_proposes_are_not_passed_off_as_all_there_are() -> None
     assert to_error(raised, where=WHERE).fix == "known: amount, at, memo, order_id, timelabel, ..."
 
 
-def test_an_error_of_java_without_a_condition_is_told_by_its_first_cause() -> None:
+def test_a_java_error_without_a_condition_is_reported_by_its_root_cause() -> None:
     told = RuntimeError(
         "An error occurred while calling o1.getResult.\n: org.apache.spark.SparkException: Exception thrown in "
         "awaitResult: \n\tat a.b(C.scala:1)\nCaused by: java.lang.RuntimeException: Error loading expression 'a'\n"

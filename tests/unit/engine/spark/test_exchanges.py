@@ -53,7 +53,7 @@ def test_exchanges_of_an_initial_plan_that_did_not_run_do_not_count() -> None:
     assert [each.keys for each in exchanges_in(f"{without}\n+- == Initial Plan =={rest}")] == [""]  # the subquery's
 
 
-def test_a_literal_that_looks_like_a_plan_hides_no_exchange() -> None:
+def test_a_literal_that_resembles_a_plan_hides_no_exchange() -> None:
     plan = (PLANS / "repartition.txt").read_text(encoding="utf-8")
     trap = "ReadSchema: struct<id:bigint>\n\n+- == Initial Plan ==\n\n== Physical Plan ==\nProject (1)\n\n"
     assert exchanges_in(plan.replace("ReadSchema:", trap, 1)) == exchanges_in(plan)

@@ -43,7 +43,7 @@ def retrieving(content: str) -> str:
     return f'while [ "$1" != -retrieve ]; do shift; done\ngoal=$(dirname "$2"); mkdir -p "$goal"\n{writes}'
 
 
-def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_folder_is_refused_with_the_user_id(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WATERCLOCK_JARS", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # not in /etc/passwd
@@ -68,7 +68,7 @@ def test_the_names_in_this_file_are_those_of_delta() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_storage_in_s3_has_jars_of_its_own_which_are_told_by_name(
+def test_missing_s3_jars_are_reported_by_name(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_JARS", str(tmp_path))
@@ -163,7 +163,7 @@ def test_a_jar_with_another_content_is_refused_and_not_kept(cache: Path, java: P
     assert list(cache.iterdir()) == []
 
 
-def test_a_registry_out_of_reach_is_told_in_ivy_s_words(cache: Path, java: Path) -> None:
+def test_an_unreachable_registry_is_reported_with_the_message_of_ivy(cache: Path, java: Path) -> None:
     write_java(java, "echo ':: :: Host maven.example not found. ::'; exit 1")
     with pytest.raises(WaterclockError) as caught:
         jars.delta_jars()
@@ -175,7 +175,7 @@ def test_a_registry_out_of_reach_is_told_in_ivy_s_words(cache: Path, java: Path)
     assert list(cache.iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_is_told(cache: Path, java: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(cache: Path, java: Path) -> None:
     write_java(java, "exit 0")
     cache.parent.write_text("a file where the folder should be", encoding="ascii")
     with pytest.raises(WaterclockError, match="the jars cannot be written") as caught:
@@ -183,7 +183,7 @@ def test_a_cache_that_cannot_be_written_is_told(cache: Path, java: Path) -> None
     assert caught.value.where == str(cache)
 
 
-def test_a_missing_java_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(WaterclockError) as caught:

@@ -47,7 +47,7 @@ def refusal() -> WaterclockError:
     return caught.value
 
 
-def test_no_java_names_what_was_looked_at_and_what_installs_it_here(machine: Path) -> None:
+def test_a_missing_java_is_reported_with_the_searched_places_and_the_install_command(machine: Path) -> None:
     put_command(machine, "apt-get")
     error = refusal()
     assert (error.code, error.what) == ("E701", "java is missing")
@@ -55,7 +55,7 @@ def test_no_java_names_what_was_looked_at_and_what_installs_it_here(machine: Pat
     assert "apt-get install -y --no-install-recommends default-jre-headless (as root)" in (error.fix or "")
 
 
-def test_on_an_unknown_system_it_is_told_in_words() -> None:
+def test_a_missing_java_on_an_unknown_system_is_reported_with_a_general_fix() -> None:
     assert refusal().fix == "install Java 17 or newer, and put it on PATH or name its folder in JAVA_HOME"
 
 
@@ -88,7 +88,7 @@ def test_a_java_that_does_not_start_is_quoted(machine: Path, monkeypatch: pytest
     assert error.why == "its output: Unable to locate a Java Runtime."
 
 
-def test_a_java_that_tells_its_version_in_its_folder_is_not_run(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_whose_release_file_names_its_version_is_not_run(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = put_java(machine / "new", f"touch {machine}/ran", release="17.0.15")
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert java.require_java() == str(home / "bin" / "java")
@@ -170,7 +170,7 @@ class Ended:
         (None, "its process no longer exists; its last output: # out of memory"),
     ],
 )
-def test_how_a_jvm_ended_is_told_with_its_last_words(machine: Path, code: int | None, said: str) -> None:
+def test_the_end_of_a_jvm_is_reported_with_the_last_line_of_its_log(machine: Path, code: int | None, said: str) -> None:
     (machine / "jvm.log").write_text("WARNING: noise\n# out of memory\n\tat some.Frame\n", encoding="utf-8")
     assert end_of(Ended(code), JvmLog(machine / "jvm.log", 0)) == said
     assert end_of(None, None) == "its process no longer exists"

@@ -6,7 +6,7 @@ from waterclock.files.object_stores import Store
 S3A = "spark.hadoop.fs.s3a."
 
 
-def test_a_server_of_one_s_own_is_asked_by_path_and_without_tls() -> None:
+def test_a_custom_endpoint_is_accessed_by_path_without_tls_and_with_the_given_keys() -> None:
     confs = storage_confs(
         {
             "access_key_id": "key",
@@ -24,7 +24,7 @@ def test_a_server_of_one_s_own_is_asked_by_path_and_without_tls() -> None:
     assert confs[f"{S3A}path.style.access"] == "true"
 
 
-def test_aws_itself_is_asked_by_host_with_the_keys_that_its_tools_find() -> None:
+def test_aws_is_accessed_by_host_with_the_default_credentials() -> None:
     confs = storage_confs({"region": "eu-west-1"})
     assert confs[f"{S3A}path.style.access"] == "false"
     assert confs[f"{S3A}aws.credentials.provider"].endswith(".DefaultCredentialsProvider")

@@ -25,7 +25,7 @@ TOKYO = ZoneInfo("Asia/Tokyo")
         ("SELECT a=:n AND b IN (:n,:name)", "SELECT a=5 AND b IN (5,'it\\'s')"),
     ],
 )
-def test_values_stand_in_the_place_of_their_markers_alone(text: str, written: str) -> None:
+def test_only_parameter_markers_are_replaced_by_values(text: str, written: str) -> None:
     assert insert_values(text, {"n": 5, "name": "it's"}) == written
 
 

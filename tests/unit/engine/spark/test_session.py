@@ -22,7 +22,7 @@ def test_an_option_stays_one_option_whatever_the_path_holds(tmp_path: Path, name
     assert all(option.startswith("-") for option in options)
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_work_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WaterclockError) as refused:
         open_session("local[1]", tmp_path / "file" / "spark", {})
@@ -30,7 +30,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert refused.value.why == "Not a directory"
 
 
-def test_a_user_whom_the_machine_knows_by_number_alone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_on_the_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
     with pytest.raises(WaterclockError) as refused:
         open_session("local[1]", tmp_path, {})

@@ -27,7 +27,7 @@ def test_without_a_word_spark_is_this_machines(tmp_path: Path) -> None:
     assert (found.master, found.memory, found.is_local, dict(found.confs)) == ("local[*]", "2g", True, {})
 
 
-def test_an_environment_says_where_spark_runs_and_how_it_is_set(
+def test_an_environment_sets_the_spark_master_and_its_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATERCLOCK_SECRET_LAKE_KEY", "s3cret")
@@ -58,7 +58,7 @@ packages = ["org.example:thing:1.0"]
     }
 
 
-def test_what_rows_hang_on_cannot_be_set_and_all_of_it_is_told(tmp_path: Path) -> None:
+def test_confs_that_affect_results_cannot_be_set_and_all_of_them_are_reported(tmp_path: Path) -> None:
     said = '[env.prod.spark]\nconfs = { "spark.sql.session.timeZone" = "Asia/Tokyo", "spark.master" = "yarn" }\n'
     with pytest.raises(WaterclockError) as refused:
         settings_of(project(tmp_path, said))
@@ -82,12 +82,12 @@ def test_settings_under_which_rows_would_be_missing_or_differ_cannot_be_set(tmp_
         settings_of(project(tmp_path, f"[env.prod.spark]\nconfs = {{ {conf} }}\n"))
 
 
-def test_more_partitions_of_a_shuffle_may_be_asked_for(tmp_path: Path) -> None:
+def test_the_number_of_shuffle_partitions_may_be_set(tmp_path: Path) -> None:
     said = '[env.prod.spark]\nconfs = { "spark.sql.shuffle.partitions" = 200 }\n'
     assert settings_of(project(tmp_path, said)).confs == {"spark.sql.shuffle.partitions": "200"}
 
 
-def test_an_unknown_key_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_key_is_reported_with_the_nearest_known_key(tmp_path: Path) -> None:
     with pytest.raises(ProjectErrors, match="unknown key mastr") as refused:
         project(tmp_path, '[env.prod.spark]\nmastr = "yarn"\n')
     assert "master" in str(refused.value.errors[0].fix)

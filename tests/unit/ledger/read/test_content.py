@@ -36,7 +36,7 @@ def test_equal_data_has_equal_content_however_often_it_is_made(at_desk: Desk) ->
     assert content(at_desk, 0, 2) == before
 
 
-def test_any_changed_slice_changes_the_content_of_what_holds_it(at_desk: Desk) -> None:
+def test_a_changed_slice_changes_the_content_of_every_window_that_contains_it(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, 1, 2)
     whole, first = content(at_desk, 0, 3), content(at_desk, 0, 1)
     at_desk.done("raw.a", 1, digest="4:4:4", restates="again")
@@ -66,7 +66,7 @@ def test_a_slice_without_a_digest_equals_itself_and_no_other_revision(at_desk: D
     assert content(at_desk, 0, 1) != before
 
 
-def test_a_replace_window_holds_the_batch_that_stands_for_it(at_desk: Desk) -> None:
+def test_a_replace_window_has_the_content_of_the_batch_that_covers_it(at_desk: Desk) -> None:
     at_desk.done("core.r", 2, stands_from=0, digest="2:2:2")
     at_desk.done("core.r", 5, stands_from=3, digest="5:5:5")
     contents = [content(at_desk, n, n + 1, "core.r") for n in range(7)]

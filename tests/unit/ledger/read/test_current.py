@@ -7,7 +7,7 @@ from tests.ledgers import Desk, day, table
 from waterclock.ledger.read import current
 
 
-def test_what_is_covered_of_a_table_is_what_the_snapshot_of_all_tells(at_desk: Desk) -> None:
+def test_the_covered_windows_of_a_table_equal_those_of_the_snapshot(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     for number in (0, 1, 4):
         at_desk.done("raw.a", number)
@@ -21,7 +21,7 @@ def test_what_is_covered_of_a_table_is_what_the_snapshot_of_all_tells(at_desk: D
 
 
 @pytest.mark.parametrize("at_desk", ["sqlite"], indirect=True)
-def test_what_is_covered_of_a_table_is_found_without_reading_the_others(at_desk: Desk) -> None:
+def test_the_covered_windows_of_a_table_are_read_by_an_index_search(at_desk: Desk) -> None:
     with at_desk.ledger._database.read() as connection:
         text = str(current._COVERED.compile(dialect=sqlite.dialect()))
         (plan,) = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", ("raw.a",))

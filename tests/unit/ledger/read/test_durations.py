@@ -14,7 +14,7 @@ def made(desk: Desk, name: str, *labels: float, seconds: float, **more: Any) -> 
     desk.done(name, *labels, claim=claim)
 
 
-def test_a_label_takes_its_part_of_all_claims_that_made_it(at_desk: Desk) -> None:
+def test_the_duration_of_a_label_is_its_share_of_all_claims_that_made_it(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     made(at_desk, "raw.a", 0, 1, seconds=10)
     made(at_desk, "raw.a", 2, seconds=3)

@@ -19,7 +19,7 @@ def bring(desk: Desk, name: str, label: int, rows: int, **more: object) -> None:
     desk.ledger.claims.record_done(claim, [replace(made, measures={"in": rows}, source=told)])
 
 
-def test_the_newest_batches_that_readers_see_are_told_with_what_was_counted(at_desk: Desk) -> None:
+def test_the_newest_visible_batches_are_returned_with_their_measures(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     for label in range(5):
         bring(at_desk, "raw.a", label, 10 + label)
@@ -51,7 +51,7 @@ def test_a_partial_batch_is_no_batch_to_compare_with(at_desk: Desk) -> None:
     assert list(at_desk.ledger.reads.measures_before("raw.a", day(5), low=day(0), most=1)) == [day(3)]
 
 
-def test_the_newest_versions_of_each_side_are_told_newest_first(at_desk: Desk) -> None:
+def test_the_newest_schema_versions_of_each_side_are_returned_newest_first(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     for label in range(5):
         bring(at_desk, "raw.a", label, 1)

@@ -33,7 +33,7 @@ def steps(links: list[Link]) -> set[Step]:
     return {(link.depth, link.table, (link.label - day(0)).days) for link in links}
 
 
-def test_upstream_finds_every_slice_that_went_in(at_desk: Desk) -> None:
+def test_upstream_finds_every_input_slice(at_desk: Desk) -> None:
     assert steps(at_desk.ledger.past.upstream("mart.c", day(2))) == {
         (1, "core.b", 1),
         (1, "core.b", 2),
@@ -52,7 +52,7 @@ def test_downstream_finds_every_batch_made_from_it(at_desk: Desk) -> None:
     assert at_desk.ledger.past.downstream("mart.c", day(2)) == []
 
 
-def test_upstream_tells_the_revisions_that_were_read_not_those_made_since(at_desk: Desk) -> None:
+def test_upstream_returns_the_revisions_that_were_read_not_later_ones(at_desk: Desk) -> None:
     before = {link.claim for link in at_desk.ledger.past.upstream("core.b", day(1))}
     at_desk.done("raw.a", 1, digest="9:9:9", restates="late rows")
     assert {link.claim for link in at_desk.ledger.past.upstream("core.b", day(1))} == before
@@ -67,7 +67,7 @@ def replaced(links: list[Link]) -> set[Step]:
     return steps([link for link in links if link.is_replaced])
 
 
-def test_what_was_made_of_a_revision_that_was_replaced_is_marked_until_it_is_made_again(at_desk: Desk) -> None:
+def test_descendants_of_a_replaced_revision_are_marked_until_they_are_made_again(at_desk: Desk) -> None:
     assert replaced(at_desk.ledger.past.downstream("raw.a", day(1))) == set()
     at_desk.done("raw.a", 1, digest="9:9:9", restates="late rows")
     assert replaced(at_desk.ledger.past.downstream("raw.a", day(1))) == {(1, "core.b", 1), (2, "mart.c", 2)}
@@ -86,7 +86,7 @@ def test_a_revision_of_the_same_rows_replaces_nothing(at_desk: Desk) -> None:
     assert replaced(at_desk.ledger.past.downstream("raw.a", day(0))) == set()
 
 
-def test_links_tell_the_code_and_the_rows(at_desk: Desk) -> None:
+def test_links_contain_the_code_and_the_rows(at_desk: Desk) -> None:
     [link] = at_desk.ledger.past.downstream("raw.a", day(0))
     assert (link.code, link.rows) == ("code of core.b", 1)
 
@@ -108,7 +108,7 @@ def test_a_self_reading_chain_is_followed_to_its_start(at_desk: Desk) -> None:
     assert steps(at_desk.ledger.past.downstream("core.s", day(0))) == {(d, "core.s", d) for d in range(1, 5)}
 
 
-def test_readers_are_asked_for_all_at_once_however_many_tables_they_are(at_desk: Desk) -> None:
+def test_downstream_needs_as_many_statements_for_thirty_readers_as_for_three(at_desk: Desk) -> None:
     counts = {}
     for count in (3, 30):
         names = [f"wide.of{count}_{at}" for at in range(count)]

@@ -28,7 +28,7 @@ def made(at_desk: Desk, name: str, most: int = 100) -> list[tuple[str, list[int]
     ]
 
 
-def test_each_run_is_told_its_own_claims_oldest_first(at_desk: Desk) -> None:
+def test_each_run_has_its_own_claims_oldest_first(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, run="somebody else's")
     one = begin(at_desk)
     at_desk.done("raw.a", 1, 2, 3, run=one)

@@ -16,14 +16,14 @@ def test_tables_without_a_past_have_empty_facts(at_desk: Desk) -> None:
     assert (facts.start, list(facts.covered), facts.codes, facts.seconds_per_batch) == (None, [], {}, None)
 
 
-def test_only_the_flows_tables_are_told_or_those_asked_for(at_desk: Desk) -> None:
+def test_a_snapshot_contains_only_the_tables_of_the_flow_or_the_requested_ones(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a"), table("raw.b"), table("raw.c"))
     at_desk.apply(table("raw.a"), table("raw.b"), fingerprint="flow 2")
     assert set(at_desk.ledger.reads.snapshot(at_desk.flow).tables) == {"raw.a", "raw.b"}
     assert set(at_desk.ledger.reads.snapshot(at_desk.flow, tables=["raw.b"]).tables) == {"raw.b"}
 
 
-def test_a_snapshot_asked_for_a_few_tables_tells_the_same_of_them(at_desk: Desk) -> None:
+def test_a_snapshot_of_some_tables_has_the_same_facts_as_one_of_all_tables(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", reads=["raw.a"]), table("raw.c", reads=["raw.b"]))
     at_desk.done("raw.a", 0)
     at_desk.done("raw.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
@@ -47,7 +47,7 @@ def test_snapshots_of_one_sequence_are_equal(at_desk: Desk) -> None:
     assert at_desk.ledger.sequence() > first.sequence
 
 
-def test_open_claims_are_told_with_all_their_labels(at_desk: Desk) -> None:
+def test_open_claims_are_returned_with_all_their_labels(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     first, second = at_desk.claim("raw.a", 2, 0, 1), at_desk.claim("raw.a", 3, runner="there")
     claims = at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").open_claims
@@ -57,7 +57,7 @@ def test_open_claims_are_told_with_all_their_labels(at_desk: Desk) -> None:
     ]
 
 
-def test_requested_and_running_snapshots_tell_from_when_on_they_stand(at_desk: Desk) -> None:
+def test_requested_and_running_snapshots_have_the_start_of_their_period(at_desk: Desk) -> None:
     at_desk.apply(table("dim.x", mode=Mode.REPLACE))
     at_desk.done("dim.x", 3, stands_from=1)
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("dim.x").period_starts == {}
@@ -91,7 +91,7 @@ def test_a_snapshot_is_of_one_moment(tmp_path: object) -> None:
 
 
 @pytest.mark.parametrize("past", [0, 2])
-def test_what_rests_on_a_restated_label_takes_no_statement_for_each_table(at_desk: Desk, past: int) -> None:
+def test_suspects_of_a_restated_label_are_found_without_a_statement_for_each_table(at_desk: Desk, past: int) -> None:
     """This holds even if each table reads more of its input than the label itself, so that the range grows."""
     names = [f"t{at}.x" for at in range(16)]
     above = dict(zip(names[1:], names, strict=False))

@@ -29,7 +29,7 @@ def notes(at_desk: Desk) -> list[int]:
     return [source["to"] for _, source in found]
 
 
-def test_the_labels_of_a_claim_are_told_newest_first(at_desk: Desk) -> None:
+def test_the_source_notes_of_a_claim_are_returned_newest_label_first(at_desk: Desk) -> None:
     read(at_desk, 0)
     read(at_desk, 1)
     assert notes(at_desk) == [1, 0]

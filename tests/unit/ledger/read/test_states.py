@@ -36,7 +36,9 @@ def wanted_of(digests: dict[int, str], low: int, high: int) -> str:
 
 
 @pytest.mark.parametrize("some", [1, 3, len(STATES)])
-def test_a_state_weighs_what_its_slices_weigh_however_many_are_asked_for(at_desk: Desk, some: int) -> None:
+def test_the_content_of_a_state_is_that_of_its_slices_however_many_states_are_requested(
+    at_desk: Desk, some: int
+) -> None:
     digests = {at: f"1:{at}:7" for at in range(0, DAYS, 2)}
     for at in (*range(10, DAYS, 2), *range(0, 10, 2)):  # the oldest arrive late
         at_desk.done("mart.m", at, digest=digests[at])

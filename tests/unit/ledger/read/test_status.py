@@ -19,7 +19,7 @@ def _tables(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("core.b", partitioned=True, reads=["raw.a"]))
 
 
-def test_what_readers_see_of_a_table_is_counted(at_desk: Desk) -> None:
+def test_the_visible_batches_and_rows_of_a_table_are_counted(at_desk: Desk) -> None:
     assert at_desk.ledger.past.amount("raw.a") == (0, 0)
     at_desk.done("raw.a", 0, 1)
     at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 2), error="no", is_transient=False)
@@ -27,7 +27,7 @@ def test_what_readers_see_of_a_table_is_counted(at_desk: Desk) -> None:
     assert at_desk.ledger.past.amount("raw.a") == (2, sum(cell.rows or 0 for cell in seen))
 
 
-def test_the_grid_shows_how_each_batch_stands(at_desk: Desk) -> None:
+def test_the_grid_shows_the_status_of_each_batch(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, digest="5:1:1")
     at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 1), error="E705 boom", is_transient=False)
     running = at_desk.claim("raw.a", 2)
@@ -42,7 +42,7 @@ def test_the_grid_shows_how_each_batch_stands(at_desk: Desk) -> None:
     assert at_desk.ledger.past.grid([]) == []
 
 
-def test_what_is_settled_is_asked_once_for_all_tables(at_desk: Desk) -> None:
+def test_the_settled_labels_of_all_tables_are_read_by_two_statements(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, 1)
     at_desk.claim("core.b", 1)
     asked: list[str] = []
@@ -62,7 +62,7 @@ def test_the_newest_batches_are_given_oldest_first_and_the_oldest_label_of_all(a
     assert at_desk.ledger.past.oldest_label("raw.a") == day(1)
 
 
-def test_an_audit_tells_who_made_a_batch_from_what_with_which_code(at_desk: Desk) -> None:
+def test_an_audit_contains_the_user_inputs_and_code_of_each_attempt(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     pinned = at_desk.read("raw.a", 0, 1)
     at_desk.ledger.claims.record_failed(
@@ -134,7 +134,7 @@ def test_the_status_tables_have_typed_rows(at_desk: Desk) -> None:
     )
 
 
-def test_a_snapshot_that_stands_for_all_before_it_can_be_shown(at_desk: Desk) -> None:
+def test_a_snapshot_that_covers_the_time_before_all_labels_can_be_listed(at_desk: Desk) -> None:
     at_desk.apply(table("dim.x", mode=Mode.REPLACE), fingerprint="flow 2")
     at_desk.ledger.claims.record_done(at_desk.claim("dim.x", 0), [result(0, stands_from=BEGINNING)])
     assert [row["stands_from"] for row in at_desk.ledger.past.rows("batches")] == [BEGINNING]
@@ -159,7 +159,7 @@ def test_the_real_clock_is_kept_to_the_millisecond(at_desk: Desk) -> None:
     assert row["claimed_at"] == row["recorded_at"] == at_desk.clock.at
 
 
-def test_events_of_others_are_kept_in_order(at_desk: Desk) -> None:
+def test_events_added_by_other_components_are_kept_in_order(at_desk: Desk) -> None:
     at_desk.ledger.past.add_event("foreign commit", who="runner", table="raw.a", label=day(0), data={"version": 3})
     at_desk.ledger.past.add_event("file set aside", who="runner", data={"name": "x.csv"})
     rows = list(at_desk.ledger.past.rows("events"))[-2:]
@@ -170,7 +170,7 @@ def test_events_of_others_are_kept_in_order(at_desk: Desk) -> None:
     assert rows[0]["id"] < rows[1]["id"]
 
 
-def test_runs_are_told_newest_first(at_desk: Desk) -> None:
+def test_runs_are_returned_newest_first(at_desk: Desk) -> None:
     first = at_desk.ledger.past.begin_run(who="ann", command="run", now=day(3))
     at_desk.clock.pass_by(seconds=5)
     second = at_desk.ledger.past.begin_run(who="bob", command="backfill", now=day(4))

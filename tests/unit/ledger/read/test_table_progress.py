@@ -21,7 +21,7 @@ def made(desk: Desk, name: str, *labels: float, rows: int = 1, seconds: float = 
     )
 
 
-def test_the_newest_labels_are_told_as_they_were_done_first(at_desk: Desk) -> None:
+def test_the_newest_labels_have_the_time_they_were_first_done_and_their_current_rows(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     begun = at_desk.clock.at
     made(at_desk, "raw.a", 0, 1, seconds=10)
@@ -38,7 +38,7 @@ def test_the_newest_labels_are_told_as_they_were_done_first(at_desk: Desk) -> No
     assert past.newest_rows(["raw.a"], 1)["raw.a"] == (LabelRows(day(2), 7),)
 
 
-def test_a_batch_takes_as_long_as_its_claim_though_the_clock_went_back_before(at_desk: Desk) -> None:
+def test_the_duration_of_a_batch_is_that_of_its_claim_after_the_clock_was_set_back(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     made(at_desk, "raw.a", 0, seconds=10)
     at_desk.clock.pass_by(hours=-1)
@@ -46,7 +46,7 @@ def test_a_batch_takes_as_long_as_its_claim_though_the_clock_went_back_before(at
     assert [it.took.total_seconds() for it in at_desk.ledger.past.list_newest_labels(["raw.a"], 2)["raw.a"]] == [10, 7]
 
 
-def test_instants_go_by_the_clock_that_their_run_was_told(at_desk: Desk) -> None:
+def test_done_times_follow_the_clock_that_the_run_was_given(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     for at, told in ((0, day(1)), (1, day(2)), (2, at_desk.clock.at - timedelta(seconds=20))):
         run = at_desk.ledger.past.begin_run(who="ann", command="run", now=told)
@@ -56,7 +56,7 @@ def test_instants_go_by_the_clock_that_their_run_was_told(at_desk: Desk) -> None
     assert dones == [day(1) + timedelta(seconds=60), day(2) + timedelta(seconds=60), real]
 
 
-def test_what_is_at_work_is_told_with_its_labels(at_desk: Desk) -> None:
+def test_open_claims_are_returned_with_their_labels(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     made(at_desk, "raw.b", 0)
     claim = at_desk.claim("raw.a", 3, 4)
@@ -68,7 +68,7 @@ def test_what_is_at_work_is_told_with_its_labels(at_desk: Desk) -> None:
     assert at_desk.ledger.past.list_open_claims(["raw.b"]) == ()
 
 
-def test_a_table_began_with_its_first_claim_whatever_came_of_it(at_desk: Desk) -> None:
+def test_a_table_began_with_its_first_claim_even_if_the_claim_failed(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("raw.b", partitioned=True))
     failed = at_desk.claim("raw.a", 5, now=day(6))
     at_desk.ledger.claims.record_failed(failed, error="no", is_transient=False)
@@ -77,7 +77,7 @@ def test_a_table_began_with_its_first_claim_whatever_came_of_it(at_desk: Desk) -
     assert at_desk.ledger.past.began_by(["raw.a", "raw.b"]) == {"raw.a": day(7)}
 
 
-def test_tables_that_brought_nothing_at_last_are_told_until_they_do(at_desk: Desk) -> None:
+def test_tables_whose_newest_batch_is_empty_are_returned_until_it_has_rows(at_desk: Desk) -> None:
     at_desk.apply(*(table(f"raw.{name}", partitioned=True) for name in "abc"))
     made(at_desk, "raw.a", 0, rows=4)
     made(at_desk, "raw.a", 1, rows=0)

@@ -102,7 +102,7 @@ def test_a_ledger_is_taken_up_from_its_exports_as_it_was(seed: int, at_desk: Des
         assert found.reads.versions("a.state") == at_desk.ledger.reads.versions("a.state")
 
 
-def test_what_grows_is_told_once(at_desk: Desk) -> None:
+def test_append_only_rows_are_exported_once(at_desk: Desk) -> None:
     shelf = Shelf()
     at_desk.apply(table("a.rows", partitioned=True))
     at_desk.done("a.rows", 1)
@@ -115,7 +115,7 @@ def test_what_grows_is_told_once(at_desk: Desk) -> None:
         assert len(list(found.past.rows("events"))) == len(list(at_desk.ledger.past.rows("events")))
 
 
-def test_a_rebuild_that_an_export_came_into_is_in_the_next_one(at_desk: Desk) -> None:
+def test_a_rebuild_that_was_running_during_an_export_is_in_the_next_one(at_desk: Desk) -> None:
     """A rebuild reserves its claim number first, and records the claim with its inputs at its end."""
     shelf = Shelf()
     sums = table("b.sums", partitioned=True, reads=["a.rows"])
@@ -192,7 +192,7 @@ def test_a_commit_that_the_ledger_lacks_is_adopted_once(at_desk: Desk) -> None:
     assert at_desk.claim("b.sums", 2).number > found.number
 
 
-def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(at_desk: Desk) -> None:
+def test_a_reader_adopted_before_its_input_is_no_suspect_in_the_end(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True), table("b.sums", partitioned=True, reads=["a.rows"]))
     other = desk()
     with other.ledger:
@@ -206,7 +206,7 @@ def test_a_reader_that_is_adopted_before_what_it_read_is_no_suspect_in_the_end(a
     assert at_desk.suspects() == set()
 
 
-def test_a_ledger_made_again_records_nothing_before_what_it_took_up(at_desk: Desk) -> None:
+def test_a_reloaded_ledger_records_no_batch_before_the_adopted_ones(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     held, late = at_desk.claim("a.rows", 1), at_desk.clock.at + timedelta(hours=1)
     at_desk.ledger.maintenance.adopt(CommittedClaim(held.number, held.request, (result(1),), late))
@@ -232,7 +232,7 @@ def test_an_open_claim_that_committed_is_recorded_as_itself(at_desk: Desk) -> No
     )
 
 
-def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
+def test_windows_dropped_by_retain_are_in_the_snapshot_for_the_planner(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     at_desk.done("a.rows", 1)
     at_desk.ledger.maintenance.drop_windows("a.rows", day(3), 9, who="ann")
@@ -240,7 +240,7 @@ def test_what_retain_has_dropped_is_told_to_the_planner(at_desk: Desk) -> None:
     assert at_desk.ledger.reads.table("a.rows").head_version == 9
 
 
-def test_what_retain_dropped_before_a_reset_is_dropped_no_more(at_desk: Desk) -> None:
+def test_the_drop_boundary_of_retain_is_removed_by_a_reset(at_desk: Desk) -> None:
     at_desk.apply(table("a.rows", partitioned=True))
     at_desk.done("a.rows", 1)
     maintenance = at_desk.ledger.maintenance
@@ -263,7 +263,7 @@ def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) ->
     assert at_desk.ledger.reads.versions("a.state") == {day(2): 9}
 
 
-def test_an_older_ledger_that_holds_what_json_does_not_is_taken_up_whole(
+def test_an_older_ledger_with_nan_and_nul_values_is_loaded_completely(
     at_desk: Desk, request: pytest.FixtureRequest
 ) -> None:
     """SQLite stores NaN and NUL, PostgreSQL does not: a move there loses no values next to them."""

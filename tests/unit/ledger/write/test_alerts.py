@@ -24,7 +24,7 @@ def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow
     return desk.ledger.alerts.record_alert_check(decide, since=since, up_to=up_to)
 
 
-def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
+def test_the_alerts_of_a_check_are_stored_without_waking_a_runner(at_desk: Desk) -> None:
     before = at_desk.ledger.sequence()
     look(at_desk, "ops")
     (alert,) = at_desk.ledger.alerts.known()
@@ -35,7 +35,7 @@ def test_what_a_look_decides_is_kept_and_wakes_no_runner(at_desk: Desk) -> None:
     assert at_desk.ledger.sequence() == before
 
 
-def test_of_two_that_look_at_the_same_time_one_decides(at_desk: Desk) -> None:
+def test_only_one_of_two_concurrent_alert_checks_decides(at_desk: Desk) -> None:
     assert look(at_desk, "ops", up_to=7) is not None
     assert look(at_desk, "ops", up_to=7) is None
     assert look(at_desk, "ops", since=7, up_to=7) is not None
@@ -84,7 +84,7 @@ def test_turns_and_delays_from_before_the_clock_was_set_back_are_over(at_desk: D
     assert lineage.take(LEASE) == 0
 
 
-def test_warnings_are_those_since_the_last_look(at_desk: Desk) -> None:
+def test_warnings_are_those_since_the_last_alert_check(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     alerts, ledger = at_desk.ledger.alerts, at_desk.ledger
 

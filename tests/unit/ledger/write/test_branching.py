@@ -22,7 +22,7 @@ def start(at_desk: Desk) -> None:
     at_desk.ledger.maintenance.start_branch(folders, who="ann", base="prod")
 
 
-def test_a_borrowed_table_takes_no_claim_until_it_is_the_branch_s_own(at_desk: Desk) -> None:
+def test_a_borrowed_table_cannot_be_claimed_until_the_branch_owns_it(at_desk: Desk) -> None:
     start(at_desk)
     for name in ("raw.a", "core.b"):
         with pytest.raises(WaterclockError, match="E473"):
@@ -33,7 +33,7 @@ def test_a_borrowed_table_takes_no_claim_until_it_is_the_branch_s_own(at_desk: D
         at_desk.claim("raw.a", 0)
 
 
-def test_what_ran_in_production_is_closed_and_its_labels_are_as_before(at_desk: Desk) -> None:
+def test_claims_that_were_open_in_production_are_closed_and_its_labels_are_unchanged(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     at_desk.claim("raw.a", 1)
     before = at_desk.ledger.past.made_labels("raw.a", day(0), day(9))

@@ -34,7 +34,7 @@ def test_numbers_rise_above_the_clock_and_above_each_other(at_desk: Desk) -> Non
     assert [first.number, second.number, third.number] == [milliseconds, milliseconds + 1, milliseconds + 2]
 
 
-def test_a_refused_claim_takes_no_number_and_leaves_no_trace(at_desk: Desk) -> None:
+def test_a_refused_claim_uses_no_number_and_leaves_no_trace(at_desk: Desk) -> None:
     at_desk.claim("raw.b", 0)
     before = at_desk.ledger.sequence()
     refusal(at_desk, "raw.b", 1)
@@ -165,7 +165,7 @@ def test_a_lease_runs_out_by_the_real_clock_and_can_be_renewed(at_desk: Desk) ->
     assert expired.request.labels == held.request.labels
 
 
-def test_an_expired_claim_comes_with_all_that_taking_it_over_needs(at_desk: Desk) -> None:
+def test_an_expired_claim_contains_the_whole_request_for_its_takeover(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     pinned = at_desk.read("raw.a", 0, 1)
     held = at_desk.claim("core.c", 0, reads={0: [pinned]}, target_version=7, run="r1")
@@ -224,7 +224,7 @@ def test_a_failed_batch_keeps_its_error_and_counts_its_attempts(at_desk: Desk) -
     assert at_desk.ledger.past.grid(["raw.b"])[0].attempts == 3
 
 
-def test_a_held_batch_is_told_apart(at_desk: Desk) -> None:
+def test_a_held_batch_is_distinguished_from_a_failed_one(at_desk: Desk) -> None:
     held = at_desk.claim("raw.b", 0)
     at_desk.ledger.claims.record_failed(held, error="count(*) > 0", is_transient=False, status=BatchStatus.HELD)
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.b").troubles[day(0)].status is BatchStatus.HELD
@@ -251,7 +251,7 @@ def owned(number: int) -> dict[str, object]:
     return {"name": f"positions {number}", "positions": {"of": "log", "parts": {"0": [number, number + 1]}}}
 
 
-def test_what_a_label_owns_is_its_own_whatever_becomes_of_the_claim(at_desk: Desk) -> None:
+def test_items_owned_by_a_label_remain_its_own_whatever_the_end_of_the_claim(at_desk: Desk) -> None:
     span = ("positions 0", "positions 9")
     first = at_desk.claim("raw.a", 0, owned={day(0): (owned(1),)})
     assert at_desk.ledger.reads.owned_items("raw.a", [day(0), day(1)], span) == (

@@ -8,7 +8,7 @@ from tests.ledgers import Desk, table
 from waterclock.flow.code_lineage import CodeLineage, Origin
 
 
-def test_what_batches_showed_of_a_code_is_put_together(at_desk: Desk) -> None:
+def test_lineages_recorded_for_the_same_code_are_merged(at_desk: Desk) -> None:
     of = replace(table("mart.m", partitioned=True), fingerprint="new")
     at_desk.apply(of)
     one = CodeLineage({"x": Origin(frozenset({("raw.a", "x")}))})

@@ -39,7 +39,7 @@ def test_done_labels_are_covered_in_merged_intervals(at_desk: Desk) -> None:
     assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").covered) == [(day(0), day(6))]
 
 
-def test_a_snapshot_covers_what_it_stands_for(at_desk: Desk) -> None:
+def test_a_snapshot_covers_the_days_before_it_that_have_none_of_their_own(at_desk: Desk) -> None:
     held = at_desk.claim("core.r", 3)
     at_desk.ledger.claims.record_done(held, [result(3, stands_from=BEGINNING)])
     at_desk.done("core.r", 7, stands_from=4)
@@ -65,14 +65,14 @@ def test_an_adoption_is_in_the_audit_trail_with_the_completion(at_desk: Desk, ki
     ]
 
 
-def test_a_result_says_which_labels_changed(at_desk: Desk) -> None:
+def test_a_result_contains_the_changed_labels(at_desk: Desk) -> None:
     assert at_desk.done("raw.a", 0, 1).changed == (day(0), day(1))
     held = at_desk.claim("raw.a", 0, 1, restates="late rows")
     recorded = at_desk.ledger.claims.record_done(held, [result(0), result(1, digest="9:9:9")])
     assert recorded.changed == (day(1),)
 
 
-def test_labels_without_a_result_go_back_to_what_they_were(at_desk: Desk) -> None:
+def test_labels_without_a_result_return_to_their_earlier_status(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     held = at_desk.claim("raw.a", 0, 1, 2, restates="late rows")
     at_desk.ledger.claims.record_done(held, [result(1)])
@@ -97,7 +97,7 @@ def test_the_head_only_moves_forward_in_labels(at_desk: Desk) -> None:
     assert (record.head_label, record.head_version) == (day(4), 2)
 
 
-def test_an_older_replace_state_goes_to_history_and_leaves_the_head(at_desk: Desk) -> None:
+def test_an_older_replace_state_is_added_to_the_history_without_moving_the_head(at_desk: Desk) -> None:
     at_desk.done("core.r", 4)  # version 1
     at_desk.done("core.r", 2)  # recomputed in the history, with any version there
     record = at_desk.ledger.reads.table("core.r")
@@ -125,7 +125,7 @@ def test_a_restated_older_replace_state_is_held_by_no_version(at_desk: Desk) -> 
     assert [(found.label, found.version) for found in committed] == [(day(1), 1), (day(2), 2), (day(1), 3)]
 
 
-def test_what_commits_after_a_version_changed_is_found_with_what_it_replaced(at_desk: Desk) -> None:
+def test_slices_replaced_after_a_version_are_found_together_with_their_replacements(at_desk: Desk) -> None:
     for label in (0, 1, 2):
         at_desk.done("core.m", label)  # versions 1 to 3
     for digest in ("8:8:8", "9:9:9"):
@@ -161,7 +161,7 @@ def test_an_append_table_has_no_version_map(at_desk: Desk) -> None:
     assert (state.label, state.version) == (day(0), 2)
 
 
-def test_states_of_nothing_are_none(at_desk: Desk) -> None:
+def test_the_state_of_a_table_without_batches_is_none(at_desk: Desk) -> None:
     at_desk.done("core.m", 3)
     assert at_desk.ledger.reads.state("core.m", day(3)) is None
     assert at_desk.ledger.reads.state("core.r", day(3)) is None
@@ -257,7 +257,7 @@ def test_an_item_belongs_to_one_label_of_a_claim(at_desk: Desk) -> None:
     assert at_desk.ledger.reads.list_collected_items("raw.a") == set()
 
 
-def test_items_of_many_labels_are_asked_for_by_one_question(at_desk: Desk) -> None:
+def test_items_of_many_labels_are_read_by_a_single_statement(at_desk: Desk) -> None:
     asked: list[str] = []
     held = at_desk.claim("raw.a", *range(30))
     found = [result(at, source=items(f"f{at}", f"g{at}")) for at in range(30)]
@@ -324,7 +324,7 @@ def test_windows_of_any_length_are_recorded(at_desk: Desk) -> None:
     assert list(at_desk.ledger.reads.snapshot(at_desk.flow).of("h.x").covered) == [(day(0), day(2 * quarter))]
 
 
-def test_what_is_no_number_and_no_text_elsewhere_is_kept_as_it_is_known(at_desk: Desk) -> None:
+def test_nan_infinity_and_nul_are_stored_as_text(at_desk: Desk) -> None:
     """NaN is no JSON number, and PostgreSQL texts cannot contain NUL."""
     claim = at_desk.claim("raw.a", 0, who="a\x00nn \ud800")
     measures = {"mean": float("nan"), "most": [float("inf")], "least": -math.inf, "said": "a\x00b", "rows": 3}
@@ -341,7 +341,7 @@ def test_what_is_no_number_and_no_text_elsewhere_is_kept_as_it_is_known(at_desk:
     assert {row["who"] for row in at_desk.ledger.past.rows("events") if row["kind"] == "done"} == {r"a\x00nn \ud800"}
 
 
-def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(at_desk: Desk) -> None:
+def test_no_batch_is_recorded_before_an_earlier_one_after_the_clock_was_set_back(at_desk: Desk) -> None:
     told: list[str] = []
     at_desk.ledger.report_to(told.append)
     at_desk.done("raw.a", 0)
@@ -374,7 +374,7 @@ def test_a_clock_that_is_back_is_known_until_it_has_passed_the_last_record(at_de
     assert reads.measure_clock_lag() is None
 
 
-def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_desk: Desk) -> None:
+def test_batches_known_at_an_instant_stay_the_same_after_the_clock_was_set_back(at_desk: Desk) -> None:
     at_desk.done("core.r", 0)
     at_desk.clock.pass_by(minutes=10)
     at_desk.done("core.r", 1)
@@ -390,7 +390,7 @@ def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_
     assert [known(at) for at in asked] == before
 
 
-def test_a_clock_that_went_back_is_reported_once_until_it_has_caught_up(at_desk: Desk) -> None:
+def test_a_clock_set_back_is_reported_once_until_it_has_caught_up(at_desk: Desk) -> None:
     told: list[str] = []
     at_desk.ledger.report_to(told.append)
     for hours in (0, -1, 0, 3, -1):

@@ -123,7 +123,7 @@ def test_a_request_is_made_once_and_can_be_withdrawn(at_desk: Desk) -> None:
     assert kinds[2:] == ["recompute requested", "recollect requested", "request withdrawn"]
 
 
-def test_a_request_is_told_by_the_command_that_made_it(at_desk: Desk) -> None:
+def test_a_request_is_recorded_with_the_command_that_made_it(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="ann", command="replay")
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").requested == {day(0): "recompute"}
@@ -146,7 +146,7 @@ def test_a_request_that_was_tried_and_failed_is_withdrawn_with_its_failure(at_de
     assert (told.cell.status, told.events[-1].data) == ("done", {"why": "not now"})
 
 
-def test_what_is_to_be_recollected_is_not_merely_recomputed(at_desk: Desk) -> None:
+def test_a_request_to_recollect_is_not_weakened_to_recompute(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recollect", who="ann")
     assert at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="bob") == ()
@@ -200,7 +200,7 @@ def test_decisions_about_an_unknown_table_are_refused(at_desk: Desk, verb: str) 
     assert (refused.value.code, refused.value.fix) == ("E412", "did you mean raw.a?")
 
 
-def test_what_is_asked_to_be_made_is_known_until_it_is(at_desk: Desk) -> None:
+def test_a_backfill_request_is_recorded_until_its_batch_is_done_or_it_is_withdrawn(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 1), error="no", is_transient=False)
     at_desk.ledger.decisions.skip("raw.a", [window(2)], who="ann", why="x")
@@ -218,7 +218,7 @@ def test_what_is_asked_to_be_made_is_known_until_it_is(at_desk: Desk) -> None:
     assert _wanted(at_desk) == set()
 
 
-def test_what_was_asked_to_be_made_and_failed_stays_asked_for(at_desk: Desk) -> None:
+def test_a_backfill_request_remains_after_its_batch_failed(at_desk: Desk) -> None:
     at_desk.ledger.decisions.request_backfill("raw.a", [day(0)], who="bo")
     at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 0), error="no", is_transient=False)
     at_desk.ledger.decisions.retry("raw.a", [day(0)], who="bo")
@@ -229,7 +229,7 @@ def _wanted(at_desk: Desk) -> set[object]:
     return set(at_desk.ledger.reads.snapshot(at_desk.flow).of("raw.a").wanted)
 
 
-def test_the_newest_note_of_a_rule_stands_until_it_is_taken_back(at_desk: Desk) -> None:
+def test_the_newest_note_of_a_rule_is_shown_until_it_is_removed(at_desk: Desk) -> None:
     note, notes = at_desk.ledger.decisions.record_rule_note, at_desk.ledger.past.rule_notes
     for rule, text in (("some", "one"), ("few", "two")):
         note("raw.a", rule, text, who="ann")

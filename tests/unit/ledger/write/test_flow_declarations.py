@@ -27,13 +27,13 @@ def test_nothing_is_applied_in_a_new_ledger(at_desk: Desk) -> None:
     assert at_desk.ledger.reads.snapshot(flow(table("a.x"))).flow is None
 
 
-def test_going_back_to_an_older_flow_applies_it_anew(at_desk: Desk) -> None:
+def test_returning_to_an_older_flow_applies_it_again(at_desk: Desk) -> None:
     for name in ("one", "two", "one"):
         applied = at_desk.ledger.declared.apply(flow(fingerprint=name), who="ann", now=ZERO, runner="here")
     assert (applied.number, applied.fingerprint) == (3, "one")
 
 
-def test_a_table_keeps_what_was_declared_of_it(at_desk: Desk) -> None:
+def test_a_table_record_contains_its_declaration(at_desk: Desk) -> None:
     kept = table("shop.orders", mode=Mode.MERGE, keys=("id", "line"), every="HOUR", zone="Asia/Tokyo", start=day(1))
     at_desk.apply(kept)
     record = at_desk.ledger.reads.table("shop.orders")
@@ -69,7 +69,9 @@ def test_another_projects_flow_is_refused(at_desk: Desk) -> None:
         (table("a.x", kind=Kind.COLLECT), "kind was transform, is now collect"),
     ],
 )
-def test_what_labels_mean_does_not_change_once_there_are_batches(at_desk: Desk, changed: object, told: str) -> None:
+def test_changes_to_the_meaning_of_labels_are_refused_once_there_are_batches(
+    at_desk: Desk, changed: object, told: str
+) -> None:
     assert isinstance(changed, type(table("a.x")))
     at_desk.apply(table("a.x"))
     at_desk.done("a.x", 0)
@@ -137,7 +139,7 @@ def test_start_of_an_unknown_table_is_refused_with_the_nearest(at_desk: Desk) ->
     assert "shop.orders" in str(refused.value.fix)
 
 
-def test_a_table_that_was_only_asked_for_may_change_and_its_old_labels_are_not_asked_for_any_more(
+def test_a_table_with_only_requests_may_change_and_loses_the_requests_of_its_old_labels(
     at_desk: Desk,
 ) -> None:
     at_desk.apply(table("a.x"))

@@ -12,7 +12,7 @@ LEASE = timedelta(minutes=30)
 SUM = {"total": MeasuredValue("3", "bigint"), "nothing": MeasuredValue(None, "double")}
 
 
-def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
+def test_only_one_offline_measurement_runs_at_a_time_and_records_its_outcome(at_desk: Desk) -> None:
     offline = at_desk.ledger.offline
     assert offline.newest_runs() == {}
     assert offline.reserve_measurement("raw.a", seen=None, lease=LEASE)
@@ -27,7 +27,7 @@ def test_one_look_is_taken_at_a_time_and_ends_as_it_went(at_desk: Desk) -> None:
     assert offline.newest_runs()["raw.a"].error == "E390 no"
 
 
-def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
+def test_offline_measures_are_returned_only_for_the_visible_revision(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     held = at_desk.claim("raw.a", 0)
     at_desk.done("raw.a", 0, claim=held)
@@ -51,7 +51,7 @@ def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
     assert OFFLINE not in past.newest_counted("raw.a", 3)[0].measures
 
 
-def test_spans_are_told_and_states_go_once_they_are_not_needed(at_desk: Desk) -> None:
+def test_measured_spans_are_returned_and_states_are_deleted_once_unneeded(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     offline = at_desk.ledger.offline
     found = [LabelMeasures(day(number), number, SUM, {"total": ["sum bigint", "3"]}) for number in range(3)]

@@ -23,7 +23,7 @@ def paused(at_desk: Desk, name: str) -> Pause | None:
     return at_desk.ledger.reads.snapshot(at_desk.flow).pause_of(name)
 
 
-def test_a_paused_table_is_claimed_by_nobody_until_it_is_resumed(at_desk: Desk) -> None:
+def test_a_paused_table_cannot_be_claimed_until_it_is_resumed(at_desk: Desk) -> None:
     planned_before = at_desk.request("raw.a", 0)
     assert at_desk.ledger.decisions.pause_tables(["raw.a"], who="ann", why="the source lies") == ("raw.a",)
     with pytest.raises(ClaimRefused, match=r"raw\.a is paused") as refused:
@@ -65,7 +65,7 @@ def test_a_table_that_is_paused_by_name_stays_so_when_all_is_resumed(at_desk: De
     assert paused(at_desk, "raw.b") is None
 
 
-def test_what_is_asked_of_a_paused_table_is_kept(at_desk: Desk) -> None:
+def test_requests_for_a_paused_table_are_kept(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     at_desk.ledger.claims.record_failed(at_desk.claim("raw.a", 1), error="no", is_transient=False)
     decisions = at_desk.ledger.decisions
@@ -89,7 +89,9 @@ def test_what_is_asked_of_a_paused_table_is_kept(at_desk: Desk) -> None:
         (lambda of: of.resume_all(who="bob"), "the project is not paused"),
     ],
 )
-def test_a_pause_that_stands_or_is_not_there_is_told(at_desk: Desk, asked: Callable[..., object], what: str) -> None:
+def test_pausing_a_paused_table_or_resuming_an_unpaused_one_is_refused(
+    at_desk: Desk, asked: Callable[..., object], what: str
+) -> None:
     at_desk.ledger.decisions.pause_tables(["raw.a"], who="ann", why="x")
     before = at_desk.ledger.sequence()
     with pytest.raises(WaterclockError) as refused:
@@ -99,7 +101,7 @@ def test_a_pause_that_stands_or_is_not_there_is_told(at_desk: Desk, asked: Calla
     assert paused(at_desk, "raw.a") == Pause(at_desk.clock(), "ann", "x")
 
 
-def test_to_resume_a_table_while_all_is_paused_says_so(at_desk: Desk) -> None:
+def test_resuming_a_table_while_the_whole_project_is_paused_is_refused(at_desk: Desk) -> None:
     at_desk.ledger.decisions.pause_all(who="ann", why="the disk is full")
     with pytest.raises(WaterclockError, match="all is paused") as refused:
         at_desk.ledger.decisions.resume_tables(["raw.a"], who="bob")

@@ -14,7 +14,7 @@ from waterclock.ledger.write.rebuilt_tables import MovedTable
 from waterclock.timelabel.window import Window
 
 
-def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew(at_desk: Desk) -> None:
+def test_a_runner_with_the_old_flow_cannot_claim_tables_rebuilt_with_new_windows(at_desk: Desk) -> None:
     old, new = table("a.x"), table("a.x", every="HOUR")
     at_desk.apply(old)
     at_desk.done("a.x", 0)
@@ -37,7 +37,7 @@ def test_a_runner_of_the_flow_before_claims_nothing_of_tables_that_were_cut_anew
     at_desk.claim("a.x", 1)
 
 
-def test_a_runner_of_the_same_flow_goes_on(at_desk: Desk) -> None:
+def test_a_runner_with_the_same_flow_can_continue_after_a_rebuild(at_desk: Desk) -> None:
     at_desk.apply(table("a.x"))
     maintenance = at_desk.ledger.maintenance
     maintenance.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
@@ -68,7 +68,7 @@ def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> No
     ("has_same_windows", "items_before", "taken"),
     [(True, FOREVER, {"a", "b"}), (False, day(1), {"a"}), (False, None, set())],
 )
-def test_a_recut_table_keeps_what_its_skipped_and_dropped_labels_own(
+def test_a_rebuilt_table_with_new_windows_keeps_items_of_skipped_and_dropped_labels(
     at_desk: Desk, items_before: datetime | None, taken: set[str], *, has_same_windows: bool
 ) -> None:
     """Otherwise files of dropped windows, and records of skipped ones, would be collected again by later labels."""

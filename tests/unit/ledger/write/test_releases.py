@@ -35,7 +35,7 @@ def facts_of(at: Desk) -> TableFacts:
 
 
 @pytest.mark.parametrize("how", ["withdrawn", "refused"])
-def test_what_was_asked_for_before_a_release_counts_again(held: Desk, how: str) -> None:
+def test_requests_made_before_a_release_become_valid_again_if_it_is_withdrawn_or_refused(held: Desk, how: str) -> None:
     decisions, both = held.ledger.decisions, [day(0), day(1)]
     decisions.request_release("raw.a", both, who="ann", why="x")
     assert decisions.request_release("raw.a", both, who="bob", why="y") == tuple(both)
@@ -51,12 +51,12 @@ def test_what_was_asked_for_before_a_release_counts_again(held: Desk, how: str) 
     assert {label: it.status for label, it in facts.troubles.items()} == dict.fromkeys(both, BatchStatus.HELD)
 
 
-def test_a_refusal_of_what_nobody_asks_for_any_more_is_not_told(held: Desk) -> None:
+def test_refusing_a_release_without_a_request_records_no_event(held: Desk) -> None:
     held.ledger.decisions.refuse_release("raw.a", day(0), who="ann", why="it is gone")
     assert held.ledger.past.audit("raw.a", day(0)).events[-1].kind == "held"
 
 
-def test_what_is_made_again_is_not_shown_because_something_else_was_to_be(held: Desk) -> None:
+def test_a_retry_cancels_a_requested_release(held: Desk) -> None:
     both = [day(0), day(1)]
     held.ledger.decisions.request_release("raw.a", both, who="ann", why="x")
     held.ledger.decisions.retry("raw.a", both, who="bob")
@@ -68,7 +68,7 @@ def test_what_is_made_again_is_not_shown_because_something_else_was_to_be(held: 
     assert facts_of(held).troubles.keys() == set(both)
 
 
-def test_what_is_given_up_is_not_shown_once_that_is_taken_back(held: Desk) -> None:
+def test_a_release_cancelled_by_a_skip_is_not_restored_by_a_retry(held: Desk) -> None:
     held.ledger.decisions.request_release("raw.a", [day(1)], who="ann", why="x")
     held.ledger.decisions.skip("raw.a", [Window(day(1), day(2))], who="bob", why="lost")
     held.ledger.decisions.retry("raw.a", [day(1)], who="bob")
@@ -79,13 +79,13 @@ def test_what_is_given_up_is_not_shown_once_that_is_taken_back(held: Desk) -> No
     assert facts.troubles.keys() == {day(0), day(1)}
 
 
-def test_a_stronger_request_takes_the_place_of_a_release_and_of_what_was_asked_before(held: Desk) -> None:
+def test_a_stronger_request_replaces_a_release_and_the_earlier_request(held: Desk) -> None:
     held.ledger.decisions.request_release("raw.a", [day(0)], who="ann", why="x")
     assert held.ledger.decisions.request_restate("raw.a", [day(0)], "recompute", who="bob") == (day(0),)
     assert facts_of(held).requested == {day(0): "recollect"}
 
 
-def test_what_two_runners_release_is_shown_once(held: Desk) -> None:
+def test_a_batch_released_by_two_runners_becomes_visible_once(held: Desk) -> None:
     sealed = held.ledger.reads.held_labels("raw.a")
     told: dict[str, Any] = {"restates": "a held batch is released", "held": sealed}
     first = held.claim("raw.a", 1, **told)
@@ -95,7 +95,7 @@ def test_what_two_runners_release_is_shown_once(held: Desk) -> None:
     assert (refused.value.code, refused.value.transient) == ("E756", True)
 
 
-def test_a_release_shows_nothing_over_what_was_made_since(held: Desk) -> None:
+def test_a_release_of_an_older_held_claim_is_refused_after_a_newer_attempt(held: Desk) -> None:
     sealed = held.ledger.reads.held_labels("raw.a")
     held.ledger.decisions.retry("raw.a", [day(1)], who="bob")
     assert hold(held, 1) != sealed[day(1)]
@@ -116,7 +116,7 @@ def test_a_release_that_was_lost_is_taken_up_again(held: Desk) -> None:
     assert facts_of(held).wanted == set()
 
 
-def test_past_windows_that_a_held_claim_read_again_stand_as_they_did(at_desk: Desk) -> None:
+def test_past_windows_reread_by_a_held_claim_keep_their_status(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     at_desk.done("raw.a", 0, 1)
     claim = at_desk.claim("raw.a", 0, 1, 2, restates="late rows within LOOKBACK")
@@ -128,7 +128,7 @@ def test_past_windows_that_a_held_claim_read_again_stand_as_they_did(at_desk: De
     assert [at_desk.ledger.past.audit("raw.a", day(n)).cell.status for n in range(3)] == ["done", "done", "held"]
 
 
-def test_what_is_held_is_bound_to_the_tick_that_its_latest_was_made_at(at_desk: Desk) -> None:
+def test_a_held_batch_keeps_the_tick_of_its_latest_read_until_it_is_retried(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
     at_desk.done("raw.a", 0, 1)
     picked = at_desk.read("raw.a", 1, 2, read="LATEST(raw.a)")
@@ -143,7 +143,7 @@ def test_what_is_held_is_bound_to_the_tick_that_its_latest_was_made_at(at_desk: 
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.b").latest == {}
 
 
-def test_what_is_held_is_outdated_once_what_it_had_read_has_changed(at_desk: Desk) -> None:
+def test_a_held_batch_is_outdated_while_its_inputs_differ_from_those_it_read(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
     at_desk.done("raw.a", 0)
 
@@ -159,7 +159,7 @@ def test_what_is_held_is_outdated_once_what_it_had_read_has_changed(at_desk: Des
         assert is_outdated() is expected
 
 
-def test_what_is_held_of_a_request_that_is_withdrawn_is_held_no_more(at_desk: Desk) -> None:
+def test_withdrawing_the_request_of_a_held_restatement_ends_the_hold(at_desk: Desk) -> None:
     """This holds even if an input changed after the held rows were made: no request for them is left."""
     at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
     at_desk.done("raw.a", 0)

@@ -101,7 +101,7 @@ def test_every_column_that_names_a_table_is_known_to_be_one() -> None:
     assert {column.name for column in NAMES} == {"table_name", "reader", "name"}
 
 
-def test_a_table_goes_on_under_its_new_name_and_so_do_its_readers(at_desk: Desk) -> None:
+def test_a_renamed_table_and_its_readers_keep_their_history(at_desk: Desk) -> None:
     lived(at_desk)
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
     told: list[str] = []
@@ -122,14 +122,14 @@ def test_a_table_goes_on_under_its_new_name_and_so_do_its_readers(at_desk: Desk)
     assert {"claimed", "done", "recompute requested"} <= set(kinds)
 
 
-def test_nothing_at_rest_has_the_old_name_but_what_was_said_then(at_desk: Desk) -> None:
+def test_only_former_names_and_past_events_contain_the_old_name_after_a_rename(at_desk: Desk) -> None:
     lived(at_desk)
     at_desk.apply(*AFTER, fingerprint="flow 2")
     left = {(of, column) for of, column, value in named(at_desk) if OLD in str(value)}
     assert left == {("former_names", "former"), ("events", "data")}
 
 
-def test_what_it_was_may_stay_said_or_be_taken_out(at_desk: Desk) -> None:
+def test_the_was_clause_may_stay_or_be_removed_after_the_rename(at_desk: Desk) -> None:
     lived(at_desk)
     for number, tables in enumerate([AFTER, AFTER, WITHOUT, AFTER], start=2):
         at_desk.apply(*tables, fingerprint=f"flow {number}")
@@ -151,7 +151,7 @@ def test_a_chain_of_names_keeps_the_first_folder(at_desk: Desk) -> None:
     assert OLD not in at_desk.ledger.declared.former().tables
 
 
-def test_a_second_rename_finds_the_code_of_readers_while_the_first_one_is_said_still(at_desk: Desk) -> None:
+def test_a_second_rename_finds_the_code_of_readers_while_the_first_was_clause_remains(at_desk: Desk) -> None:
     two = replace(table("marts.two", partitioned=True, reads=["a.x", "a.y"]), fingerprint="x y")
     at_desk.apply(table("a.x"), table("a.y"), two)
     at_desk.done("a.x", 0)
@@ -221,14 +221,14 @@ def test_two_histories_are_not_put_together(at_desk: Desk) -> None:
     assert error.where == "flow.dpl:1:1"
 
 
-def test_a_name_that_never_was_is_told_with_the_nearest(at_desk: Desk) -> None:
+def test_an_unknown_former_name_is_reported_with_the_nearest_known_name(at_desk: Desk) -> None:
     lived(at_desk)
     error = refused(at_desk, flow(daily(NEW, was="shop.dayly"), fingerprint="flow 2"))
     assert (error.code, error.fix) == ("E318", f"did you mean {OLD}?")
     at_desk.apply(*BEFORE, daily("c.new", was="c.never"), fingerprint="flow 3")  # everything is unchanged
 
 
-def test_an_older_flow_does_not_begin_the_table_anew(at_desk: Desk) -> None:
+def test_an_older_flow_with_the_former_name_is_refused(at_desk: Desk) -> None:
     lived(at_desk)
     at_desk.apply(*AFTER, fingerprint="flow 2")
     error = refused(at_desk, flow(*BEFORE, fingerprint="flow 1"))
@@ -238,7 +238,7 @@ def test_an_older_flow_does_not_begin_the_table_anew(at_desk: Desk) -> None:
     )
 
 
-def test_another_table_may_have_the_name_then_and_lies_elsewhere(at_desk: Desk) -> None:
+def test_another_table_may_reuse_the_former_name_and_gets_another_folder(at_desk: Desk) -> None:
     lived(at_desk)
     at_desk.apply(*AFTER, fingerprint="flow 2")
     at_desk.apply(*WITHOUT, daily(OLD), fingerprint="flow 3")
@@ -262,7 +262,7 @@ def test_nothing_is_renamed_in_the_middle_of_a_batch(at_desk: Desk, name: str) -
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.reads").codes == {"reads sales": 2 + (name != OLD)}
 
 
-def test_what_is_kept_as_json_names_it_as_now(at_desk: Desk) -> None:
+def test_the_table_name_in_stored_json_is_replaced_by_the_new_one(at_desk: Desk) -> None:
     lived(at_desk)
     missing = [{"table": OLD, "low": day(0).isoformat(), "high": day(1).isoformat()}]
     with at_desk.ledger.declared.database.write() as write:
@@ -306,7 +306,7 @@ def test_two_tables_may_change_places_in_a_text() -> None:
     )
 
 
-def test_each_text_is_looked_through_once_however_many_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_text_is_scanned_once_however_many_names_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[str] = []
     whole = former_names._NAMED_WHOLE
 

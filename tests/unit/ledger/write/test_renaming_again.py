@@ -20,7 +20,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store import schema
 
 
-def test_what_was_said_stays_said_where_the_transaction_fails_at_its_end(at_desk: Desk) -> None:
+def test_a_pending_rename_remains_pending_if_the_transaction_fails_at_its_end(at_desk: Desk) -> None:
     lived(at_desk)
     after = flow(*AFTER, fingerprint="flow 2")
     declared = at_desk.ledger.declared
@@ -60,7 +60,7 @@ def test_the_code_of_who_reads_a_new_table_of_the_old_name_is_its_own(at_desk: D
     assert snapshot.of("marts.reads").codes == {"reads sales": 2}
 
 
-def test_a_first_batch_that_was_killed_goes_on_under_the_code_of_now(at_desk: Desk) -> None:
+def test_a_killed_first_batch_is_completed_with_the_new_code_after_a_rename(at_desk: Desk) -> None:
     at_desk.apply(*BEFORE)
     at_desk.done(OLD, 0, code="code of daily")
     at_desk.claim("marts.reads", 0, code="reads shop")
@@ -71,7 +71,7 @@ def test_a_first_batch_that_was_killed_goes_on_under_the_code_of_now(at_desk: De
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("marts.reads").codes == {"reads sales": 1}
 
 
-def test_what_was_counted_of_an_input_is_told_of_the_table_as_it_is_called_now(at_desk: Desk) -> None:
+def test_the_measures_of_an_input_are_keyed_by_its_new_name(at_desk: Desk) -> None:
     lived(at_desk)
     counts = {"in": 3, "broken": {"rule": 1}}
     with at_desk.ledger.declared.database.write() as write:
@@ -126,7 +126,7 @@ def test_a_record_of_a_new_table_under_an_old_name_keeps_its_code() -> None:
     assert names.request(request, "marts.own", "reads more").code == "reads sales"
 
 
-def test_what_is_said_of_a_rename_that_is_done_costs_no_look_at_batches(at_desk: Desk) -> None:
+def test_checking_a_completed_rename_does_not_read_the_batches(at_desk: Desk) -> None:
     lived(at_desk)
     after, declared = flow(*AFTER, fingerprint="flow 2"), at_desk.ledger.declared
     for is_done, most in ((False, 5), (True, 3)):
@@ -142,7 +142,7 @@ def test_what_is_said_of_a_rename_that_is_done_costs_no_look_at_batches(at_desk:
 
 
 @pytest.mark.parametrize("labels", [2, 40])
-def test_what_is_kept_as_json_is_said_by_as_many_statements_however_many_batches(at_desk: Desk, labels: int) -> None:
+def test_stored_json_is_renamed_with_a_constant_number_of_statements(at_desk: Desk, labels: int) -> None:
     at_desk.apply(*BEFORE)
     for label in range(labels):
         at_desk.done("marts.reads", label, code="reads shop")
@@ -168,7 +168,7 @@ def test_what_is_kept_as_json_is_said_by_as_many_statements_however_many_batches
 
 
 @pytest.mark.parametrize("does", ["read", "apply", "pause"])
-def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: str) -> None:
+def test_a_pending_rename_ends_once_another_runner_applies_it(tmp_path: Path, does: str) -> None:
     at_desk = desk(tmp_path)
     lived(at_desk)
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
@@ -187,7 +187,7 @@ def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: s
         assert at_desk.ledger.reads.table(NEW).location == "tables/shop/daily"
 
 
-def test_status_tables_say_what_the_next_run_renames_by_its_new_name(at_desk: Desk) -> None:
+def test_status_tables_show_the_new_name_of_a_pending_rename(at_desk: Desk) -> None:
     lived(at_desk)
     at_desk.ledger.declared.apply_pending_renames(flow(*AFTER, fingerprint="flow 2"))
     past = at_desk.ledger.past

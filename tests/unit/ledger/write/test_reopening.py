@@ -86,7 +86,7 @@ def test_a_window_that_reaches_as_far_or_is_open_stays_as_it_is(at_desk: Desk) -
     assert requested(at_desk, "web.daily") == {}
 
 
-def test_late_rows_between_both_ticks_are_told_anew(at_desk: Desk) -> None:
+def test_nonempty_late_batches_between_the_old_and_the_new_tick_are_requested_again(at_desk: Desk) -> None:
     for label, rows in ((0, 1), (1, 1), (2, 0), (3, 1), (4, 1)):
         at_desk.done("web.daily_late", label, digest=f"{rows}:2:3")
     reopen(at_desk, {0: 4}, keep=(3,))
@@ -124,7 +124,7 @@ def test_one_that_is_being_made_again_is_made_once_more(at_desk: Desk, verb: str
     assert requested(at_desk, "web.daily") == {}
 
 
-def test_late_rows_that_are_being_told_again_are_told_once_more(at_desk: Desk) -> None:
+def test_a_running_recompute_of_late_rows_is_followed_by_another_one_after_a_reopening(at_desk: Desk) -> None:
     at_desk.done("web.daily_late", 1)
     at_desk.ledger.decisions.request_restate("web.daily_late", [day(1)], "recompute", who="ann")
     held = at_desk.claim("web.daily_late", 1)
@@ -135,7 +135,7 @@ def test_late_rows_that_are_being_told_again_are_told_once_more(at_desk: Desk) -
 
 @pytest.mark.parametrize("name", ["web.daily", "web.daily_late"])
 @pytest.mark.parametrize("is_asked_before", [True, False])
-def test_what_late_rows_ask_for_stays_where_a_recompute_is_taken_back(
+def test_a_reopening_request_remains_if_a_recompute_request_is_withdrawn(
     at_desk: Desk, name: str, *, is_asked_before: bool
 ) -> None:
     label = 0 if name == "web.daily" else 1
@@ -156,7 +156,7 @@ def test_what_late_rows_ask_for_stays_where_a_recompute_is_taken_back(
 
 
 @pytest.mark.parametrize("is_asked_before", [True, False])
-def test_what_late_rows_ask_for_stays_where_a_skip_is_taken_back(at_desk: Desk, *, is_asked_before: bool) -> None:
+def test_a_reopening_request_remains_if_a_skip_request_is_withdrawn(at_desk: Desk, *, is_asked_before: bool) -> None:
     at_desk.done("web.daily_late", 1)
     for is_turn in (is_asked_before, not is_asked_before):
         if is_turn:
@@ -167,7 +167,7 @@ def test_what_late_rows_ask_for_stays_where_a_skip_is_taken_back(at_desk: Desk, 
     assert requested(at_desk, "web.daily_late") == {1: REOPEN}
 
 
-def test_a_closed_window_that_was_left_out_and_is_tried_again_has_its_late_rows_told_anew(at_desk: Desk) -> None:
+def test_retrying_a_skipped_closed_window_requests_its_late_rows_again(at_desk: Desk) -> None:
     late = ("web.daily_late",)
     at_desk.ledger.decisions.skip("web.daily", [window(0), window(5)], who="ann", why="b")
     for label in (0, 1, 2):
@@ -178,7 +178,7 @@ def test_a_closed_window_that_was_left_out_and_is_tried_again_has_its_late_rows_
     assert requested(at_desk, "web.daily_late") == {1: REOPEN, 2: REOPEN}
 
 
-def test_slices_before_all_that_was_looked_at_are_behind_no_closed_window(at_desk: Desk) -> None:
+def test_slices_before_the_first_checked_window_are_later_than_no_closed_window(at_desk: Desk) -> None:
     at_desk.ledger.decisions.close_books("web.half", [(day(9), Closing(day(10), reason=CONDITION))], who="a test")
     found = at_desk.ledger.reads.read_closed_since("web.half", day(2), day(3))
     assert (found.first, found.closed) == (day(9), frozenset())
@@ -191,7 +191,7 @@ def test_the_request_of_late_rows_is_not_taken_back(at_desk: Desk) -> None:
     assert requested(at_desk, "web.daily") == {0: REOPEN}
 
 
-def test_late_rows_that_were_told_before_a_window_was_closed_are_told_anew(at_desk: Desk) -> None:
+def test_late_rows_collected_before_a_window_was_closed_are_requested_again(at_desk: Desk) -> None:
     for label in (4, 5, 6):
         at_desk.done("web.daily_late", label, digest="0:0:0")
     late = ("web.daily_late",)
@@ -204,7 +204,7 @@ def test_late_rows_that_were_told_before_a_window_was_closed_are_told_anew(at_de
     assert requested(at_desk, "web.daily_late") == {5: REOPEN, 6: REOPEN}
 
 
-def test_what_another_runner_found_of_a_reopened_window_is_what_is_known(at_desk: Desk) -> None:
+def test_a_reopened_window_keeps_its_tick_if_another_runner_closes_it_earlier(at_desk: Desk) -> None:
     reopen(at_desk, {0: 3})
     again = [(day(0), Closing(day(1), reason=CONDITION)), (day(3), Closing(day(4), reason=CONDITION))]
     assert at_desk.ledger.decisions.close_books("web.daily", again, who="another")
@@ -212,7 +212,7 @@ def test_what_another_runner_found_of_a_reopened_window_is_what_is_known(at_desk
     assert closing(at_desk, 3).tick == day(4)
 
 
-def test_the_ledger_tells_which_windows_were_closed_when(at_desk: Desk) -> None:
+def test_windows_closed_since_an_interval_are_read_with_their_ticks(at_desk: Desk) -> None:
     at_desk.done("web.daily", 0)
     reopen(at_desk, {0: 6})
     found = at_desk.ledger.reads.read_closed_since("web.daily", day(2), day(9))
@@ -231,7 +231,9 @@ def hold(at_desk: Desk, label: float) -> None:
 @pytest.mark.parametrize(
     ("before", "after"), [(None, REOPEN), ("recompute", "recompute"), ("recollect", "recollect"), ("skip", "skip")]
 )
-def test_what_was_to_be_released_is_made_with_what_came_late(at_desk: Desk, before: str | None, after: str) -> None:
+def test_late_rows_replace_a_requested_release_by_a_request_to_make_the_batch_again(
+    at_desk: Desk, before: str | None, after: str
+) -> None:
     """The held rows do not contain the late rows; an earlier request with a larger effect stays."""
     at_desk.done("web.daily", 0)
     at_desk.ledger.decisions.request_restate("web.daily", [day(0)], before or "recompute", who="ann")
@@ -246,7 +248,7 @@ def test_what_was_to_be_released_is_made_with_what_came_late(at_desk: Desk, befo
     assert requested(at_desk, "web.daily") == {0: after}
 
 
-def test_what_was_never_done_is_not_released_without_what_came_late(at_desk: Desk) -> None:
+def test_late_rows_cancel_a_requested_release_of_a_batch_that_was_never_done(at_desk: Desk) -> None:
     hold(at_desk, 1)
     at_desk.ledger.decisions.request_release("web.daily", [day(1)], who="ann", why="it is right")
     reopen(at_desk, {1: 3})
@@ -255,7 +257,7 @@ def test_what_was_never_done_is_not_released_without_what_came_late(at_desk: Des
     assert facts.troubles[day(1)].status is BatchStatus.HELD
 
 
-def test_late_rows_that_were_to_be_released_are_told_anew(at_desk: Desk) -> None:
+def test_late_rows_whose_release_was_requested_are_requested_again(at_desk: Desk) -> None:
     at_desk.done("web.daily_late", 1, digest="1:2:3")
     at_desk.ledger.decisions.request_restate("web.daily_late", [day(1)], "recompute", who="ann")
     claim = at_desk.claim("web.daily_late", 1)

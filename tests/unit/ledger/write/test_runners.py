@@ -12,7 +12,7 @@ def register(at_desk: Desk, name: str = "here") -> None:
     at_desk.ledger.runners.register(name, who="ann", command="run --watch", flow="flow 1", lease_seconds=60)
 
 
-def test_a_runner_is_listed_with_what_it_holds_until_it_leaves(at_desk: Desk) -> None:
+def test_a_runner_is_listed_with_its_claims_until_it_leaves(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     begun = at_desk.clock()
     register(at_desk)
@@ -29,14 +29,14 @@ def test_a_runner_is_listed_with_what_it_holds_until_it_leaves(at_desk: Desk) ->
     assert at_desk.ledger.runners.all() == []
 
 
-def test_a_runner_that_only_its_claims_tell_of_is_listed_too(at_desk: Desk) -> None:
+def test_a_runner_known_only_by_its_claims_is_listed(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a"))
     at_desk.claim("raw.a", 0, runner="elsewhere")
     [seen] = at_desk.ledger.runners.all()
     assert (seen.runner, seen.seen_at, seen.alive_until) == ("elsewhere", None, at_desk.clock() + timedelta(seconds=60))
 
 
-def test_nobody_wakes_for_a_runner_that_says_it_lives(at_desk: Desk) -> None:
+def test_heartbeats_of_a_runner_do_not_wake_other_runners(at_desk: Desk) -> None:
     before = at_desk.ledger.sequence()
     register(at_desk)
     at_desk.ledger.runners.see("here", flow="flow 1")
@@ -63,7 +63,7 @@ def test_a_pool_bounds_the_batches_of_all_runners_together(at_desk: Desk) -> Non
     at_desk.claim("raw.a", 1, pool=("heavy", 2), runner="two")
 
 
-def test_a_larger_pool_lets_more_in(at_desk: Desk) -> None:
+def test_a_larger_pool_size_of_a_claim_admits_more_claims(at_desk: Desk) -> None:
     """Each claim has its own pool size: a changed project file applies from the next claim on."""
     at_desk.apply(table("raw.a", partitioned=True))
     at_desk.claim("raw.a", 0, pool=("heavy", 1))

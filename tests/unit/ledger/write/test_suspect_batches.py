@@ -36,7 +36,7 @@ def test_a_change_makes_its_readers_suspect_and_those_that_rest_on_them(at_desk:
     assert facts(at_desk, "mart.c") == {1, 2, 3}
 
 
-def test_changes_in_many_places_make_suspect_what_rests_on_them_and_nothing_between(at_desk: Desk) -> None:
+def test_scattered_changes_make_only_their_own_readers_suspect(at_desk: Desk) -> None:
     at_desk.done("raw.a", *range(60))
     for n in range(60):
         at_desk.done("core.b", n, reads={n: [at_desk.read("raw.a", n, n + 1)]})
@@ -82,7 +82,7 @@ def test_a_suspect_stays_suspect_where_only_one_of_its_inputs_is_undone(at_desk:
     assert at_desk.suspects() == set()
 
 
-def test_the_ripple_goes_batch_by_batch_until_content_is_the_same(at_desk: Desk) -> None:
+def test_suspects_spread_batch_by_batch_until_the_content_is_equal(at_desk: Desk) -> None:
     chain(at_desk, 3)
     at_desk.done("raw.a", 0, digest="9:9:9", restates="again")
     at_desk.done("core.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]}, digest="8:8:8")
@@ -93,7 +93,7 @@ def test_the_ripple_goes_batch_by_batch_until_content_is_the_same(at_desk: Desk)
     assert facts(at_desk, "mart.c") == set()
 
 
-def test_what_changes_between_claim_and_record_makes_the_batch_itself_suspect(at_desk: Desk) -> None:
+def test_an_input_that_changed_between_claim_and_record_makes_the_batch_suspect(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     held = at_desk.claim("core.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
     at_desk.done("raw.a", 0, digest="9:9:9", restates="late rows")
@@ -102,7 +102,7 @@ def test_what_changes_between_claim_and_record_makes_the_batch_itself_suspect(at
     assert at_desk.suspects() == {("core.b", day(0))}
 
 
-def test_what_changes_and_changes_back_between_claim_and_record_does_not(at_desk: Desk) -> None:
+def test_an_input_changed_back_between_claim_and_record_makes_no_batch_suspect(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0)
     held = at_desk.claim("core.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})
     at_desk.done("raw.a", 0, digest="9:9:9", restates="late rows")
@@ -122,7 +122,7 @@ def test_a_gap_that_is_filled_makes_those_suspect_that_read_around_it(at_desk: D
     assert at_desk.suspects() == {("mart.c", day(1))}
 
 
-def test_a_batch_made_anew_no_longer_minds_what_its_older_revision_read(at_desk: Desk) -> None:
+def test_a_batch_made_again_is_independent_of_inputs_that_only_its_older_revision_read(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, 1)
     at_desk.done("core.b", 0, reads={0: [at_desk.read("raw.a", 0, 2)]})
     at_desk.done("core.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]}, restates="code changed")
@@ -154,7 +154,7 @@ def test_a_table_that_reads_itself_rests_on_its_own_past(at_desk: Desk) -> None:
     assert facts(at_desk, "core.s") == {2, 3, 4, 5}
 
 
-def test_a_snapshot_change_reaches_every_window_it_stands_for(at_desk: Desk) -> None:
+def test_a_changed_snapshot_makes_readers_of_every_covered_window_suspect(at_desk: Desk) -> None:
     at_desk.apply(
         table("dim.x", mode=Mode.REPLACE), table("core.b", partitioned=True, reads=["dim.x"]), fingerprint="2"
     )
@@ -165,7 +165,7 @@ def test_a_snapshot_change_reaches_every_window_it_stands_for(at_desk: Desk) -> 
     assert at_desk.suspects() == {("core.b", day(n)) for n in range(4)}
 
 
-def test_inputs_tell_what_was_read_and_what_would_be_read_now(at_desk: Desk) -> None:
+def test_a_suspect_has_the_recorded_and_the_current_content_of_its_input(at_desk: Desk) -> None:
     chain(at_desk, 1)
     before = at_desk.ledger.reads.content("raw.a", day(0), day(1))
     at_desk.done("raw.a", 0, digest="9:9:9", restates="late rows")

@@ -137,7 +137,7 @@ def test_a_kill_after_the_data_changes_nothing(tmp_path: Path) -> None:
     assert outcome(folder, 1, after_version=0).kind == "data"
 
 
-def test_a_kill_between_look_and_commit_wins(tmp_path: Path) -> None:
+def test_a_kill_between_the_check_and_the_commit_wins(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     manifest = sealed(folder, hour(0), 1, rows_of(1))
     with (
@@ -148,7 +148,7 @@ def test_a_kill_between_look_and_commit_wins(tmp_path: Path) -> None:
     assert ids(folder) == []
 
 
-def test_m1_a_commit_prepared_on_an_older_version_is_refused_and_looked_at_again(tmp_path: Path) -> None:
+def test_m1_a_commit_prepared_on_an_older_version_is_refused_and_checked_again(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1, 2, 3, 4)}, files=4)
     late = sealed(folder, hour(0), 2, rows_of(9))
@@ -284,7 +284,7 @@ def test_a_null_in_a_not_null_column_is_refused(tmp_path: Path) -> None:
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
 
 
-def test_create_is_done_once_whoever_comes_first(tmp_path: Path) -> None:
+def test_concurrent_creations_create_the_table_once(tmp_path: Path) -> None:
     folder = str(tmp_path / "t")
     errors: list[BaseException] = []
 
@@ -338,7 +338,7 @@ def test_constraints_and_unknown_features_are_left_to_spark(tmp_path: Path) -> N
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
 
 
-def test_the_commit_says_who_made_it_from_what(tmp_path: Path) -> None:
+def test_a_commit_records_its_project_table_claim_and_labels(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 7, {hour(0): rows_of(1)})
     info = next(action["commitInfo"] for action in actions(folder, 1) if "commitInfo" in action)
@@ -352,13 +352,13 @@ def test_the_commit_says_who_made_it_from_what(tmp_path: Path) -> None:
     assert outcome(folder, 7, after_version=0).identity == identity(7, hour(0))
 
 
-def test_a_commit_of_nothing_bears_the_claims_id(tmp_path: Path) -> None:
+def test_an_empty_commit_contains_the_claims_id(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     assert commit_nothing(folder, identity(1, hour(0))) == 1
     assert outcome(folder, 1, after_version=0).kind == "data"
 
 
-def test_a_table_made_anew_in_its_folder_is_seen_as_another(tmp_path: Path) -> None:
+def test_a_table_created_again_in_the_same_folder_is_recognized_as_another_one(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
     shutil.rmtree(folder)
@@ -410,7 +410,7 @@ def _commit_elsewhere(folder: str, app_id: str, *, kill_of: int) -> None:
 
 
 @pytest.mark.slow
-def test_an_entry_that_came_and_was_cleaned_away_is_no_free_place(tmp_path: Path) -> None:
+def test_a_log_entry_that_was_written_and_cleaned_up_is_not_overwritten(tmp_path: Path) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     waiting = sealed(folder, hour(0), 1, rows_of(1, 2))
     passed: list[str] = []

@@ -59,7 +59,7 @@ def test_its_first_batch_gives_it_columns_and_partitions_as_they_are_declared_th
         create_table(folder, json.dumps(wider), is_partitioned=is_partitioned, project=PROJECT)
 
 
-def test_what_was_killed_before_stays_killed(tmp_path: Path) -> None:
+def test_a_claim_killed_before_a_reset_stays_killed(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     kill_claim(folder, 2)
     emptied(folder, above=2)
@@ -69,7 +69,7 @@ def test_what_was_killed_before_stays_killed(tmp_path: Path) -> None:
     assert outcome(folder, 9, after_version=-1).kind == "data"
 
 
-def test_a_reset_that_is_repeated_takes_nothing_more(tmp_path: Path) -> None:
+def test_a_repeated_reset_has_no_further_effect(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     assert [emptied(folder), emptied(folder, above=2)] == [2, 2]
     assert start_over(folder, replace(BY, claim=10), above=2, stamp="now") == 3

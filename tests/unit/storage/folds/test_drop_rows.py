@@ -55,7 +55,7 @@ def of_all_types() -> dict[str, pa.Array]:
     }  # fmt: skip
 
 
-def test_what_is_left_is_as_it_was_in_every_type(tmp_path: Path) -> None:
+def test_remaining_rows_are_unchanged_in_every_type(tmp_path: Path) -> None:
     table = pa.table(of_all_types())
     with pq.ParquetWriter(
         tmp_path / "a.parquet", table.schema, store_schema=False, store_decimal_as_integer=True
@@ -155,7 +155,7 @@ def test_old_timestamps_and_mixed_codecs_are_refused(tmp_path: Path) -> None:
     assert not can_copy_without_rows(tmp_path, ["mixed.parquet"])
 
 
-def test_the_codec_and_what_repeats_stay(tmp_path: Path) -> None:
+def test_the_codec_and_the_dictionary_encodings_are_kept(tmp_path: Path) -> None:
     write(
         tmp_path,
         "a.parquet",

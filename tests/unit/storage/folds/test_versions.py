@@ -66,7 +66,7 @@ def test_versions_show_keys_attributes_and_their_period() -> None:
     assert names == ["timelabel", "k", "j", "rec_eff_time", "city", "b", "rec_exp_time", "rec_is_current"]
 
 
-def test_before_the_first_batch_versions_show_what_is_known_of_them() -> None:
+def test_before_the_first_batch_versions_have_the_known_columns() -> None:
     temporal = Temporal(("k", "j"), "at")
     names = [field["name"] for field in json.loads(table_schema_of(schema(k=TEXT, at=TIME), temporal))["fields"]]
     assert names == ["timelabel", "k", "rec_eff_time", "rec_exp_time", "rec_is_current"]

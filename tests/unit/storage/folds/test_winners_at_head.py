@@ -57,9 +57,7 @@ def is_decided(new: Manifest, *after: Manifest, merge: Merge = BY_ORDER, old: Ma
 
 
 @pytest.mark.parametrize("deletes", [False, True])
-def test_a_late_slice_that_lacks_columns_is_decided_where_newer_whole_rows_stand_behind_its_own(
-    *, deletes: bool
-) -> None:
+def test_a_late_slice_with_missing_columns_is_decided_if_newer_full_rows_sort_after_it(*, deletes: bool) -> None:
     late = sealed(2, SOME, (20, 29), deletes=deletes)
     assert is_decided(late)
     assert is_decided(late, sealed(3, ALL, (29, 35), deletes=True))  # at equal order the newer label wins
@@ -68,7 +66,7 @@ def test_a_late_slice_that_lacks_columns_is_decided_where_newer_whole_rows_stand
     assert is_decided(late, sealed(3, ALL, (28, 49)), merge=BY_LABEL)
 
 
-def test_what_newer_slices_lack_a_late_one_must_neither_bring_nor_take_away() -> None:
+def test_a_late_slice_with_deletes_or_more_columns_than_newer_ones_is_left_to_the_fold() -> None:
     newer = sealed(3, SOME, (30, 39))
     assert is_decided(sealed(2, SOME, (20, 29)), newer)
     assert not is_decided(sealed(2, ALL, (20, 29)), newer)
@@ -82,7 +80,7 @@ def test_a_label_that_is_restated_with_fewer_columns_is_left_to_the_fold() -> No
     assert is_decided(sealed(2, ALL, (20, 29)), sealed(3, ALL, (10, 39)), old=old)
 
 
-def test_orders_that_no_manifest_tells_are_left_to_the_fold() -> None:
+def test_slices_without_an_order_in_their_manifest_are_left_to_the_fold() -> None:
     unknown = sealed(3, ALL, (30, 39))
     object.__setattr__(unknown, "order_low", None)
     assert not is_decided(sealed(2, SOME, (20, 29)), unknown)

@@ -69,7 +69,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_what_is_found_is_what_a_replay_has_whatever_the_order_of_commits(kind: str) -> None:
+def test_the_resolved_content_equals_that_of_a_replay_for_any_order_of_commits(kind: str) -> None:
     dice = random.Random(kind)
     by_version = 0
     for _ in range(300):

@@ -15,7 +15,7 @@ from waterclock.storage.log.live_files import open_kept_version, relative_path
 from waterclock.storage.log.open_tables import is_readable
 
 
-def test_every_version_can_be_read_until_vacuum_takes_its_files(tmp_path: Path) -> None:
+def test_every_version_can_be_read_until_vacuum_removes_its_files(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     first = commit(folder, 1, {hour(0): rows_of(1)}, mode="replace")
     second = commit(folder, 2, {hour(1): rows_of(2)}, mode="replace")
@@ -41,7 +41,7 @@ def test_where_files_were_joined_the_later_version_with_the_same_rows_is_read(tm
     assert is_readable(folder, second)
 
 
-def test_only_files_that_may_hold_the_labels_asked_for_must_be_there(tmp_path: Path) -> None:
+def test_only_files_that_may_contain_the_requested_labels_must_exist(tmp_path: Path) -> None:
     folder = new_table(tmp_path, is_partitioned=True)
     commit(folder, 1, {hour(0): rows_of(1)})
     newest = commit(folder, 2, {hour(1): rows_of(2)})

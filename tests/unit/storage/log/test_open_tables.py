@@ -61,7 +61,7 @@ def history(folder: str, dice: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("is_partitioned", [False, True])
-def test_a_followed_table_is_as_one_opened_anew(tmp_path: Path, is_partitioned: bool) -> None:
+def test_a_followed_table_equals_a_newly_opened_one(tmp_path: Path, is_partitioned: bool) -> None:
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     followed, dice = OpenTable(folder), random.Random(3)
     assert followed.files == {}
@@ -72,7 +72,7 @@ def test_a_followed_table_is_as_one_opened_anew(tmp_path: Path, is_partitioned: 
     assert followed.version > 15
 
 
-def test_what_was_cleaned_away_before_it_was_followed_has_it_opened_anew(tmp_path: Path) -> None:
+def test_a_table_whose_unread_log_entries_were_cleaned_up_is_reopened(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     followed = OpenTable(folder)
     for claim in range(1, 13):
@@ -83,7 +83,7 @@ def test_what_was_cleaned_away_before_it_was_followed_has_it_opened_anew(tmp_pat
     assert told(followed) == told(OpenTable(folder))
 
 
-def test_a_log_that_was_put_back_is_opened_anew(tmp_path: Path) -> None:
+def test_a_table_whose_log_was_restored_from_a_copy_is_reopened(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(1): rows_of(1)})
     shutil.copytree(Path(folder, "_delta_log"), tmp_path / "copy")
@@ -95,7 +95,7 @@ def test_a_log_that_was_put_back_is_opened_anew(tmp_path: Path) -> None:
         assert (table.version, len(table.files), table.has_claim(2)) == (1, 1, False)
 
 
-def test_a_torn_commit_is_told_and_read_again_once_it_is_whole(tmp_path: Path) -> None:
+def test_a_torn_commit_is_reported_and_read_again_once_it_is_repaired(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(1): rows_of(1)})
     with open_table(folder) as table:
@@ -126,7 +126,7 @@ def test_a_file_whose_name_needs_codes_is_live_and_replaced(tmp_path: Path) -> N
     assert ids(folder) == [5]
 
 
-def test_a_commit_looks_at_no_more_files_the_more_there_are(tmp_path: Path) -> None:
+def test_the_cost_of_a_commit_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
     def cost(files: int) -> int:
         folder = new_table(tmp_path / str(files), is_partitioned=True)
         commit(folder, 1, {hour(number): rows_of(number) for number in range(files)})

@@ -68,7 +68,7 @@ def test_a_whole_slice_has_no_damage(tmp_path: Path) -> None:
         ("part.parquet", b"PAR1", "part.parquet cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_slice_is_said(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+def test_the_damage_of_a_slice_is_described(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
     sealed(tmp_path)
     path = tmp_path / LEAF / name
     path.unlink()
@@ -77,7 +77,7 @@ def test_what_is_wrong_with_a_slice_is_said(tmp_path: Path, name: str, content: 
     assert said in str(damage_of(str(tmp_path), LEAF))
 
 
-def test_a_file_of_other_rows_is_no_longer_what_was_sealed(tmp_path: Path) -> None:
+def test_a_file_with_other_rows_than_sealed_is_damaged(tmp_path: Path) -> None:
     file = sealed(tmp_path)
     pq.write_table(pa.table({"id": [1]}), file)
     assert "was sealed with" in str(damage_of(str(tmp_path), LEAF))

@@ -33,7 +33,7 @@ def test_nulls_are_one_key(tmp_path: Path) -> None:
     assert duplicate_keys(NO_SPARK, str(tmp_path), manifest, ["id"]) == [(None,)]
 
 
-def test_at_most_so_many_are_told(tmp_path: Path) -> None:
+def test_at_most_the_given_number_of_duplicate_keys_is_returned(tmp_path: Path) -> None:
     manifest = sealed(str(tmp_path), hour(0), 1, [*rows_of(*range(9)), *rows_of(*range(9))])
     assert len(duplicate_keys(NO_SPARK, str(tmp_path), manifest, ["id"], most=3)) == 3
 

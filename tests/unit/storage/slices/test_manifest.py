@@ -40,7 +40,7 @@ def test_a_slice_without_a_manifest_is_not_sealed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"label": "20180305080000"}'])
-def test_a_manifest_that_cannot_be_read_says_so(tmp_path: Path, text: str) -> None:
+def test_an_unreadable_manifest_is_reported(tmp_path: Path, text: str) -> None:
     (tmp_path / MANIFEST).write_text(text)
     with pytest.raises(WaterclockError, match="E605 the slice's manifest cannot be read"):
         read_manifest(str(tmp_path), "")

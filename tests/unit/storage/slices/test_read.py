@@ -67,7 +67,7 @@ def test_a_file_of_a_publish_stage_names_the_publish(tmp_path: Path) -> None:
     assert raised.value.what == "shop.clicks@20180305080000 is damaged"
 
 
-def test_a_bucket_is_not_asked_for_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_sizes_in_a_bucket_are_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = new_table(tmp_path)
     manifest = sealed(folder, hour(0), 7, rows_of(1))
     asked: list[str] = []

@@ -160,7 +160,7 @@ def test_nanoseconds_are_left_out(tmp_path: Path) -> None:
     assert (stats["minValues"], stats["nullCount"]) == ({}, {"t": 0})
 
 
-def test_the_files_own_types_are_told_in_deltas_words(tmp_path: Path) -> None:
+def test_types_of_parquet_files_are_returned_as_delta_types(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1], pa.int32()), "t": pa.array([0], pa.timestamp("us", tz="UTC")), "l": [[1.5]]})
     pq.write_table(table, tmp_path / "f.parquet")
     file = read_file(tmp_path, "f.parquet")
