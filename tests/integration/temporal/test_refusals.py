@@ -141,7 +141,7 @@ def test_a_parent_that_is_not_temporal_is_refused(spark: SparkSession) -> None:
     assert error.code == "E306"
     assert error.what == "not a temporal frame: it has no rec_exp_time timestamp, rec_is_current boolean"
     assert refused(lambda: denorm_temporal(facts, "p", frame(spark, PARENT, ""), "p")).code == "E306"
-    assert refused(lambda: valid_at(facts, datetime(2020, 1, 1))).code == "E306"  # noqa: DTZ001 - checks the frame first
+    assert refused(lambda: valid_at(facts, datetime(2020, 1, 1))).code == "E306"  # noqa: DTZ001 - frame checked first
     ntz = frame(spark, PARENT.replace("rec_exp_time timestamp", "rec_exp_time timestamp_ntz"), "")
     assert refused(lambda: denorm_transactional(facts, "p", "at", ntz, "p")).code == "E306"
 
