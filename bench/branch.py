@@ -84,7 +84,7 @@ def history_costs(tables: int, labels: int, rounds: int) -> tuple[Cost, Cost, fl
 
 
 class Rounds:
-    """Production, and a branch of it in each round, whose costs are kept by step."""
+    """Production, and one branch per round, with the costs of each step."""
 
     def __init__(self, spark: SparkSession, folder: Path, rows: int, sqlmesh: str | None) -> None:
         self.spark, self.rows = spark, rows // DAYS * DAYS

@@ -1,4 +1,4 @@
-"""The peer in bench/branch: the virtual environments of SQLMesh on DuckDB, in an interpreter of its own."""
+"""The peer in bench/branch: the virtual environments of SQLMesh on DuckDB, in a separate interpreter."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SqlMesh:
             try:
                 code = process.wait(self._seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)  # SQLMesh starts processes of its own
+                os.killpg(process.pid, signal.SIGKILL)  # SQLMesh starts child processes
                 process.wait()
                 sys.exit(f"SQLMesh did not end in {self._seconds:.0f} s: {name} {' '.join(words)}\n{_tail(output)}")
         if code:

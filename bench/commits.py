@@ -82,7 +82,7 @@ def by_delta_rs(files: int, commits: int) -> tuple[float, float]:
 
 
 def grown(root: Path, files: int) -> str:
-    """Create a table log with this many files, each of its own label and claim. The files themselves do not exist."""
+    """Create a table log with this many files, each with its own label and claim. The files themselves do not exist."""
     folder = new_table(root, is_partitioned=True)
     now = int(time.time() * 1000)
     said: list[dict[str, object]] = [{"commitInfo": {"timestamp": now, "operation": "WRITE"}}]

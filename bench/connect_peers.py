@@ -84,7 +84,7 @@ def xlsx_by_hand(paths: list[str], target: Path, _: int) -> None:
 
 
 def sqlite_by_hand(path: Path, sql: str, target: Path, mode: str) -> None:
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:  # delta-rs reads in a thread of its own
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:  # delta-rs reads in another thread
         cursor = connection.execute(sql)
 
         def batches() -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@
 Three tables: events by day, a copy of four of their columns by day, and the newest event of each customer (MERGE). One
 row in a hundred belongs to the persons, in every file. By hand, `DELETE ... WHERE customer IN (...)` with a list of
 values, or a MERGE with the persons that deletes its matches, because Delta's DELETE has no subquery; then `VACUUM ...
-RETAIN 0 HOURS` of each table. Each round erases other persons from what the round before has left. Waterclock also
+RETAIN 0 HOURS` of each table. Each round erases other persons from the remaining rows. Waterclock also
 seals its slices again with new digests, removes old versions from Delta's log, and searches the bytes of all files
 afterwards, which is the proof. The steps are those of the last round.
 """
@@ -63,7 +63,7 @@ AS SELECT customer, id, page, at FROM raw.events;
 """
 TABLES = ("raw.events", "mart.spent", "mart.newest")
 WAYS = ("DELETE", "MERGE")
-# what ends at each fault point
+# the step that ends at each fault point
 STEPS = {
     "erase.begun": "record",
     "erase.stored": "record",

@@ -332,7 +332,10 @@ class ByHand:
             writer.mode("append").save(self.path(table))
 
     def _upsert(self, table: str, key: str, order: str, changes: DataFrame, gone: str = "") -> None:
-        """Merge changes, one row per key, unless the table has a newer row. A row marked `gone` is deleted."""
+        """Merge changes, one row per key, unless the table has a newer row.
+
+        Rows marked in column `gone` are deleted.
+        """
         if not self._has(table):
             _without(changes, gone).write.format("delta").save(self.path(table))
         elif self.is_idempotent:

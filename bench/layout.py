@@ -161,7 +161,7 @@ def write_source(spark: SparkSession, folder: Path, rows: int, day: int) -> Path
 
 
 class Peers:
-    """The Delta tables that are written by hand."""
+    """The hand-written Delta tables."""
 
     def __init__(self, spark: SparkSession, folder: Path, project: Project) -> None:
         self._spark, self._folder, self._project = spark, folder, project
@@ -252,7 +252,7 @@ def run_days(spark: SparkSession, folder: Path, project: Project, rows: int, day
 def print_writes(spark: SparkSession, project: Project, peers: Peers, optimized: dict[str, Cost]) -> None:
     clock = project.clock
     assert isinstance(clock, ClockedStages)
-    # the first label warms up the JVM, and a clustered table has nothing to follow yet
+    # the first label warms up the JVM, and a clustered table has no earlier label to follow yet
     batches = list(zip(clock.batches, clock.shuffled, strict=True))
     ours = {
         name: [(batch.cost, size) for batch, size in batches if batch.table == name][1:]

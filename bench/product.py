@@ -1,4 +1,4 @@
-"""Runs a project in this process, on a warm Spark session: Waterclock's side of the benchmarks."""
+"""Runs a project in this process, on a warm Spark session, as Waterclock's side of the benchmarks."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 
-END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR  # of all that is done
+END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR  # end of all done hours
 SOME = 20  # old labels that are made again
-LOOKS = 5  # reads, whose mean is reported
+LOOKS = 5  # number of reads; the mean is reported
 Timed = dict[str, tuple[float, float]]  # CPU seconds of this process and of the server, by kind of work
 
 

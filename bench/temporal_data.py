@@ -91,7 +91,7 @@ def _zipf(chance: np.random.Generator, count: int, keys: int) -> np.ndarray:
 
 
 def _heated(chance: np.random.Generator, keys: np.ndarray, times: np.ndarray, kind: str) -> None:
-    """Give a fifth of the rows to one key. In a burst, move nearly all of these into one hour."""
+    """Assign a fifth of the rows to one key. In a burst, move nearly all of these into one hour."""
     if kind == "even":
         return
     hot = chance.random(len(keys)) < 0.2

@@ -1,12 +1,13 @@
-"""Runs the console blocks of a page, and holds what they print against what the page says.
+"""Run the console blocks of a page and compare their output with the output that the page shows.
 
-A block is fenced as `console`; a line that begins with `$ ` is a command (`> ` goes on with it), the lines below it are
-what it prints; a line `...` stands for any lines. All blocks of a page are one shell session. What differs from run to
-run (times, sizes, claims, digests) is masked before it is compared.
+A block is fenced as `console`. A line that starts with `$ ` is a command, which lines with `> ` continue. The lines
+below it are its output; a line `...` matches any lines. All blocks of a page run in one shell session. Values that
+differ between runs (times, sizes, claims, digests) are masked before the comparison.
 
-Tests run the commands of Waterclock in their own process, where Spark is warm (`is_warm`), and all else by bash.
+Tests run the commands of Waterclock in their own process, where Spark is already started (`is_warm`), and all other
+commands in bash.
 
-    python tests/docs/console.py docs/tutorial.md    run the page and write into it what its commands print
+    python tests/docs/console.py docs/tutorial.md    run the page and write the commands' output into it
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from waterclock.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 ELIDED = "..."
 PATIENCE = 300
-"""Seconds that a command of a page may take; its shell is ended then."""
+"""Seconds that a command of a page may take before its shell is killed."""
 SCREEN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
 
 _END = "-- end --\n"
@@ -58,21 +59,22 @@ _MASKS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of a page, and the lines that the page says it prints."""
+    """A command of a page and the output that the page shows for it."""
 
     text: str
     printed: tuple[str, ...]
 
 
 def commands_of(page: str) -> list[Command]:
-    """The commands of a page's console blocks, in their order."""
+    """Return the commands of a page's console blocks, in order."""
     return [command for block in _BLOCK.findall(page) for command in _commands(block)]
 
 
 def differences(said: tuple[str, ...], printed: tuple[str, ...]) -> list[str]:
-    """The lines that a page says and its command does not print, or the other way round.
+    """Return the lines that only the page or only the command's output contains.
 
-    Their order does not count, for batches that run side by side end in any; `...` allows lines that are not said.
+    The order of lines is ignored, because parallel batches finish in any order. After `...`, additional output is
+    allowed.
     """
     wanted = Counter(mask(line) for line in said if line != ELIDED)
     found = Counter(mask(line) for line in printed)
@@ -82,9 +84,9 @@ def differences(said: tuple[str, ...], printed: tuple[str, ...]) -> list[str]:
 
 
 def failures(commands: Iterable[Command], shell: Shell, *, exact: tuple[str, ...] = ()) -> list[str]:
-    """Run commands, and return a report of each that does not print what its page says.
+    """Run commands, and return a report for each one whose output differs from the page.
 
-    Of commands that begin with one of `exact`, nothing is masked in the lines that the page says.
+    For commands that start with one of `exact`, the lines of the page are not masked.
     """
     reports = []
     for command in commands:
@@ -98,14 +100,14 @@ def failures(commands: Iterable[Command], shell: Shell, *, exact: tuple[str, ...
 
 
 def mask(line: str) -> str:
-    """The line without what differs from run to run; runs of blanks count as one."""
+    """Return the line with values that differ between runs masked, and with repeated blanks collapsed."""
     for pattern, shown in _MASKS:
         line = pattern.sub(shown, line)
     return " ".join(line.split())
 
 
 class Shell:
-    """One shell session in which the commands of a page are run; those of Waterclock in this process if `is_warm`."""
+    """A shell session that runs the commands of a page; with `is_warm`, Waterclock's run in this process."""
 
     def __init__(self, replaced: Mapping[str, str], *, is_warm: bool = False) -> None:
         self._replaced = replaced
@@ -131,13 +133,13 @@ class Shell:
         self._shell.communicate()
 
     def run(self, command: str) -> tuple[str, ...]:
-        """Run one command and give the lines it prints, as they would be in the page's own folder."""
+        """Run one command and return its output, with paths as the page shows them."""
         for shown, real in self._replaced.items():
             command = command.replace(shown, real)
         words = plain_call(command) if self._is_warm else None
         printed = self._by_bash(command) if words is None else self._here(words)
         for shown, real in self._replaced.items():
-            printed = printed.replace(real, shown)  # back to how the page writes it
+            printed = printed.replace(real, shown)  # replace real paths with those of the page
         lines = [line.rstrip() for line in printed.splitlines()]
         while lines and not lines[-1]:
             lines.pop()
@@ -150,7 +152,7 @@ class Shell:
         assert self._shell.stdout is not None
         self._shell.stdin.write(f"{{ {command}\n}} </dev/null\necho; echo '{_END.strip()}'\n")
         self._shell.stdin.flush()
-        # the whole session: a command that waits holds the shell's output open
+        # kill the whole session: a waiting command keeps the shell's output open
         ended = Timer(PATIENCE, os.killpg, (self._shell.pid, signal.SIGKILL))
         ended.start()
         try:
@@ -175,16 +177,16 @@ class Shell:
 
 
 def plain_call(command: str) -> list[str] | None:
-    """The words of a command of Waterclock; None where it is none, or has what only a shell understands."""
+    """Return the arguments of a `waterclock` command; None for other commands and those with shell syntax."""
     needs_shell = set(_QUOTED.sub("", command)) & set("|&;<>()$`*?[]{}~#\\'\"\n")
     return shlex.split(command)[1:] if command.startswith("waterclock ") and not needs_shell else None
 
 
 @contextmanager
 def session(folder: Path, *, is_warm: bool = False, port: str = "8877") -> Iterator[Shell]:
-    """A shell for pages that work in /tmp/flights or /tmp/mine with the commands of the checkout: here below `folder`.
+    """Open a shell for pages that work in /tmp/flights or /tmp/mine, which are replaced by folders below `folder`.
 
-    The commands are those of the Python that runs the tests: nothing is installed on the way.
+    The commands are those of the Python that runs the tests; nothing is installed.
     """
     here = {
         "/tmp/flights": str(folder / "flights"),
@@ -198,7 +200,10 @@ def session(folder: Path, *, is_warm: bool = False, port: str = "8877") -> Itera
 
 
 def rewritten(page: str, shell: Shell) -> str:
-    """The page with what its commands print; where a block elides lines, as many are kept before and after."""
+    """Return the page with the current output of its commands.
+
+    Blocks with `...` keep as many lines around it as before.
+    """
 
     def block(match: re.Match[str]) -> str:
         return "```console\n" + "\n".join(_run(command, shell) for command in _commands(match[1])) + "\n```"

@@ -1,4 +1,4 @@
-"""A checkout in which `./bin/demo` ran: tests and pages take the example as it is committed, without what was left."""
+"""After `./bin/demo` ran in a checkout, tests and pages use the committed example, without the demo's files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGES = [ROOT / "docs" / "tutorial.md", ROOT / "docs" / "howto" / "specify-by-ex
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with the example, and with the data and tables of a demo."""
+    """Return a checkout with the example, and with the data and tables of a demo."""
     example = put_flights(tmp_path / "checkout" / "examples" / "flights")
     for left in ("data/put.json", "data/new/faa/flights/some.csv.gz", ".waterclock/ledger.sqlite"):
         (example / left).parent.mkdir(parents=True, exist_ok=True)
@@ -43,4 +43,4 @@ def test_the_copy_patterns_of_tests_cover_every_committed_file() -> None:
     if listed.returncode:
         pytest.skip("no checkout of git")
     known = {Path(name) for name in listed.stdout.decode().split("\0") if name}
-    assert set(committed()) >= known, "COMMITTED names the patterns of what is there"
+    assert set(committed()) >= known, "COMMITTED lists the patterns of existing files"

@@ -1,4 +1,4 @@
-"""The examples of the public functions' docstrings: declarations pass `check`, commands return what is shown."""
+"""The examples in docstrings of public functions: declarations pass `check`, and commands return the results shown."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ DEFINED = {name for path in SOURCE.rglob("*.py") for name in _DEFINED.findall(pa
 
 @dataclass
 class Resolved:
-    """The files that a text names, and its names that were not found.
+    """The files that a text names, and the names that were not found.
 
     A name without a folder is looked up in the last folder that was named, and then among functions and classes.
     """

@@ -1,4 +1,4 @@
-"""The pages on bad rows and held batches: at one till their commands print what the pages say, one after the other."""
+"""The pages on bad rows and held batches: their commands print, one after the other, the output that the pages show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ name = "tills"
 [env.dev]
 connections.tills = { path = "tills.db" }
 """
-DAY_BEFORE = [  # what the page tells of: one without an id, two amounts that break the rule, a land that is not known
+DAY_BEFORE = [  # the page's example: one row without an id, two amounts that break the rule, an unknown country
     (1, "10.00", "DE", 9), (2, "5.50", "FR", 10), (3, "4.00", "DE", 11), (4, "n/a", "FR", 12), (None, "1.00", "DE", 13),
     (6, "2.00", "XX", 14), (7, "-3.00", "DE", 15), (8, "8.00", "FR", 16), (9, "9.00", "DE", 17), (10, "1.25", "FR", 18),
 ]  # fmt: skip
@@ -27,7 +27,7 @@ DAY = [(11, "-4.00", "DE", 9), (12, "3.00", "FR", 10), (13, "-2.00", "DE", 11), 
 
 
 def put_till(folder: Path) -> None:
-    """Make the project of the pages: their flow, and a till's database with two days of sales."""
+    """Create the project of the pages: their flow, and a till's database with two days of sales."""
     folder.mkdir()
     (folder / "waterclock.toml").write_text(TOML, encoding="utf-8")
     flow = re.findall(r"^```sql\n(.*?)^```$", ASIDE, re.MULTILINE | re.DOTALL)[0]

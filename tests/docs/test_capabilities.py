@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "capabilities.md").read_text(encoding="utf-8")
-# how many IDs the map has by its parts: they are numbered from 01 without gaps
+# the number of IDs in the map by part: they are numbered from 01 without gaps
 MAP = {"DP": 21, "RC": 15, "PT": 69}
 _ROW = re.compile(r"^\| ((?:DP|RC|PT)-\d\d) \|(.*)\|$", re.MULTILINE)
 
 
 @cache
 def nodes_of(path: str) -> frozenset[str]:
-    """The tests of a file as pytest names them, the file itself among them."""
+    """Return the tests of a file as pytest names them, including the file itself."""
     found = {path}
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef):
@@ -53,7 +53,7 @@ def test_capabilities_without_an_id_name_tests_that_are_there() -> None:
 
 
 def is_left_to_soak(test: str) -> bool:
-    """Whether a test, or all of its file, is marked `soak`; of one that is `sampled`, some cases are run every day."""
+    """Return whether a test, or all of its file, is marked `soak`; of a `sampled` one, some cases run every day."""
     path, _, name = test.partition("::")
     body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
     marked = [

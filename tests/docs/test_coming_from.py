@@ -1,4 +1,4 @@
-"""The pages for users of other tools: their statements pass `check`, and each command on them exists."""
+"""The pages for users of other tools: their statements pass `check`, and their commands exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = """
 CREATE CONNECTION shop TYPE sqlite; CREATE CONNECTION crm TYPE sqlite OPTIONS (path 'crm.sqlite');
 COLLECT shop.customers (id BIGINT KEY, *) FROM shop.customers EVERY DAY;
 """
-STATEMENTS = [  # of the table of words
+STATEMENTS = [  # from the table of words
     "COLLECT seed.a FROM project.`seeds/name.csv` EVERY DAY;",
     "CREATE VIEW stg.a SHARED AS SELECT * FROM shop.customers;",
     "TRANSFORM made.a (id KEY, *) MERGE AS SELECT * FROM shop.customers;",

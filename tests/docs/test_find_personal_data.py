@@ -1,4 +1,4 @@
-"""The page on personal data: its commands print what it says, and its decisions are checked as it says."""
+"""The page on personal data: its commands print the output shown, and its decisions are checked."""
 
 from __future__ import annotations
 

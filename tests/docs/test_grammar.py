@@ -17,7 +17,7 @@ UNSUPPORTED = PAGE[PAGE.index("## Not supported") :]
 COLLECT = "COLLECT a.b FROM c.d {}"
 TRANSFORM = "TRANSFORM a.b {} AS SELECT 1 AS one"
 
-# every alternative of the grammar, by the production that holds it
+# every alternative of the grammar, by its production
 ACCEPTED = {
     "connection": ["CREATE CONNECTION a TYPE files", "CREATE CONNECTION a TYPE files OPTIONS (path 'x') COMMENT 'y'"],
     "function": ["CREATE FUNCTION f(a INT, b STRING) RETURNS INT RETURN a + 1",

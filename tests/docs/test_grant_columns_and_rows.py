@@ -1,4 +1,4 @@
-"""The page on grants: its project has no errors, both languages declare the same, and its users see what it says."""
+"""The page on grants: no errors, equal declarations in both languages, and the rights of its users as documented."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def project(root: Path, *, in_python: bool = False) -> Project:
 
 
 def seen(project: Project, user: str) -> dict[str, bool] | None:
-    """Return the columns that a user sees of raw.orders, and whether they are as they are; None for the whole table."""
+    """Return the visible columns of raw.orders for a user, and whether they are unmasked; None for the whole table."""
     person = project.access.person(user, SignIn.TOKEN)
     assert person is not None
     grants = grants_of(project.flow, person, "raw.orders")

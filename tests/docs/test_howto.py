@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> list[Any]:
-    """The blocks of a language in all pages for users, as parameters named by page."""
+    """Return the blocks of a language in all pages for users, as parameters named by page."""
     return [
         pytest.param(body, id=f"{page.stem}-{at}")
         for page in PAGES
@@ -56,7 +56,7 @@ _COMMAND = re.compile(r"^(?:\$ )?(?:bin/)?waterclock +(?!.*  )(.+)$", re.MULTILI
 
 
 def commands() -> list[Any]:
-    """Each command line of Waterclock on the pages, without its prompt; lists that explain some are left out."""
+    """Return each Waterclock command on the pages, without its prompt; lists that explain commands are left out."""
     return [
         pytest.param(line, id=f"{page.stem}: {line[:40]}")
         for page in PAGES
@@ -69,4 +69,4 @@ def commands() -> list[Any]:
 def test_commands_on_the_pages_are_understood(line: str) -> None:
     name, *arguments = shlex.split(re.split(r" \| | > ", line)[0])
     command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
-    command.make_context(name, arguments)  # raises for an option or argument that is not there
+    command.make_context(name, arguments)  # raises an error for an unknown option or argument

@@ -11,7 +11,7 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def anchors(page: str) -> set[str]:
-    """The anchors of a page's headings, as they are commonly made."""
+    """Return the anchors of a page's headings, as they are commonly generated."""
     headings = re.findall(r"^#+ +(.*)$", page, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The page on CONTINUOUS: its commands print what it says, next to a run that watches."""
+"""The page on CONTINUOUS: its commands print the output that it shows, next to a watching run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on stable keys: its commands print what it says, and other systems compute the keys by its code."""
+"""The page on stable keys: its commands print the output shown, and other systems compute the same keys by its code."""
 
 from __future__ import annotations
 

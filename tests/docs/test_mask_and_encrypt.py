@@ -1,4 +1,4 @@
-"""The page on functions with a key: its commands print what it says, and its Python hashes as Spark does."""
+"""The page on functions with a key: its commands print the output shown, and its Python hashes as Spark does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages on master data: their commands print what they say, by a clock that follows their --now."""
+"""The pages on master data: their commands print the output that they show, by a clock that follows their --now."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AB-2000;1.200,00;;
 
 
 def set_clock(clock: SetClock, command: Command) -> None:
-    """Set the clock of the forms to the --now of a command; without one, it is ten o'clock of that day."""
+    """Set the clock of the forms to the --now of a command; without one, to ten o'clock of that day."""
     found = re.search(r"--now (\S+)", command.text)
     midnight = clock.at.replace(hour=0)
     clock.at = datetime.fromisoformat(f"{found[1]}T00:00:00+00:00") if found else midnight + timedelta(hours=10)

@@ -28,7 +28,7 @@ SOURCES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rg
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its head; backticks are left out."""
+    """Return the cells of the first table below a heading, without its header row and without backticks."""
     below = page[page.index(f"\n## {heading}\n") + 1 :]
     lines = re.search(r"(?:^\|.*\n?)+", below, re.MULTILINE)
     assert lines is not None

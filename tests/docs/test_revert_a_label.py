@@ -1,4 +1,4 @@
-"""The page on reverting labels: its commands print what it says."""
+"""The page on reverting labels: its commands print the output that it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on files leads from a row of a transform to the line that it came from: its commands print what it says."""
+"""The page on tracing a row of a transform to its line in a file: its commands print the output that it shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = {"12_00_00": "visitor,page\nada,/\neva,/order\n", "23_59_59": "visitor,p
 
 
 def put_visits(folder: Path) -> None:
-    """Make the project of the page: its flow, and two files of a day that have landed."""
+    """Create the project of the page: its flow, and two landed files of a day."""
     landing = folder / "data" / "new" / "web" / "visits"
     landing.mkdir(parents=True)
     for stamp, text in FILES.items():

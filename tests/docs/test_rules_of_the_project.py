@@ -1,4 +1,4 @@
-"""The page on rules of the project: `check` prints what it says, without Spark."""
+"""The page on rules of the project: `check` prints the output that it shows, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on signing in and roles: its commands print what it says, in a project with its roles and users."""
+"""The page on signing in and roles: its commands print the output shown, in a project with its roles and users."""
 
 from __future__ import annotations
 

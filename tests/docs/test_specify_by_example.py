@@ -1,6 +1,6 @@
-"""The page on specifications: its features are read, its commands print what it says, its programs run.
+"""The page on specifications: its features are read, its commands print the output shown, and its programs run.
 
-The commands and the notebook run on the session that is there; pytest is a process of its own, with a Spark of its own.
+The commands and the notebook use the existing session; pytest is a process with its own Spark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page on narrow tables: its commands print what it says, and a drop touches no other table."""
+"""The page on narrow tables: its commands print the output that it shows, and a drop affects no other table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public conformance suite is named where a connector is explained, and tells its values when it fails."""
+"""Every public conformance suite is named where a connector is explained, and shows its values when it fails."""
 
 from __future__ import annotations
 

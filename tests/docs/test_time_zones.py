@@ -1,4 +1,4 @@
-"""The page on time zones: commands print what it says, and queries print the same times."""
+"""The page on time zones: commands print the output that it shows, and queries print the same times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on trying a change in a branch: its commands print what it says, and those of its CI file run."""
+"""The page on trying a change in a branch: its commands print the output shown, and those of its CI file run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on rules of what is read: at a till its commands print what it says."""
+"""The page on rules of inputs: with a till's database, its commands print the output shown."""
 
 from __future__ import annotations
 

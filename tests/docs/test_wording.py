@@ -36,7 +36,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def share_of_what(texts: list[str]) -> float:
-    """Return how often "what" occurs in ten thousand words."""
+    """Return the frequency of the word "what" per ten thousand words."""
     words = [word.lower() for text in texts for word in _WORD.findall(text)]
     assert len(words) > 10_000
     return words.count("what") / len(words) * 10_000

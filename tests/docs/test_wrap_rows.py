@@ -1,4 +1,4 @@
-"""The page on raw and computed values: its commands print what it says."""
+"""The page on raw and computed values: its commands print the output that it shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ connections.shop = { path = "shop.db", create = true }
 
 
 def put_project(folder: Path) -> None:
-    """Make the project of the page: its flow, and a file that has landed."""
+    """Create the project of the page: its flow, and a landed file."""
     landing = folder / "data" / "new" / "web" / "visits"
     landing.mkdir(parents=True)
     (landing / "web_visits_2026_11_16_23_59_59.csv").write_text("visitor,city\nAda, Bonn\nEva,ulm\n", encoding="utf-8")

@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "howto" / "write-a-connector.md").read_text(encoding="ut
 
 
 def block(first: str) -> str:
-    """Return the block of the page that begins with a line."""
+    """Return the block of the page that starts with a line."""
     found = re.search(rf"```\w+\n({re.escape(first)}.*?)```", PAGE, re.DOTALL)
     assert found is not None, first
     return found[1]
@@ -26,7 +26,7 @@ def block(first: str) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """The page's package, as an installation leaves it on the path."""
+    """Return the page's package, installed on the path."""
     site = tmp_path / "site"
     (site / "shop_mail").mkdir(parents=True)
     (site / "shop_mail" / "__init__.py").write_text("")

@@ -1,4 +1,4 @@
-"""What runs elsewhere is held against: the flights example as this process's Spark makes it, once for all tests."""
+"""The reference for runs elsewhere: the flights example as this process's Spark makes it, once for all tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def at_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Callable[[int], tuple[Path, Digests]]:
-    """Return what gives the example's folder after so many days, and its digests; nothing of it is changed."""
+    """Return a function that gives the example's folder after some days and its digests; tests never change it."""
 
     @cache
     def home(days: int) -> tuple[Path, Digests]:

@@ -1,4 +1,4 @@
-"""A process that collects from an API and sends to one is killed, in both: the next goes on where it stopped."""
+"""A process that collects from an API and delivers to one is killed in both: the next one continues there."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_kill_in_a_page_and_one_in_a_delivery_lose_nothing_and_double_nothing(
     assert len(kept()) < 12
     cursors = [one["params"].get("cursor", "c0") for one in pages()]
     assert len(cursors) > asked
-    assert len(cursors) - len(set(cursors)) <= 1, "but for the page that was on its way"
+    assert len(cursors) - len(set(cursors)) <= 1, "except for the page that was in flight"
     last = run(tmp_path)
     said = last.communicate()[0].decode()
     assert last.returncode == 0, said

@@ -1,4 +1,4 @@
-"""Tables are asked as of one tick, as known now or then, and answer as they did."""
+"""Queries as of a tick, with the knowledge of today or of that time, return the rows of that time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CREATE VIEW sales.sums AS SELECT total FROM sales.total;
 
 
 def three_days(folder: Path, spark: SparkSession) -> Tiny:
-    """Three days of orders, run day by day, so that each state of the regular tables was made."""
+    """Return three days of orders, run day by day, so that each state of the regular tables was made."""
     tiny = Tiny(folder, spark)
     tiny.source("orders", ORDERS, [(n % 2, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(FLOW)
@@ -50,13 +50,13 @@ def three_days(folder: Path, spark: SparkSession) -> Tiny:
 
 @pytest.fixture(scope="module")
 def asked_alone(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Three days that tests only ask."""
+    """Return three days that tests only query."""
     return three_days(tmp_path_factory.mktemp("three_days"), spark)
 
 
 @pytest.fixture
 def tiny(asked_alone: Tiny, tmp_path: Path) -> Tiny:
-    """Three days that a test goes on with."""
+    """Return a copy of a project with three days."""
     return asked_alone.copied(tmp_path / "three_days")
 
 
@@ -167,7 +167,7 @@ def test_nothing_was_known_before_the_first_batch(asked_alone: Tiny) -> None:
 
 
 def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
-    """Make what a question of the tables as of the 2nd of January needs, as `query --make` does."""
+    """Make the batches that a query as of 2 January needs, as `query --make` does."""
     with tiny.opened() as work:
         planner = Planner(work.flow)
         snapshot = work.ledger.reads.snapshot(work.flow)
@@ -204,11 +204,11 @@ def test_three_tables_never_answer_from_three_worlds(tmp_path: Path, spark: Spar
     three = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total), "
     three += "(SELECT twice FROM sales.twice)"
     answer = asked(tiny, three, "2020-01-02")
-    assert answer.rows == ((10, 10, 20),), "twice has not followed: all as before the first restatement"
+    assert answer.rows == ((10, 10, 20),), "twice has not followed: everything as before the first restatement"
     assert answer.moment is not None
     assert answer.moment.behind == {"sales.twice": (day(1),)}
     two = "SELECT (SELECT total FROM sales.total), (SELECT twice FROM sales.twice)"
-    assert rows(tiny, two, "2020-01-02") == [(10, 20)], "nor of two of them, though orders is not asked"
+    assert rows(tiny, two, "2020-01-02") == [(10, 20)], "nor of two of them, although orders is not queried"
     followed = "SELECT (SELECT sum(amount) FROM shop.orders), (SELECT total FROM sales.total)"
     assert rows(tiny, followed, "2020-01-02") == [(500, 500)]
     assert rows(tiny, three, "2020-01-03") == [(520, 520, 1040)], "the newest states have followed"

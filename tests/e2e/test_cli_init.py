@@ -1,4 +1,4 @@
-"""The project that `init` makes, from its first run to its history, as somebody new to it would go through it."""
+"""The project that `init` creates, from its first run to its history, as a new user would use it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 @dataclass(frozen=True)
 class Newcomer:
-    """Somebody in the folder of their first project."""
+    """A new user in the folder of their first project."""
 
     folder: Path
     first_run: Result
@@ -36,7 +36,7 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
-    # reached by a link, at a path with all that a shell, a URL or a pattern of paths gives a meaning
+    # opened by a link, at a path with characters that are special in a shell, a URL or a glob pattern
     real = tmp_path_factory.mktemp("first") / "it's Zoë's [x] {y,z} 100% #1 a*b? $HOME"
     real.mkdir()
     folder = tmp_path_factory.mktemp("link") / "to it"

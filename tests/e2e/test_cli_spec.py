@@ -1,7 +1,7 @@
-"""The rules of the flights, as `waterclock spec` runs them.
+"""The rules of the flights example, run by `waterclock spec`.
 
-What is told of rules that do not hold, and specifications that start a Spark of their own, are held by the page on
-specifications (`tests/docs/test_specify_by_example.py`).
+Reports of failing rules, and specifications that start their own Spark, are tested with the page on specifications
+(`tests/docs/test_specify_by_example.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The flights example on a Spark cluster, by its project file alone: the digests are those of this process's Spark."""
+"""The flights example on a Spark cluster, configured only by its project file, gives the digests of the local Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_a_worker_that_is_lost_in_the_middle_changes_nothing(
     there: Cluster, tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
-    """All kinds of tables, Python functions, TEMPORAL, FLAT and MERGE among them, come to what they come to locally."""
+    """Tables of all kinds, with Python functions, TEMPORAL, FLAT and MERGE, have the same digests as locally."""
     away = prepared(tmp_path, FOLDERS + there.settings(), days=days)
     _, home = at_home(days)
     process = run(away, days)
@@ -63,7 +63,7 @@ def _has_begun(folder: Path) -> bool:
 def test_a_restart_of_the_spark_connect_server_during_a_run_changes_no_result(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
-    """All that goes over Spark Connect comes to what it comes to locally; a restart takes sessions, and no batch."""
+    """Tables over Spark Connect have the same digests as locally; a restart ends sessions, but fails no batch."""
     _, home = at_home(days)
     (tmp_path / "server").mkdir()
     with connect_server(tmp_path / "server") as server:
@@ -89,7 +89,7 @@ def test_a_restart_of_the_spark_connect_server_during_a_run_changes_no_result(
 
 
 def digests_so_far(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return what is done, also where nothing was begun yet."""
+    """Return the digests of done batches; empty before the first run."""
     if not (folder / ".waterclock-prod" / "ledger.db").exists():
         return {}
     return {batch: found for batch, found in digests(folder).items() if found[0] == "done"}

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def waterclock(project: Path, command: str, *arguments: str) -> str:
-    """Run one command in a process of its own and give what it prints; it must succeed."""
+    """Run one command in a process of its own and return its output; it must succeed."""
     done = subprocess.run(
         [sys.executable, "-m", "waterclock", command, *arguments, "--project", str(project)],
         capture_output=True,
@@ -40,7 +40,7 @@ def waterclock(project: Path, command: str, *arguments: str) -> str:
 
 
 def ask(project: Path, query: str) -> list[dict[str, Any]]:
-    """Answer a query by `waterclock query --json`, on the Spark that is there."""
+    """Return the rows of a query by `waterclock query --json`, on the existing Spark session."""
     done = CliRunner().invoke(app, ["query", query, "--json", "--limit", "1000000", "--project", str(project)])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -54,7 +54,7 @@ def published(project: Path, query: str) -> list[dict[str, Any]]:
 
 
 def assert_same(rows: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
-    """Equal rows in equal order; a sum of fractions may differ in its last digits."""
+    """Assert that rows are equal and in the same order, except for the last digits of sums of fractions."""
     assert len(rows) == len(wanted)
     for row, right in zip(rows, wanted, strict=True):
         assert row == {
@@ -69,15 +69,15 @@ def days(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="module")
 def now(days: int) -> str:
-    """When the last of the days is over in New York."""
+    """Return the end of the last day in New York."""
     return f"2013-01-{1 + days:02d}T05:00Z"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is_long: bool) -> Path:
-    """The example after some days, run as the demo runs it, on a terminal: `now` steps through every due instant.
+    """Return the example after some days, run as in the demo on a terminal; `now` steps through every due instant.
 
-    In the tests of every day it begins four hours before the last day is over, with all else to be caught up with.
+    In the tests of every day it starts four hours before the end of the last day, and has to catch up with all days.
     """
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, days)
@@ -90,8 +90,8 @@ def project(tmp_path_factory: pytest.TempPathFactory, days: int, now: str, *, is
 
 
 @pytest.fixture(scope="module")
-def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - it is taken
-    """What the tables say to the oracle's questions, and which batches there are."""
+def answers(project: Path, spark: SparkSession) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG001 - used indirectly
+    """Return the tables' answers to the oracle's questions, and the counts of batches."""
     asked = {question.table: question.asked for question in oracle.QUESTIONS}
     asked["batches"] = "SELECT table, status, count(*) AS n FROM waterclock.batches GROUP BY table, status"
     return {name: ask(project, query) for name, query in asked.items()}

@@ -1,4 +1,4 @@
-"""The flights example with ledger, source and destination in PostgreSQL: its project file alone says so."""
+"""The flights example with ledger, source and destination in PostgreSQL, configured only by its project file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ connections.out = {{ path = "data/out" }}
 connections.ops = {{ type = "postgres", url = "{url}", schema = "{ops}" }}
 connections.reports = {{ type = "postgres", url = "{url}", schema = "{reports}" }}
 """
-# what SQLite keeps as text and numbers
+# columns that SQLite stores as text and numbers
 KINDS = {
     "is_retired": "boolean", "updated_at": "timestamptz", "year": "int", "seats": "int", "engines": "int",
     "speed": "int", "lat": "double precision", "lon": "double precision", "alt": "int", "tz": "numeric(4,1)",
@@ -43,7 +43,7 @@ KINDS = {
 
 @dataclass
 class Site:
-    """The example, and where its environment `prod` keeps things."""
+    """The example and the schemas of its environment `prod`."""
 
     folder: Path
     server: Server
@@ -51,14 +51,14 @@ class Site:
     reports: str
 
     def ask(self, command: str, *arguments: str) -> Any:
-        """Run one command of the environment `prod` and give what it tells as JSON."""
+        """Run a command in the environment `prod` and return its JSON output."""
         done = CliRunner().invoke(app, [command, *arguments, "--json", "--env", "prod", "--project", str(self.folder)])
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Site:  # noqa: ARG001 - it is taken
+def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Site:  # noqa: ARG001 - used indirectly
     folder = put_flights(tmp_path_factory.mktemp("flights"))
     make_data.put_days(folder / "data", make_data.FIRST_DAY, DAYS)
     at = server()
@@ -88,7 +88,7 @@ def _copy(database: sqlite3.Connection, table: str, at: Server, schema: str) -> 
 
 @pytest.fixture(scope="module")
 def tables(site: Site) -> dict[str, list[dict[str, Any]]]:
-    """What the tables say to the oracle's questions."""
+    """Return the tables' answers to the oracle's questions."""
     found = {}
     for question in oracle.QUESTIONS:
         told = site.ask("query", question.asked, "--limit", "1000000")

@@ -1,6 +1,6 @@
-"""The built wheel in an environment of its own, as somebody has it who never saw the checkout.
+"""The built wheel in a fresh environment, as for a user without the checkout.
 
-Environment and project lie at paths with blanks, quotes and signs of other scripts, and the run is on a terminal.
+The paths of environment and project contain blanks, quotes and characters of other scripts, and the run has a terminal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with the wheel and what it depends on, and nothing else."""
+    """An environment with only the wheel and its dependencies."""
 
     folder: Path
 
@@ -65,11 +65,11 @@ class Installed:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Variables under which neither the checkout's environment nor anything of its user is found."""
+        """Return environment variables that hide the checkout's environment and the user's settings."""
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "LANG") if name in os.environ}
         jars = delta_jars()[0].parent
         home = str(self.folder.parent)
-        kept["TZ"] = "America/New_York"  # nothing that is told or made may hang on the machine's zone
+        kept["TZ"] = "America/New_York"  # no output or result may depend on the machine's time zone
         return {**kept, "PATH": f"{self.commands}:/usr/bin:/bin", "HOME": home, "WATERCLOCK_JARS": str(jars)}
 
     def run(self, *command: str, cwd: Path) -> str:
@@ -87,15 +87,15 @@ class Installed:
 
 
 def uv(*words: str) -> None:
-    """Run uv as this machine is set up for it: its registry, its certificates, its cache."""
+    """Run uv with this machine's settings: its registry, its certificates, its cache."""
     done = subprocess.run([str(ROOT / "bin" / "_ensure"), "uv", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def link_what_it_needs(site: Path) -> None:
-    """Put the packages there that the project's own requirements name, and theirs: those of this environment, as links.
+    """Link the requirements of the project, and theirs, from this environment.
 
-    From a registry they would take minutes: PySpark comes as 450 MB of source.
+    Installing them from a registry would take minutes: PySpark is 450 MB of source.
     """
     seen: set[tuple[str, frozenset[str]]] = set()
     wanted = [Requirement("waterclock")]

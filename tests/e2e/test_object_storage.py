@@ -1,4 +1,4 @@
-"""The flights example with its storage, its landing folder and a destination in buckets, by its project file alone."""
+"""The flights example with storage, landing folder and a destination in buckets; only its project file differs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def in_buckets(root: Path, days: int) -> tuple[Path, str]:
-    """Prepare the example with all files in two buckets; gives its folder and the storage's bucket."""
+    """Prepare the example with all files in two buckets; return its folder and the storage's bucket."""
     lake, drop = fresh_bucket(), fresh_bucket()
     said = ", ".join(
         f'{name} = "{value}"' for name, value in s3.server().options().items() if name != "secret_access_key"
@@ -51,7 +51,7 @@ connections.out = {{ path = "{lake}/out" }}
 
 
 def published(folder: Path) -> dict[str, list[bytes]]:
-    """Return the lines of a destination's files in order, by their paths; its records are beside them."""
+    """Return the lines of a destination's files in order, by path; its records are next to them."""
     paths = [file.path for file in files_below(folder) if not file.path.startswith("_")]
     return {path: sorted(gzip.decompress(read_bytes(folder / path)).splitlines()) for path in paths}
 
@@ -60,7 +60,7 @@ def published(folder: Path) -> dict[str, list[bytes]]:
 def test_a_flow_in_buckets_yields_the_same_digests_as_in_folders_despite_an_outage(
     tmp_path: Path, at_home: Callable[[int], tuple[Path, Digests]], days: int
 ) -> None:
-    """Though the store is away for a while in the middle: the run waits, or says so, and the next one goes on."""
+    """The store is down for a while in between: the run waits or reports it, and the next run continues."""
     folder, home = at_home(days)
     away, lake = in_buckets(tmp_path, days)
     process = run(away, days)

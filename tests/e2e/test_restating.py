@@ -1,4 +1,4 @@
-"""Done labels are made again, from what was kept or from the source, and exactly what rests on them follows."""
+"""Done labels are made again, from the stage or from the source, with exactly the labels that depend on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Return three days that were run; nothing of them is changed."""
+    """Return a project with three days that ran; tests never change it."""
     tiny = Tiny(tmp_path_factory.mktemp("three_days"), spark)
     tiny.source("orders", ORDERS, [(n, n * 10, f"2020-01-0{n} 12:00:00") for n in (1, 2, 3)])
     tiny.declare(FLOW)
@@ -61,7 +61,7 @@ def test_recollect_reads_the_source_again_and_stops_at_unchanged_batches(three_d
     ask(three_days, "shop.orders", "recollect", 1, 2)
     outcome = three_days.run(day(4))
     assert not outcome.failed, described(outcome)
-    # day 1 is equal and ends there; day 2 changes the revenue, which is large neither before nor after
+    # day 1 is equal, so its readers are not made again; day 2 changes the revenue, which is never large
     assert outcome.done == 4
     assert three_days.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY 1") == [
         (label, revenue) for label, revenue in zip(labels(1, 2, 3), (10, 25, 30), strict=True)

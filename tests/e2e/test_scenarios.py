@@ -1,4 +1,4 @@
-"""What peers get wrong, on real Spark and Delta: Waterclock is right in every one."""
+"""Scenarios that comparable tools get wrong; Waterclock is correct in each, on real Spark and Delta."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ COLLECT shop.orders PARTITIONED (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FRO
 REVENUE = "TRANSFORM sales.revenue PARTITIONED AS SELECT sum(amount) AS revenue FROM shop.orders;"
 
 
-# what several runners or projects share is tried where they share a server, too
+# scenarios with several runners or projects also run on a shared ledger server
 LEDGERS = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
 
 
 def toml(ledger: str) -> str:
-    """Return the project file of a tiny project whose ledger is of that kind."""
+    """Return the project file of a small project with this kind of ledger."""
     return TOML if ledger == "sqlite" else f'{TOML}ledger = "{server().ledger_url()}"\n'
 
 
@@ -250,7 +250,7 @@ def test_scenario_l_a_batch_that_is_held_leaves_readers_the_last_good_version(ti
     assert tiny.rows("SELECT id, x FROM marts.m") == [(1, 5)]
     assert tiny.rows("SELECT x FROM marts.n") == [(5,)]
     assert tiny.rows("SELECT count(*) FROM marts.m_quarantine") == [(0,)]
-    # one bad row less, and the day comes whole, the other one set aside
+    # with one bad row less, the day is complete, and the other bad row is quarantined
     tiny.shop("UPDATE orders SET amount = 2 WHERE id = 3")
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("shop.orders", [day(2)], "recollect", who="ann")
@@ -433,9 +433,9 @@ def test_scenario_t_the_whole_history_of_a_batch_is_kept_failures_and_restatemen
     assert "DIVIDE_BY_ZERO" in str(alone[0].error)
     assert [attempt.revision.rows for attempt in alone if attempt.revision] == [1, 1]
     codes = [attempt.code for attempt in alone]
-    assert codes[0] != codes[1] == codes[2], "which code ran is kept"
+    assert codes[0] != codes[1] == codes[2], "the code of the run is recorded"
     first, second = (attempt.inputs for attempt in alone[1:])
-    assert first[0].version < second[0].version, "and what it read"
+    assert first[0].version < second[0].version, "and its inputs"
     assert [event.kind for event in trail.events].count("retried") == 1
     kept = tiny.rows(
         "SELECT kind, count(*) FROM waterclock.events WHERE table = 'sales.revenue' AND "

@@ -1,4 +1,4 @@
-"""What peers get wrong of hours, their days, and what came late, on real Spark and Delta."""
+"""Scenarios with hours, days and late rows that comparable tools get wrong, on real Spark and Delta."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VISITS = "visitors INTEGER, at TEXT"
 HOURS = """
 COLLECT web.visits PARTITIONED (visitors BIGINT, at TIMESTAMP) FROM shop.visits EVERY HOUR BY DATA TIME at;
 """
-QUARTERS = HOURS.replace("EVERY HOUR", "EVERY 6 HOURS")  # of a day: where it is the same, and quicker
+QUARTERS = HOURS.replace("EVERY HOUR", "EVERY 6 HOURS")  # quarters of a day: the same behaviour, but faster
 DAYS = """
 TRANSFORM web.days PARTITIONED EVERY DAY AS
 SELECT count(*) AS hours, sum(visitors) AS visitors FROM web.visits;
@@ -45,7 +45,7 @@ def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
 
 @pytest.fixture(scope="module")
 def made_hours(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Return three days of 24 hours each that were run; nothing of them is changed."""
+    """Return a project with three days of 24 hourly batches; tests never change it."""
     tiny = Tiny(tmp_path_factory.mktemp("hours"), spark)
     visits(tiny, day(1), day(4))
     tiny.declare(HOURS + DAYS)
@@ -60,7 +60,7 @@ def hours(made_hours: Tiny, tmp_path: Path) -> Tiny:
 
 @pytest.fixture(scope="module")
 def made_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Return a table and its child that were run up to the 15th; rows are there up to the 20th."""
+    """Return a project with a table and its child that ran up to the 15th; the source has rows up to the 20th."""
     tiny = Tiny(tmp_path_factory.mktemp("days"), spark)
     tiny.source("orders", ORDERS, [(n, n, f"2020-01-{n:02d} 12:00:00") for n in range(1, 21)])
     tiny.declare(REVENUE)
@@ -74,30 +74,30 @@ def days(made_days: Tiny, tmp_path: Path) -> Tiny:
 
 
 def visits(tiny: Tiny, start: datetime, end: datetime) -> None:
-    """Fill the source: one visitor in each hour, at half past."""
+    """Fill the source with one visitor per hour, at half past."""
     instants = (start + n * HOUR for n in range((end - start) // HOUR))
     tiny.source("visits", VISITS, [(1, f"{at:%Y-%m-%d %H}:30:00") for at in instants])
 
 
 def told(tiny: Tiny, now: datetime, *arguments: str) -> str:
-    """Return what a command line prints, run at `now`."""
+    """Return the output of a command that runs at `now`."""
     result = ask(*arguments, "--project", str(tiny.root), "--now", f"{now:%Y-%m-%dT%H:%MZ}")
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 def recollect(tiny: Tiny, now: datetime, at: datetime) -> None:
-    """Ask for an hour of visits to be collected again, by the next run."""
+    """Request that the next run recollects an hour of visits."""
     told(tiny, now, "recollect", "web.visits", f"{at:%Y-%m-%dT%H:%M}", "--yes", "--no-run")
 
 
 def changed(before: Any, after: Any) -> set[tuple[str, str]]:
-    """Return the batches whose content is new."""
+    """Return the batches whose content changed."""
     return {key for key, digest in after.items() if before.get(key) != digest}
 
 
 def order(tiny: Tiny, table: str) -> list[str]:
-    """Return the labels of a table in the order in which they were finished."""
+    """Return the labels of a table in the order in which they finished."""
     reports = (report for report in tiny.heard.finished_ if report.group.table == table)
     return [batch.window.label for report in reports for batch in report.group.batches]
 
@@ -127,7 +127,7 @@ def test_scenario_u2_a_day_may_go_with_some_of_its_hours_and_is_made_whole_by_th
     )
     assert len(tiny.run(day(2, 1)).failed) == 1
     assert "blocked by web.visits@20200101180000, failed" in told(tiny, day(2, 1), "plan", "web.days")
-    outcome = tiny.run(day(2, 2))  # the wait is over
+    outcome = tiny.run(day(2, 2))  # the wait has expired
     assert not outcome.failed, described(outcome)
     assert outcome.done == 3
     without = "without web.visits 20200101180000..20200102000000"
@@ -135,10 +135,10 @@ def test_scenario_u2_a_day_may_go_with_some_of_its_hours_and_is_made_whole_by_th
     assert tiny.delivered("SELECT whole, hours FROM days") == [(0, 18)]
     assert without in audited(tiny)
     assert "1 partial of web.days" in told(tiny, day(2, 2), "status")
-    assert tiny.run(day(2, 3)).done == 0  # once is enough
+    assert tiny.run(day(2, 3)).done == 0  # it is not made a second time
     tiny.shop("UPDATE visits SET visitors = 7 WHERE at = '2020-01-01 18:30:00'")
     told(tiny, day(2, 3), "retry", "web.visits", "--no-run")
-    assert tiny.run(day(2, 3)).done == 4  # the hour, the day made whole, and what reads it
+    assert tiny.run(day(2, 3)).done == 4  # the hour, the completed day, and its readers
     assert both(tiny) == [[(True, 24)]] * 2
     assert tiny.delivered("SELECT whole, hours FROM days") == [(1, 24)]
     assert without not in audited(tiny)
@@ -146,12 +146,12 @@ def test_scenario_u2_a_day_may_go_with_some_of_its_hours_and_is_made_whole_by_th
 
 
 def audited(tiny: Tiny) -> str:
-    """Return what `audit` says of the first day."""
+    """Return the output of `audit` for the first day."""
     return str(ask("audit", "web.days@20200101000000", "--project", str(tiny.root)).stdout)
 
 
 def both(tiny: Tiny) -> list[list[tuple[Any, ...]]]:
-    """Return what the day's table and its reader hold."""
+    """Return the rows of the day's table and of its reader."""
     return [tiny.rows(f"SELECT whole, hours FROM web.{name}") for name in ("days", "read")]
 
 
@@ -169,13 +169,13 @@ def test_scenario_u4_and_w5_missed_days_are_made_oldest_first_with_a_cap(tiny: T
     visits(tiny, day(1), day(7))
     tiny.declare(QUARTERS)
     assert tiny.run(day(3)).done == 8
-    tiny.declare(QUARTERS + DAYS)  # after two days of its hours ran
+    tiny.declare(QUARTERS + DAYS)  # two days of its hours ran before
     assert ask("pause", "web.days", "--why", "not yet", "--project", str(tiny.root)).exit_code == 0
     assert tiny.run(day(5)).done == 8
     assert ask("resume", "web.days", "--project", str(tiny.root)).exit_code == 0
     assert "4 labels" in told(tiny, day(5), "plan", "web.days")
     tiny.settings = RunSettings(threads=1, group_cap=1, catch_up=4, who="a test")
-    outcome = tiny.run(day(7))  # and after two days on which nobody was at work
+    outcome = tiny.run(day(7))  # after two days without a running batch
     assert not outcome.failed, described(outcome)
     assert order(tiny, "web.days") == labels(1, 2, 3, 4, 5, 6)
     assert tiny.rows("SELECT DISTINCT hours FROM web.days") == [(24,)]
@@ -322,11 +322,11 @@ def test_scenario_y2_changed_code_is_reported_and_backfill_lists_all_batches_fir
     days.declare(REVENUE.replace("sum(amount) AS", "sum(amount) * 10 AS") + reader)
     assert "sales.revenue: 15 done labels ran under older code" in told(days, day(16), "plan")
     shown = ask("backfill", "sales.revenue", "--changed", "--project", str(days.root), "--now", "2020-01-16")
-    assert shown.exit_code == 1, "nobody said yes"
+    assert shown.exit_code == 1, "it was not confirmed"
     parent, child = shown.stdout.split("then, if rows differ, up to 15 batches")
     assert "sales.revenue     15 labels" in parent
     assert "sales.large     15 labels" in child
-    assert days.run(day(16)).done == 0, "code that changed restates nothing by itself"
+    assert days.run(day(16)).done == 0, "changed code alone restates no batch"
 
 
 def test_scenario_z_days_off_are_made_before_the_newest_ones(days: Tiny) -> None:

@@ -1,4 +1,4 @@
-"""Secrets of all kinds are used, by runs that go well and that fail; afterwards their bytes are in nothing we wrote."""
+"""Secrets of all kinds are used, by successful and failing runs; afterwards their bytes are in none of our files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.connectors.kafka.test_avro import OLD, encoded
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-MANY = 50_100  # more than the runner reads by itself: the secrets go to Spark's workers
+MANY = 50_100  # more than the runner itself reads: the secrets are passed to Spark's workers
 WORD = "Pass'w0rd/+%ä"
 WRONG = "Wr0ng'w0rd/+%ä"
 TOKEN = "t0ken-of-the-desk"
@@ -98,7 +98,7 @@ token = {{ secret = "token" }}
 
 @pytest.fixture
 def server() -> Iterator[postgres.Server]:
-    """The server, at which `careful` needs a password."""
+    """Yield the server, which requires a password from `careful`."""
     found = postgres.server()
     rules = found.folder / "data/pg_hba.conf"
     before = rules.read_text()
@@ -226,7 +226,7 @@ def test_no_secret_of_kafka_or_an_api_appears_in_any_file_output_or_message(tmp_
         assert len(told.told()["kept"]) == 1
         configure("wrong", "wrong", "wrong")
         assert run("run", "--now", "2026-11-03T01:00Z", "--json") == 1
-        run("check", "--connect")  # of the destinations too, to which nothing was due
+        run("check", "--connect")  # this includes destinations without due deliveries
         for code in ("E855", "E864"):
             assert code in said
     for command in ("status", "plan", "audit"):
@@ -298,7 +298,7 @@ def test_no_hash_key_appears_in_any_file_or_output(tmp_path: Path) -> None:
     assert run("query", "SELECT * FROM safe.people", "--json") == 0
     assert (keys.hashed("ann") or "nothing") in said
     with closing(sqlite3.connect(project / "crm.db")) as crm, crm:
-        crm.execute("DELETE FROM people WHERE id = 3")  # the state keeps the row, and the text of its key
+        crm.execute("DELETE FROM people WHERE id = 3")  # the state keeps the row and the text of its key
     flow.write_text(keys.DECLARED.replace("2026", "2027") + OF_KEYS)  # which is missing from now on
     assert run("run", "--now", "2026-11-03T01:00Z", "--json") == 1
     assert "E735" in said
@@ -316,7 +316,7 @@ def test_no_hash_key_appears_in_any_file_or_output(tmp_path: Path) -> None:
 
 
 def forms_of(word: str) -> set[bytes]:
-    """Return a word as it is, as it stands in URLs, JSON and SQL, and encoded."""
+    """Return a word literally, escaped as in URLs, JSON and SQL, and encoded."""
     raw = word.encode()
     texts = {word, quote(word), quote(word, safe=""), word.replace("'", "''"), ascii(word)[1:-1], raw.hex()}
     return {raw, base64.b64encode(raw), word.encode("utf-16-be"), *(text.encode() for text in texts)}

@@ -46,11 +46,11 @@ def address_told(process: subprocess.Popen[str]) -> str:
     for line in process.stdout:
         if found := re.search(r"http://\S+", line):
             return found.group().rstrip('",')
-    raise AssertionError("no address was told")
+    raise AssertionError("no address was printed")
 
 
 class Browser:
-    """Opens a one-time link, and goes on with the cookie that it is given."""
+    """A client that opens a one-time link and keeps its cookie."""
 
     def __init__(self, link: str) -> None:
         self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
@@ -221,7 +221,7 @@ def test_the_first_sigterm_ends_it_under_a_query(project: Path) -> None:
 
 
 def seen(pages: Browser, path: str, what: Callable[[Any], Any]) -> Any:
-    """Ask for a page until it tells what is meant."""
+    """Request a page until its content matches."""
     for _ in range(120):
         if found := what(pages.told(path)):
             return found

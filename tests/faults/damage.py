@@ -1,4 +1,4 @@
-"""A small project of every mode, what may befall each kind of file of its storage, and what its errors say to do."""
+"""A small project with every mode, damages to each kind of file in its storage, and the fixes its errors name."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def truncate(path: Path) -> None:
 
 
 def flip(path: Path) -> None:
-    """Turn over bits all through a file."""
+    """Flip bits throughout a file."""
     content = bytearray(path.read_bytes())
     for at in range(0, len(content), max(1, len(content) // 64)):
         content[at] ^= 0xFF
@@ -80,7 +80,7 @@ def flip(path: Path) -> None:
 
 
 def empty(path: Path) -> None:
-    """Leave a file without content, as a machine does that loses its power."""
+    """Truncate a file to zero bytes, as after a power failure."""
     path.write_bytes(b"")
 
 
@@ -96,7 +96,7 @@ CASES = [f"{table} {kind}" for table in TABLES for kind in KINDS] + ["archive", 
 
 
 def lake_of(tiny: Tiny) -> Path:
-    """Return the storage of a project."""
+    """Return the storage folder of a project."""
     return tiny.root / tiny.storage
 
 
@@ -106,14 +106,14 @@ def folder_of(tiny: Tiny, table: str) -> Path:
 
 
 def leaves_of(tiny: Tiny, table: str) -> list[Path]:
-    """Return the slices of a table, oldest label first."""
+    """Return the slice folders of a table, oldest label first."""
     return sorted((folder_of(tiny, table) / "_stage").glob("y=*/m=*/d=*/h=*/n=*/c=*"))
 
 
 def file_of(tiny: Tiny, case: str) -> Path | None:
-    """Return the file that a case names; None where the table has none of the kind.
+    """Return the file for a case, or None if the table has no such file.
 
-    A claim record is read where the ledger is lost: it is removed then. A checkpoint is made first.
+    Claim records are read only if the ledger is lost, so the ledger is removed for them. A checkpoint is written first.
     """
     if case == "ledger" or case.endswith("claim record"):
         for path in lake_of(tiny).glob("ledger.db-*" if case == "ledger" else "ledger.db*"):
@@ -127,7 +127,7 @@ def file_of(tiny: Tiny, case: str) -> Path | None:
     log = folder_of(tiny, table) / "_delta_log"
     if kind.endswith("checkpoint"):
         DeltaTable(str(log.parent)).create_checkpoint()
-        (log / f"{0:020d}.json").unlink()  # as Delta cleans up
+        (log / f"{0:020d}.json").unlink()  # as Delta's cleanup does
         return log / "_last_checkpoint" if kind.startswith("name") else min(log.glob("*.checkpoint.parquet"))
     commits = sorted(log.glob("*.json"))
     states = sorted((folder_of(tiny, table) / "state").glob("**/*.parquet"))
@@ -144,14 +144,14 @@ def file_of(tiny: Tiny, case: str) -> Path | None:
 
 @dataclass
 class Heard:
-    """What was answered, by table, and the errors in between."""
+    """Rows by table, and the errors raised while reading them."""
 
     rows: dict[str, Rows] = field(default_factory=dict)
     errors: list[WaterclockError] = field(default_factory=list)
 
 
 def ask(tiny: Tiny, *, tick: str | None = None) -> Heard:
-    """Ask every table for its rows; every error must be one of ours that says how to mend it."""
+    """Read all rows of every table, and collect errors, which must be ours and name a fix."""
     heard = Heard()
     as_of = None if tick is None else RequestedTick(tick)
     try:
@@ -162,7 +162,7 @@ def ask(tiny: Tiny, *, tick: str | None = None) -> Heard:
                     heard.rows[table] = sorted(found.rows, key=repr)
                 except WaterclockError as error:
                     heard.errors.append(error)
-    except WaterclockError as error:  # of the ledger: nothing can be opened
+    except WaterclockError as error:  # the ledger cannot be opened
         heard.errors.append(error)
     for each in heard.errors:
         assert_mendable(each)
@@ -170,7 +170,7 @@ def ask(tiny: Tiny, *, tick: str | None = None) -> Heard:
 
 
 def run(tiny: Tiny) -> list[WaterclockError]:
-    """Run what is due, and give what failed."""
+    """Run due batches, and return their errors."""
     try:
         outcome = tiny.run(NOW)
     except WaterclockError as error:
@@ -179,18 +179,18 @@ def run(tiny: Tiny) -> list[WaterclockError]:
 
 
 def assert_mendable(error: WaterclockError) -> None:
-    """Hold an error to name a command that mends it."""
+    """Assert that an error names a command that fixes it."""
     assert error.code not in {"E790", "E999", "E730"}, error.render()
     assert list(commands_of(error)), error.render()
 
 
 def commands_of(error: WaterclockError) -> Iterator[str]:
-    """Return the first command that an error names."""
+    """Yield the first command that an error names."""
     yield from re.findall(r"`waterclock ([^`]*)`", error.fix or "")[:1]
 
 
 def mend(tiny: Tiny, command: str) -> None:
-    """Do on the command line what an error says."""
+    """Run the command that an error names."""
     words = shlex.split(command)
     more = [] if words[0] == "ledger" else ["--yes"]
     timed = ["--now", NOW.isoformat()] if words[0] in {"recompute", "recollect", "skip"} else []
@@ -198,7 +198,7 @@ def mend(tiny: Tiny, command: str) -> None:
 
 
 def mended(tiny: Tiny, errors: list[WaterclockError]) -> None:
-    """Do what the errors say, run, and again, until there is none."""
+    """Run the commands that the errors name, then due batches, until there are no errors."""
     for _ in range(MOST_MENDS):
         if not errors:
             return

@@ -1,8 +1,8 @@
-"""Several runners of one project, each a process, and what befalls them: kills, long sleeps, clocks an hour apart.
+"""Runners of one project in separate processes, disturbed by kills, long sleeps and clocks an hour apart.
 
     python -m tests.faults.disturbing FOLDER NOW
 
-runs what is due, as one of them, on the JVM that the environment names; it ends when nobody has anything to do.
+runs due batches as one of the runners, on the JVM that the environment names. It ends when no runner has work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LIBRARIES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfak
 
 
 def clock_of_its_own(seconds: int) -> dict[str, str]:
-    """Return what gives a process a clock that is off, in its environment; spans of time stay what they are."""
+    """Return environment variables that shift the clock of a process; durations are not affected."""
     if not seconds:
         return {}
     found = [path for pattern in _LIBRARIES for path in Path("/").glob(pattern.lstrip("/"))]
@@ -40,13 +40,13 @@ def clock_of_its_own(seconds: int) -> dict[str, str]:
 
 
 def has_faketime() -> bool:
-    """Whether clocks of processes can be set."""
+    """Return whether the clock of a process can be shifted."""
     return shutil.which("faketime") is not None
 
 
 @dataclass
 class Runners:
-    """Processes that all run what is due at `now`; one that is killed is started anew."""
+    """Processes that all run due batches at `now`; a killed process is replaced by a new one."""
 
     root: Path
     now: datetime
@@ -58,7 +58,7 @@ class Runners:
     log: list[str] = field(default_factory=list)
 
     def start(self) -> None:
-        """Start one more."""
+        """Start one more runner."""
         skew = self.drawn.choice(self.skews)
         self.running.append(
             subprocess.Popen(
@@ -73,7 +73,7 @@ class Runners:
         )
 
     def disturb(self) -> None:
-        """Kill one that runs, and start another; or let one sleep for longer than its lease."""
+        """Kill one runner and start another, or suspend one for longer than its lease."""
         alive = [process for process in self.running if process.poll() is None]
         if not alive:
             return
@@ -91,14 +91,14 @@ class Runners:
         process.send_signal(signal.SIGCONT)
 
     def wait(self, *, patience: float) -> None:
-        """Wait until all have come to their end, and none of them says that something failed."""
+        """Wait until all runners have ended, and assert that none reports a failure."""
         end = time.monotonic() + patience
         for process in self.running:
             assert process.wait(max(1.0, end - time.monotonic())) == 0, self._close(process)
             self._close(process)
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Kill all running processes."""
         for process in self.running:
             if process.poll() is None:
                 process.kill()
@@ -116,14 +116,14 @@ class Runners:
 
 @contextmanager
 def watched(look: Callable[[], None]) -> Iterator[list[BaseException]]:
-    """Look again and again, from a thread of its own, until the block ends; give what was found to be wrong."""
+    """Call `look` repeatedly from a separate thread until the block ends; yield the list of its errors."""
     stop, wrong, looks = threading.Event(), list[BaseException](), list[int]()
 
     def keep_looking() -> None:
         while not stop.wait(0.02):
             try:
                 look()
-            except BaseException as error:  # noqa: BLE001 - told by the test that looks
+            except BaseException as error:  # noqa: BLE001 - the test reports it
                 wrong.append(error)
                 return
             looks.append(1)
@@ -135,11 +135,11 @@ def watched(look: Callable[[], None]) -> Iterator[list[BaseException]]:
     finally:
         stop.set()
         thread.join()
-    assert looks or wrong, "nobody looked"
+    assert looks or wrong, "the check never ran"
 
 
 def main(folder: str, now: str) -> int:
-    """Run what is due, and wait for what others do of it; gives 1 where something failed for good."""
+    """Run due batches, wait for those of other runners, and return 1 if one failed for good."""
     heard = Heard()
     settings = RunSettings(threads=2, attempts=3, retry_wait=0.05, lease=LEASE, who="a test")
     tiny = Tiny(Path(folder), session_there(), toml=None, heard=heard, settings=settings)
@@ -147,7 +147,7 @@ def main(folder: str, now: str) -> int:
     sys.stderr.write(f"{settings.runner}: {outcome.done} done, {described(outcome)}, {heard.said_}\n")
     sys.stderr.flush()
     code = 1 if outcome.failed else 0
-    # the JVM is another's: nothing of it is to be closed
+    # the JVM belongs to another process: leave it running
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""A flow with every kind of batch, and what stands everywhere after some days of it."""
+"""A flow with every kind of batch, and its complete content after some days."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DAYS = 5
 
 
 def prepare(tiny: Tiny) -> None:
-    """Fill the sources: five days, among them a customer who leaves, and a file that arrives on each."""
+    """Fill the sources: five days, one with a customer who leaves, and a file that arrives on each day."""
     rows = [(n, f"c{n % 4}", n + 1, f"2020-01-{1 + n // 4:02d} {8 + n % 4:02d}:00:00") for n in range(4 * DAYS)]
     tiny.source("orders", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", rows)
     tiny.source("lands", "customer TEXT, land TEXT", [(f"c{n}", "de" if n % 2 else "fr") for n in range(4)])
@@ -54,7 +54,7 @@ def prepare(tiny: Tiny) -> None:
 
 
 def standing(tiny: Tiny, tables: Sequence[str] = TABLES, delivered: Sequence[str] = DELIVERED) -> dict[str, Any]:
-    """Return all that a reader sees: tables, destinations, what is done, and whether a claim is left open."""
+    """Return the content that readers see: tables, destinations, done batches, and open claims."""
     seen: dict[str, Any] = {table: sorted(tiny.rows(f"SELECT * FROM {table}"), key=repr) for table in tables}
     if "web.clicks" in tables:
         aside = tiny.rows("SELECT timelabel, row, broken FROM web.clicks_quarantine")

@@ -1,9 +1,9 @@
-"""Runs a tiny project in a process of its own, which is killed by SIGKILL at one point of one table's batch.
+"""Run a small project in a process that is killed by SIGKILL at one point of one table's batch.
 
     python -m tests.faults.killing FOLDER runner|group POINT TABLE NOW
 
-`group` starts a JVM and kills it, too. `runner` kills this process alone, and its JVM lives on: it is the one whose
-gateway the environment names.
+`group` starts a JVM and kills it, too. `runner` kills only this process; it uses the JVM whose gateway the environment
+names, which survives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEASE = 2.0
 
 
 class Killing(Heard):
-    """Kills where a thread that is at a batch of `table` passes `point`."""
+    """Kills the process when a thread with a batch of `table` passes `point`."""
 
     def __init__(self, form: str, point: str, table: str) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class Killing(Heard):
 
 
 def wait_for_leases(tiny: Tiny) -> None:
-    """Wait until the leases of all open claims have run out: nobody renews them any more."""
+    """Wait until the leases of all open claims have ended; no runner extends them."""
     with tiny.ledger() as ledger:
         while any(claim.lease_until >= ledger.now() for claim in ledger.claims.open()):
             time.sleep(0.1)
 
 
 def gateway_of(spark: SparkSession) -> dict[str, str]:
-    """Return what a process must have in its environment to work with this session's JVM."""
+    """Return the environment variables that a process needs to use this session's JVM."""
     parameters: Any = spark.sparkContext._gateway.gateway_parameters  # type: ignore[union-attr]
     return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
 
@@ -77,7 +77,7 @@ def session_there() -> SparkSession:
 
 
 def main(folder: str, form: str, point: str, table: str, now: str, *, toml: str | None = TOML) -> int:
-    """Run what is due at `now`; gives 3 where the point was not passed."""
+    """Run due batches at `now`; return 3 if the point was not passed."""
     root = Path(folder)
     own = {"spark.sql.shuffle.partitions": "1"}
     spark = session_there() if form == "runner" else open_session("local[2]", root / ".spark", own)

@@ -1,8 +1,8 @@
-"""Runs a command line in a process of its own, which sends itself a signal when it passes a point for the nth time.
+"""Run a command line in a process that sends itself a signal when it passes a point for the nth time.
 
     python -m tests.faults.killing_a_branch SIGKILL|SIGSTOP POINT NUMBER WORDS...
 
-Its Spark is the JVM whose gateway the environment names, which lives on.
+Its Spark is the JVM whose gateway the environment names, which survives.
 """
 
 from __future__ import annotations

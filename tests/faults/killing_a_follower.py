@@ -1,4 +1,4 @@
-"""As `tests.faults.killing`, of a replica of a PostgreSQL table whose clock is past all windows."""
+"""Like `tests.faults.killing`, for a replica of a PostgreSQL table whose clock is past all windows."""
 
 from __future__ import annotations
 

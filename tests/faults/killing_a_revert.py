@@ -1,4 +1,4 @@
-"""Reverts labels of a tiny project in a process of its own, which kills itself by SIGKILL at one point of the claim.
+"""Revert labels of a small project in a process that kills itself by SIGKILL at one point of the claim.
 
     python -m tests.faults.killing_a_revert FOLDER TABLE@LABELS NOW POINT
 

@@ -1,9 +1,9 @@
-"""Runs ticks or batches of a tiny project in a process of its own, which is killed by SIGKILL at one point.
+"""Run ticks or batches of a small project in a process that is killed by SIGKILL at one point.
 
     python -m tests.faults.killing_a_speed_layer FOLDER tick|run POINT TIMES NOW
 
-After a tick, the open windows are delivered to the destinations. It works with the JVM whose gateway the environment
-names. It is killed when it passes the point for the last of TIMES.
+After a tick, the open windows are delivered to the destinations. It uses the JVM whose gateway the environment names.
+It is killed when it passes the point for the last of TIMES.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from waterclock.faults import inject_faults
 
 
 def main(folder: str, form: str, point: str, times: str, at: str) -> int:
-    """Do what is due at `now`; gives 3 where the point was not passed so often."""
+    """Run ticks or batches that are due at `at`; return 3 if the point was passed less often."""
     now, left = datetime.fromisoformat(at), int(times)
 
     def strike(passed: str) -> None:

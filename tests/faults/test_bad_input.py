@@ -1,4 +1,4 @@
-"""Bad input of every kind: a clear error that names table and timelabel, nothing lost, and the next run carries on."""
+"""Bad input of every kind: a clear error names table and timelabel, nothing is lost, and the next run continues."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_half_written_and_misnamed_files_are_reported_and_not_collected(tiny: Ti
     tiny.land("clicks", day(3, 1), "id,customer\n5,e\n")
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
-    # its own window is sealed: the oldest open one takes it
+    # its own window is sealed: the oldest open one contains it
     assert ids(tiny, "web.clicks") == [1, 2, 3, 4]
     assert misnamed.exists()
 
@@ -115,7 +115,7 @@ def test_a_broken_row_is_named_with_file_and_line_and_other_labels_go_on(tiny: T
     assert ids(tiny, "web.clicks") == [1, 3]
     assert broken.exists()
 
-    assert tiny.run(day(4)).done == 0  # a permanent error waits for a person
+    assert tiny.run(day(4)).done == 0  # a permanent error waits for a user
     broken.write_bytes(gzip.compress(b"id,customer\n21,a\n22,b\n23,c\n", mtime=0))
     retry(tiny, "web.clicks", 2)
     outcome = tiny.run(day(4))
@@ -237,7 +237,7 @@ def test_a_full_disk_in_the_stage_leaves_nothing_visible_and_is_made_good(tiny: 
 
 @contextmanager
 def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
-    """Put a file system of a few kilobytes at `folder`; skips the test where this user may not."""
+    """Mount a file system of a few kilobytes at `folder`; skip the test if this user may not."""
     folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
     if sys.platform != "linux" or os.geteuid() != 0 or subprocess.call(mount, stderr=subprocess.DEVNULL):
@@ -306,7 +306,7 @@ COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.order
 def test_a_foreign_commit_while_a_batch_is_made_stops_the_batch(
     tiny: Tiny, spark: SparkSession, mode: str, point: str
 ) -> None:
-    """Otherwise the next batch would look for foreign commits after this one, and never find it."""
+    """Regression: the next batch searched for foreign commits after this one, and never found it."""
     flow = {
         "PARTITIONED": COLLECT,
         "REPLACE": "COLLECT shop.orders (id BIGINT KEY, amount BIGINT, at TIMESTAMP) FROM shop.orders EVERY DAY;",
@@ -369,7 +369,7 @@ def test_whatever_is_raised_once_spark_has_ended_its_end_is_the_reason(
         error = the_error(tiny.run(day(2)))
     assert (error.code, error.transient) == ("E712", True), error.render()
     assert f"clean.orders@{labels(1)[0]}" in error.render()
-    error = the_error(tiny.run(day(2)))  # what passes is due again by itself
+    error = the_error(tiny.run(day(2)))  # transient errors are due again without a retry
     assert error.code == "E720", error.render()
 
 
@@ -441,7 +441,7 @@ def test_a_jvm_killed_again_during_the_retry_is_reported_as_ended(tiny: Tiny) ->
 def wait_until(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < until, "it does not come about"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.05)
 
 
@@ -449,7 +449,7 @@ def children(process: int) -> list[tuple[int, str]]:
     """Return the processes that a process has started, with their commands."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # one that has ended meanwhile
+        with suppress(OSError):  # one that ended meanwhile
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if parent == process:
                 found.append((int(folder.name), (folder / "cmdline").read_text()))

@@ -1,4 +1,4 @@
-"""Bad input of whole sets and of linked projects: told with its mend, nothing lost, and the next run carries on."""
+"""Bad input in second sets and linked projects: reported with a fix, nothing is lost, and the next run continues."""
 
 from __future__ import annotations
 

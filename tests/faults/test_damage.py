@@ -1,4 +1,4 @@
-"""Whatever is damaged at rest: a right answer, or an error of ours whose mend leads to the right answer."""
+"""After damage in storage, a project returns correct results, or an error whose fix leads to correct results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 EARLIER = "2020-01-03"
-# some kinds of mend; `bin/soak` damages everything in every way
+# some kinds of fix; `bin/soak` damages everything in every way
 QUICK = {
     ("shop.prices slice", "remove"),
     ("ledger", "flip"),
@@ -46,7 +46,7 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Made:
-    """A project in a folder, and what it answers before and after its last day."""
+    """A project in a folder, with its rows before and after its last day."""
 
     tiny: Tiny
     before: Heard
@@ -71,12 +71,12 @@ def tiny(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
 
 
 def assert_answers(tiny: Tiny, made: Made) -> None:
-    """Hold the project to the right answers of today, and of an earlier tick."""
+    """Assert that the project returns the correct rows of today and of an earlier tick."""
     assert_right((ask(tiny), ask(tiny, tick=EARLIER)), made)
 
 
 def assert_right(answers: tuple[Heard, Heard], made: Made, *, without: frozenset[str] = frozenset()) -> None:
-    """Hold answers of today, and of an earlier tick but for some tables, to the right ones."""
+    """Assert that the rows of today, and of an earlier tick except for some tables, are correct."""
     for found, wanted in zip(answers, (made.after, made.earlier), strict=True):
         assert not found.errors, "\n".join(error.render() for error in found.errors)
         for table, rows in wanted.rows.items():
@@ -108,7 +108,7 @@ def test_a_damaged_file_yields_right_rows_or_an_error_with_a_working_fix(
     if errors := [error for answer in answers for error in answer.errors]:
         mended(tiny, errors)
         answers = ask(tiny), ask(tiny, tick=EARLIER)
-    # an older snapshot that is lost cannot be taken again: the next one stands for it, and is read in its place
+    # a lost older snapshot cannot be collected again: the next one stands for it, and is read instead
     is_lost = case in {"shop.lands slice", "shop.lands claim record"}
     lost = frozenset({"shop.lands", "marts.lands"}) if is_lost else frozenset()
     assert_right(answers, made, without=lost)
@@ -126,7 +126,7 @@ def test_several_lost_slices_of_a_fold_are_made_again_one_after_the_other(tiny: 
 
 @pytest.fixture
 def shows_its_slice(tmp_path: Path, spark: SparkSession) -> Tiny:
-    """A MERGE table that shows the damaged slice of its first day: the second day said nothing."""
+    """Return a project with a MERGE table that shows the damaged slice of its first day; the second day had no rows."""
     tiny = Tiny(tmp_path / "shows", spark)
     rows = [(1, 10, "2020-01-01 08:00:00"), (2, 20, "2020-01-01 09:00:00")]
     tiny.root.mkdir(exist_ok=True)
@@ -161,7 +161,8 @@ def test_a_slice_that_a_merge_table_shows_is_replaced_by_the_same_rows(shows_its
 def test_a_damaged_visible_slice_that_is_not_current_is_reported_with_its_fix(
     shows_its_slice: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:  # as it was once: the same rows came again, and what was shown stayed broken
+    # as before the fix: the same rows came again, and the shown state stayed broken
+    with monkeypatch.context() as patch:
         patch.setattr(merge, "require_whole", lambda *_: None)
         recollect(shows_its_slice)
     with pytest.raises(WaterclockError, match=r"E753 a file of shop\.items is damaged") as told:

@@ -1,4 +1,4 @@
-"""A runner makes batches while another process erases a person: no row of the person stays, and no other is lost."""
+"""A runner makes batches while another process erases a person: all rows of the person are removed, and no others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEW = [(90, ERASED, "2020-01-03 10:00:00", 5), (91, OTHER, "2020-01-03 11:00:00"
 
 
 def prepared(root: Path, spark: SparkSession) -> tuple[Tiny, dict[str, Any]]:
-    """Return a project of which two days are done, and rows of a third came; and what it has without the person."""
+    """Return a project with two done days and rows of a third, and its expected content without the person."""
     tiny, clean = (project(root / name, spark, flow=SMALL, without=who) for name, who in (("a", ()), ("b", (ERASED,))))
     run(tiny)
     for number, who, at, amount in NEW:
@@ -52,7 +52,7 @@ def prepared(root: Path, spark: SparkSession) -> tuple[Tiny, dict[str, Any]]:
 
 
 def hold(tiny: Tiny, result: ErasureResult, expected: dict[str, Any]) -> None:
-    """Hold that the erasure is done, and that nothing is left to be made."""
+    """Assert that the erasure is complete, and that no batch is left to make."""
     assert result.left == ()
     assert result.erasure.finished_at is not None
     run(tiny, 4)
@@ -69,7 +69,10 @@ def hold(tiny: Tiny, result: ErasureResult, expected: dict[str, Any]) -> None:
     ],
 )
 def test_a_batch_that_began_before_the_erasure(point: str, tmp_path: Path, spark: SparkSession) -> None:
-    """It does not know the erasure, and may commit rows of the person: the erasure waits for it, and removes them."""
+    """Its runner does not see the erasure and may commit rows of the person.
+
+    The erasure waits for it and removes them.
+    """
     tiny, expected = prepared(tmp_path, spark)
     words = [str(tiny.root), "runner", "raw.orders", day(4).isoformat(), point, "-"]
     with started(spark, *words, module=MODULE) as process, ThreadPoolExecutor(1) as pool:
@@ -94,7 +97,7 @@ def test_a_batch_that_began_before_the_erasure(point: str, tmp_path: Path, spark
     ],
 )
 def test_a_batch_that_begins_during_the_erasure(point: str, tmp_path: Path, spark: SparkSession) -> None:
-    """It knows the erasure, and drops the rows of the person."""
+    """It sees the erasure, and drops the rows of the person."""
     tiny, expected = prepared(tmp_path, spark)
     ran: list[int] = []
 

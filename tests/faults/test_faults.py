@@ -1,4 +1,4 @@
-"""Whatever fails at whatever step, what stands in the end is what an undisturbed run would have left."""
+"""After a failure at any step, the final state equals that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# the first day alone, so that every table is made; the last two at once, in groups where they are allowed
+# the first day alone, so that every table is made; the last two at once, in groups where allowed
 SCHEDULE = (day(2), day(3), day(4), day(DAYS + 1))
 LEASE = 1.0
 LOOKS = 20
@@ -30,11 +30,11 @@ Points = dict[str, set[str]]
 
 
 class Struck(Exception):
-    """What the test lets fail: worded as a passing reason, so that the run tries again."""
+    """An injected failure, worded as a transient one, so that the run retries."""
 
 
 class Passing(Heard):
-    """Knows which table's batch a thread is at, and which points it has passed."""
+    """Tracks the table whose batch a thread makes, and the points it has passed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Passing(Heard):
 
 
 class Striking(Passing):
-    """Lets every table's batches fail once at each point they pass."""
+    """Fails every table's batches once at each point they pass."""
 
     def pass_by(self, point: str) -> None:
         table = self.at.get(threading.get_ident(), "")
@@ -66,7 +66,7 @@ def run_all(tiny: Tiny, heard: Passing) -> None:
         for now in SCHEDULE:
             outcome = tiny.run(now)
             for _ in range(LOOKS):
-                # a claim whose settling was struck stays open until its lease has run out
+                # a claim whose commit was struck stays open until its lease ends
                 if not tiny.open_claims() and not outcome.failed and not is_left(outcome):
                     break
                 time.sleep(LEASE / 2)
@@ -75,7 +75,7 @@ def run_all(tiny: Tiny, heard: Passing) -> None:
 
 
 def is_left(outcome: RunOutcome) -> bool:
-    """Tell whether a run has left something that a further one will do."""
+    """Return whether a run has left work for the next one."""
     return outcome.plan is not None and bool(outcome.plan.groups)
 
 
@@ -97,7 +97,7 @@ def test_a_fault_at_every_step_of_every_kind_of_batch_changes_nothing_in_the_end
 
 
 def assert_no_fewer_points(passed: Points) -> None:
-    """Hold the commit protocol's steps to be struck: a point that is gone is no longer tested."""
+    """Assert that all steps of the commit protocol are struck: a point that was removed is no longer tested."""
     steps = {"claimed", "make", "sealed", "audited", "before_commit", "after_commit", "committed", "recorded"}
     made = [points for table, points in passed.items() if table and not table.startswith(("out.", "files."))]
     assert made

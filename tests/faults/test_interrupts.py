@@ -1,4 +1,4 @@
-"""A run of the command line whose Spark dies under it, or that is stopped by Ctrl-C in the middle of a Spark job."""
+"""`waterclock run` when its Spark dies, or when Ctrl-C stops it during a Spark job."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def orders(orders: wc.DataFrame = wc.table("shop.orders")) -> wc.DataFrame:
 KILLS_ITS_JVM = """\
 if is_first:
         os.kill(orders.sparkSession.sparkContext._gateway.proc.pid, signal.SIGKILL)"""
-# three seconds a row, asleep in the executor
+# sleeps three seconds per row in the executor
 TAKES_ITS_TIME = """doubled = doubled.where("reflect('java.lang.Thread', 'sleep', 3000L) IS NOT NULL OR id > 0")"""
 NEVER_ENDS = """\
 if is_first:
@@ -63,14 +63,14 @@ PATIENCE = 300.0  # a cold Spark on a busy machine takes minutes
 
 @pytest.fixture
 def tiny(tmp_path: Path, spark: SparkSession) -> Tiny:
-    # what is interrupted is a process with a JVM of its own; what is left is done by a run in this one
+    # interrupt a process with its own JVM; a run in this process does the remaining work
     made = Tiny(tmp_path, spark)
     made.source("orders", "id INTEGER, amount INTEGER, at TEXT", [(n, n, f"2020-01-{n:02d} 12:00:00") for n in (1, 2)])
     return made
 
 
 def declare(tiny: Tiny, code: str) -> Path:
-    """Declare the flow, its Python transform with `code` in it; gives the file that appears when it is called."""
+    """Declare the flow with `code` in its Python transform; return the file that appears when it is called."""
     tiny.declare(COLLECT + LATER)
     (tiny.root / "flows" / "slow.py").write_text(CODE % code)
     return tiny.root / "flows" / "begun"
@@ -78,7 +78,7 @@ def declare(tiny: Tiny, code: str) -> Path:
 
 @contextmanager
 def running(tiny: Tiny, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Start `waterclock run` as the first of a process group, of which nothing is left behind the block."""
+    """Start `waterclock run` as the leader of a process group, which ends with the block."""
     run = subprocess.Popen(
         [sys.executable, "-m", "waterclock", "run", *words],
         cwd=tiny.root,
@@ -103,7 +103,7 @@ def said_by(run: subprocess.Popen[str]) -> str:
 
 
 def begins_to_make(tiny: Tiny, begun: Path) -> None:
-    """Wait until Spark is at the transform's batch."""
+    """Wait until Spark makes the transform's batch."""
     log = tiny.root / ".waterclock" / "tables" / "clean" / "orders" / "_delta_log"
     wait_until(lambda: begun.exists() and log.exists())
     time.sleep(1)
@@ -112,14 +112,14 @@ def begins_to_make(tiny: Tiny, begun: Path) -> None:
 def wait_until(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < until, "it does not come about"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.05)
 
 
 def group_is_gone(group: int) -> bool:
-    """Say whether no process of a group is left, but for those that have ended and are not yet waited for."""
+    """Return whether all processes of a group have ended, including those that are not yet waited for."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # one that has ended meanwhile
+        with suppress(OSError):  # one that ended meanwhile
             state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
             if int(of) == group and state != "Z":
                 return False
@@ -138,7 +138,7 @@ def test_a_run_with_until_restarts_spark_after_its_jvm_was_killed(tiny: Tiny) ->
     declare(tiny, KILLS_ITS_JVM)
     with running(tiny, "--now", "2020-01-02", "--until", "2020-01-03") as run:
         said = said_by(run)
-    assert run.returncode == 0, said  # what was lost was made once more
+    assert run.returncode == 0, said  # the lost batch was made once more
     assert said.count("E712 Spark's JVM has ended") == 1
     assert "Spark has ended and is started again" in said
     assert "Traceback" not in said

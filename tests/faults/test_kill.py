@@ -1,4 +1,4 @@
-"""A runner that is killed by SIGKILL, alone or with all it started, leaves what the next run carries on with."""
+"""After SIGKILL of a runner, alone or with its whole process group, the next run continues from the state it left."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ TABLES = ("shop.orders", "clean.orders", "marts.spent")
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 300
 
-# (now, point, table): one start each, after which the next one begins with what was left. What runs beside the table
-# that is struck may be done by then: the last kill is on a day of its own, so that its batch is surely still to come.
+# (now, point, table): one start each, which continues from the state of the one before. Batches that run in parallel
+# with the killed one may be done by then, so the last kill has a day of its own whose batch is certainly pending.
 KILLS = {
     "runner": (
         (day(2), "claimed", "shop.orders"),
@@ -57,9 +57,10 @@ KILLS = {
 
 @contextmanager
 def started(spark: SparkSession, *words: str, module: str = "tests.faults.killing") -> Iterator[subprocess.Popen[str]]:
-    """Start the driver as the first of a process group, of which nothing is left behind the block.
+    """Start the driver as the leader of a process group, which ends with the block.
 
-    Where the runner alone is killed, its JVM is ours and lives on; else it starts one, which is killed with it.
+    If only the runner is killed, its JVM is that of the tests and survives; otherwise the driver starts a JVM that is
+    killed with it.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *words],
@@ -82,7 +83,7 @@ def started(spark: SparkSession, *words: str, module: str = "tests.faults.killin
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
-    """Return what a driver that was not killed says of its run."""
+    """Return the driver's output about its run, for a driver that was not killed."""
     return process.stderr.read() if process.stderr is not None else ""
 
 
@@ -107,7 +108,7 @@ def test_a_kill_at_five_points_in_turn_changes_nothing_in_the_end(
 
     for now, point, table in [KILLS[form][number] for number in points]:
         with started(spark, str(killed.root), form, point, table, now.isoformat()) as process:
-            # what the JVM that lives on still does goes on beside the next start
+            # jobs of the surviving JVM continue in parallel with the next start
             assert process.wait(PATIENCE) == -signal.SIGKILL, f"{point} of {table}: {said_by(process)}"
         assert killed.open_claims() > 0, (point, table)
     wait_for_leases(killed)

@@ -1,6 +1,6 @@
-"""A branch whose creation, run, promotion or deletion is killed by SIGKILL at any step: the same command ends it.
+"""SIGKILL at any step of a branch's creation, run, promotion or deletion: the same command completes it afterwards.
 
-What is reached then equals what undisturbed commands reach. Nothing of a killed creation or run is left by a deletion.
+The result equals that of undisturbed commands. A deletion leaves nothing of a killed creation or run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RUN = ("run", "--env", "try")
 PROMOTE = ("promote", "try", "--now", AT, "--yes")
 DELETE = {name: ("branch", "delete", name, "--yes") for name in ("try", "pr-1")}
 
-# points, each for the nth time that it is passed, at which one attempt after the other is killed
+# points, each for the nth time that it is passed, at which attempts are killed in order
 Points = tuple[tuple[str, int], ...]
 CREATING: Points = (
     ("text written", 1),
@@ -67,7 +67,7 @@ DELETING: Points = tuple(
 
 @dataclass
 class Stages:
-    """A project before its branch, and with a branch that was run and promoted."""
+    """A project before its branch exists, and with a branch that was run and promoted."""
 
     base: Branched
     promoted: Branched
@@ -75,7 +75,7 @@ class Stages:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Stages:
-    """Production with two days and the changed flow in its files, and what undisturbed commands make of it."""
+    """Return production with two days and the changed flow in its files, and the result of undisturbed commands."""
     base = Branched(tmp_path_factory.mktemp("base"), spark)
     rows = [(n, n + 1, f"2020-01-{1 + n // 2:02d} 08:00:00") for n in range(4)]
     base.source("sales", "id INTEGER, amount INTEGER, at TEXT", rows)
@@ -94,7 +94,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -
 
 @pytest.fixture
 def made(undisturbed: Stages, tmp_path: Path) -> Branched:
-    """A project whose branch was run."""
+    """Return a project whose branch was run."""
     project = undisturbed.base.copied(tmp_path / "project")
     branch = project.of("try")
     branch.create(NOW)
@@ -130,20 +130,20 @@ def started(
 
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for the end of a process. Return its exit code, and its answer or else its last words."""
+    """Wait for the end of a process, and return its exit code and its output, or else its last error output."""
     out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out or err
 
 
 def start(project: Branched, words: tuple[str, ...], point: str = "none", number: int = 1) -> tuple[int, str]:
-    """Run a command line, which is killed at the point. Return its exit code and its answer."""
+    """Run a command line, which is killed at the point; return its exit code and its output."""
     with started(project, words, "SIGKILL", point, number) as process:
         return end_of(process)
 
 
 @contextmanager
 def stopped(project: Branched, words: tuple[str, ...], point: str, number: int = 1) -> Iterator[None]:
-    """Let a command line stand still at a point for the block. Then it must succeed."""
+    """Stop a command line at a point during the block; after that it must succeed."""
     with started(project, words, "SIGSTOP", point, number) as process:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), f"{point} was not passed {number} times"
@@ -182,7 +182,7 @@ def error_of(project: Branched, words: tuple[str, ...]) -> dict[str, Any]:
 
 
 def kill_in_turn(project: Branched, words: tuple[str, ...], points: Points) -> None:
-    """Kill one attempt of a command after the other."""
+    """Kill successive attempts of a command."""
     for point, number in points:
         kill(project, words, point, number)
 
@@ -306,7 +306,7 @@ def test_a_killed_promotion_is_ended_by_the_same_command(undisturbed: Stages, ma
     )
     succeed(made, DELETE["try"])
     assert not (made.root / ".branches").exists()
-    assert reached(made) == expected, "what was adopted needs the branch no more"
+    assert reached(made) == expected, "adopted labels do not need the branch any more"
     assert not [path for path in (made.root / ".prod").rglob("*") if path.is_symlink()]
 
 
@@ -332,7 +332,7 @@ def codes_of(project: Branched, *commands: tuple[str, ...]) -> set[str]:
     return {error_of(project, words)["code"] for words in commands}
 
 
-@pytest.mark.soak  # tests/unit/cli/commands/test_branch.py has a short one
+@pytest.mark.soak  # tests/unit/cli/commands/test_branch.py has a short version
 def test_one_process_at_a_time_creates_or_deletes_a_branch(undisturbed: Stages, tmp_path: Path) -> None:
     project = undisturbed.base.copied(tmp_path / "project")
     before = contents(project.root)

@@ -1,4 +1,4 @@
-"""A replica whose runner is killed at any point, beside writers and restarts of the server, misses nothing."""
+"""A replica whose runner is killed at any point, with concurrent writers and restarts of the server, misses nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _write(it: Replicated, rng: random.Random, stop: threading.Event, truncating: threading.Event) -> None:
-    """Change the table in small transactions, some of which are rolled back; a server that restarts is waited for."""
+    """Change the table in small transactions, some of them rolled back; wait for the server while it restarts."""
     import psycopg
 
     while not stop.is_set():
@@ -89,7 +89,7 @@ def test_a_killed_runner_and_a_restarted_server_leave_no_gap(
                 it.at.stop("immediate")
                 it.at.start()
             it.replicate()
-            truncating.set()  # not before: a snapshot that a TRUNCATE empties is tried again
+            truncating.set()  # not before: a snapshot that a TRUNCATE empties is retried
     finally:
         stop.set()
         for writer in writers:

@@ -1,4 +1,4 @@
-"""A revert that is killed at any step leaves either the old or the new revision, and the next run clears up."""
+"""A revert that is killed at any step leaves either the old or the new revision, and the next run cleans up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(tiny: Tiny) -> None:
 
 @pytest.fixture(scope="module")
 def restated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[Tiny, dict[str, Any]]:
-    """A project of which two labels were made again, and its state before that."""
+    """Return a project with two labels that were made again, and its state before that."""
     tiny = Tiny(tmp_path_factory.mktemp("restated"), spark)
     tiny.declare(FLOW)
     tiny.source("orders", "id INTEGER, amount INTEGER, at TEXT", ROWS)

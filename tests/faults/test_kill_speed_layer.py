@@ -1,6 +1,6 @@
-"""Readers loop over views, in the lake and at a destination, while ticks and batches are killed.
+"""Readers query views in a loop, in the lake and at a destination, while ticks and batches are killed.
 
-No row is shown twice, and none that a reader saw is lost.
+No row is shown twice, and no row that a reader saw is lost.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KILLS = (
     *(("tick", *TICKS[at]) for at in (2, 4, 5, 8, 9)),
     *(("run", *RUNS[at]) for at in (0, 2, 5, 6, 7)),
 )
-_PAUSE = 1.5  # seconds between two reads, which take the cores that the killed process works on
+_PAUSE = 1.5  # seconds between two reads, which compete for cores with the killed process
 DISAGREE = """
 SELECT timelabel, s.n, c.n FROM (SELECT timelabel, sum(clicks) AS n FROM web.per_user_view GROUP BY timelabel) AS s
 LEFT JOIN (SELECT timelabel, count(*) AS n FROM web.clicks_view GROUP BY timelabel) AS c USING (timelabel)
@@ -54,7 +54,7 @@ WHERE c.n IS DISTINCT FROM s.n
 
 @dataclass
 class Reader:
-    """Reads the views again and again, and remembers what it saw."""
+    """Reads the views repeatedly, and records their rows."""
 
     stream: Stream
     destination: LiveDestination
@@ -74,12 +74,15 @@ class Reader:
         self.reads += 1
 
     def compare(self) -> None:
-        """Read both views in one query: each window that the sums have, has the rows that they are sums of."""
+        """Read both views in one query; assert that each window of the sums has the rows that they sum."""
         assert self.stream.rows(DISAGREE) == []
 
 
 def kill(stream: Stream, form: str, point: str, times: int, reader: Reader) -> bool:
-    """Start ticks or batches in a process that is killed at a point, and read until it ends. Return whether it was."""
+    """Start ticks or batches in a process that is killed at a point, and read until it ends.
+
+    Return whether it was killed.
+    """
     root, now = str(stream.tiny.root), stream.now.isoformat()
     words = [sys.executable, "-m", "tests.faults.killing_a_speed_layer", root, form, point, str(times), now]
     at = os.environ | gateway_of(stream.tiny.spark)
@@ -96,7 +99,7 @@ def kill(stream: Stream, form: str, point: str, times: int, reader: Reader) -> b
 
 
 def tick(stream: Stream) -> None:
-    """Make a tick and deliver it, as another runner does."""
+    """Make and deliver a tick, as another runner does."""
     stream.tick(stream.now)
     with stream.opened() as work:
         for table in publishes_of_open_windows(work.flow):
@@ -119,7 +122,7 @@ def live(tmp_path: Path, spark: SparkSession, kind: str, kills: list[tuple[str, 
         sent += 3
         killed += kill(stream, form, point, times, reader)
         if form == "tick":
-            tick(stream)  # another runner goes on
+            tick(stream)  # another runner continues
             reader.read()
     assert killed >= len(kills) - 1 > 0
     stream.now += timedelta(hours=1) - (stream.now - minute(0)) % timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Two runners give tokens to the same persons at once, and are killed in turn: each person has one token, for good."""
+"""Two runners assign tokens to the same persons at once and are killed in turn: each person keeps one token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def known(tiny: Tiny) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        # the first one leaves values that nobody knows; the second one dies once its own are committed
+        # the first one leaves uncommitted values; the second one dies after it committed its own
         (WRITTEN, COMMITTED),
         # the second one has written tokens when those of the first one are committed: it must not commit its own
         pytest.param(COMMITTED, COMMITTED, marks=pytest.mark.soak),
@@ -57,7 +57,7 @@ def known(tiny: Tiny) -> dict[str, str]:
 def test_persons_keep_one_token_when_two_runners_are_killed_in_turn(
     first: str, second: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one has read the vault and written its tokens before the first one begins."""
+    """The second one has read the vault and written its tokens before the first one starts."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     tiny = Tiny(tmp_path, spark, toml=TOML)

@@ -1,4 +1,4 @@
-"""Several runners on one project: whatever befalls them, each batch is done once, and nobody sees half of one."""
+"""Several runners on one project, with faults: each batch is done once, and no reader sees part of one."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ POOLS = "\n[pools]\nfew = 1\n"
 
 @dataclass
 class Site:
-    """A tiny project, how its destination is asked, and by how many seconds the clocks of its runners may be off."""
+    """A small project, how to query its destination, and the clock offsets in seconds that its runners may have."""
 
     tiny: Tiny
     ask: Callable[[str], list[tuple[Any, ...]]]
     skews: tuple[int, ...] = (0,)
 
     def look(self) -> None:
-        """See that each label is there whole or not at all, and nothing twice, in tables and at the destination."""
+        """Assert that each label is complete or absent and has no duplicates, in tables and at the destination."""
         by_label = Counter(label for (label,) in self._asked("SELECT timelabel FROM orders"))
         assert set(by_label.values()) <= {ORDERS_A_DAY}, by_label
         ids = [row[0] for row in self._asked("SELECT id FROM orders")]
@@ -81,7 +81,7 @@ class Site:
     def _asked(self, sql: str) -> list[tuple[Any, ...]]:
         try:
             return self.ask(sql)
-        except (sqlite3.OperationalError, LookupError):  # not there yet
+        except (sqlite3.OperationalError, LookupError):  # not created yet
             return []
 
     def _delta(self, name: str) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ class Site:
         return rows
 
     def standing(self) -> dict[str, Any]:
-        """Return all that a reader sees in the end."""
+        """Return the final content that a reader sees."""
         seen: dict[str, Any] = {name: sorted(self.tiny.rows(f"SELECT * FROM {name}"), key=repr) for name in TABLES}
         seen["out.orders"] = sorted(self.ask("SELECT id, customer, amount, timelabel FROM orders"))
         seen["out.spent"] = sorted(self.ask("SELECT customer, orders, amount FROM spent"))
@@ -101,7 +101,7 @@ class Site:
         return seen
 
     def claims_that_committed(self) -> Counter[tuple[str, str]]:
-        """Count by batch the claims that were recorded as done."""
+        """Count the claims that were recorded as done, by batch."""
         with self.tiny.ledger() as ledger:
             return Counter(
                 (row["table"], row["timelabel"]) for row in ledger.past.rows("events") if row["kind"] == "done"
@@ -113,7 +113,7 @@ def _located(root: Path, storage: str) -> str:
 
 
 def at_files(root: Path, spark: SparkSession) -> Site:
-    """A ledger in SQLite, a destination in another."""
+    """Return a site with the ledger in one SQLite file and the destination in another."""
     tiny = Tiny(root, spark, toml=TOML + POOLS)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
@@ -124,7 +124,7 @@ def at_files(root: Path, spark: SparkSession) -> Site:
 
 
 def at_bucket(root: Path, spark: SparkSession) -> Site:
-    """Ledger and destination in PostgreSQL, all that rests in a bucket, which answers no clock that is far off."""
+    """Return a site with ledger and destination in PostgreSQL and storage in a bucket, which rejects clocks far off."""
     url = fresh_bucket()
     s3.reach(spark, url.rpartition("/")[2])
     said = s3.server().options()
@@ -137,7 +137,7 @@ def at_bucket(root: Path, spark: SparkSession) -> Site:
 
 
 def at_server(root: Path, spark: SparkSession, *, storage: str = ".waterclock", more: str = "") -> Site:
-    """Ledger and destination in PostgreSQL."""
+    """Return a site with ledger and destination in PostgreSQL."""
     at, schema = server(), server().fresh_schema()
     at.run(f"CREATE SCHEMA {schema}")
     toml = TOML.replace(
@@ -174,7 +174,7 @@ def prepare(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, Any]:
-    """What stands in the end where nothing befell anybody."""
+    """Return the final content of an undisturbed run."""
     site = at_files(tmp_path_factory.mktemp("undisturbed"), spark)
     prepare(site)
     outcome = site.tiny.run(NOW)
@@ -185,7 +185,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dic
 def disturbed(
     site: Site, spark: SparkSession, wanted: dict[str, Any], *, runners: int, disturbances: int, seed: int
 ) -> int:
-    """Run the flow by several runners that are disturbed; give how many were."""
+    """Run the flow by several disturbed runners, and return the number of disturbances."""
     prepare(site)
     drawn = random.Random(seed)
     skews = site.skews if has_faketime() else (0,)
@@ -225,7 +225,7 @@ def test_two_runners_that_are_disturbed_do_each_batch_once(
 def test_a_postgres_outage_during_a_run_loses_and_duplicates_no_rows(
     tmp_path: Path, spark: SparkSession, wanted: dict[str, Any]
 ) -> None:
-    """Ledger and destination are gone for some seconds: the run waits for the one, and tries the other again."""
+    """Ledger and destination are down for some seconds: the run waits for the ledger and retries the destination."""
     site = at_server(tmp_path, spark)
     prepare(site)
     site.tiny.settings = RunSettings(threads=2, attempts=6, retry_wait=0.5, who="a test")
@@ -267,5 +267,5 @@ def test_two_and_eight_runners_that_are_disturbed_again_and_again(
 
 
 def _seed(ledger: str) -> int:
-    """Return the same one on CI, another each day at a desk."""
+    """Return a fixed seed on CI, and another one each time on a developer's machine."""
     return len(ledger) if os.environ.get("CI") else int(datetime.now().timestamp()) % 10_000  # noqa: DTZ005

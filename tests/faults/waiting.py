@@ -1,9 +1,9 @@
-"""Runs a tiny project, or one table of it, in a process of its own that waits at one point, and is killed at another.
+"""Run a small project, or one of its tables, in a process that waits at one point and is killed at another.
 
     python -m tests.faults.waiting FOLDER runner TABLE NOW WAIT DIE
 
-At the first pass of WAIT it makes the file `TABLE.waits`, and goes on once `TABLE.goes` is there. `-` is no point, and
-as a table stands for all. It works on the JVM whose gateway the environment names, which lives on.
+At the first pass of WAIT it creates the file `TABLE.waits`, and continues when `TABLE.goes` exists. `-` means no point,
+or as a table, all tables. It uses the JVM whose gateway the environment names, which survives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE = 240
 
 
 def wait_for(path: Path, patience: float = PATIENCE) -> None:
-    """Wait until a file is there that another process makes."""
+    """Wait until another process has created a file."""
     end = time.monotonic() + patience
     while not path.exists():
         assert time.monotonic() < end, f"{path.name} did not come"
@@ -32,7 +32,7 @@ def wait_for(path: Path, patience: float = PATIENCE) -> None:
 
 
 def main(folder: str, form: str, table: str, now: str, wait: str, die: str) -> int:
-    """Run what is due of a table; gives 3 where it was not killed, and 4 where a batch failed."""
+    """Run due batches of a table; return 3 if it was not killed, and 4 if a batch failed."""
     assert form == "runner"
     root, waited = Path(folder), not wait.strip("-")
 
@@ -51,7 +51,7 @@ def main(folder: str, form: str, table: str, now: str, wait: str, die: str) -> i
         outcome = tiny.run(datetime.fromisoformat(now), only=None if table == "-" else [table])
     sys.stderr.write(f"{die} of {table} was not passed: {outcome.done} done, {described(outcome)}\n")
     sys.stderr.flush()
-    os._exit(4 if outcome.failed else 3)  # the JVM is another's: nothing of it is to be closed
+    os._exit(4 if outcome.failed else 3)  # the JVM belongs to another process: leave it running
 
 
 if __name__ == "__main__":

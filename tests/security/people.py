@@ -1,4 +1,4 @@
-"""Pages that are asked for by people with any rights."""
+"""Requests pages as a user with given rights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN = {"Origin": "http://localhost"}
 
 
 class Anna(People):
-    """Identifies every accepted credential as anna, with the rights of the test."""
+    """Resolves every accepted credential to anna, with the rights of the test."""
 
     rights: frozenset[Right] = frozenset()
 
@@ -30,7 +30,7 @@ class Anna(People):
 
 
 class Pages:
-    """The pages of a project, asked for by anna."""
+    """The pages of a project, requested by the user anna."""
 
     def __init__(self, folder: Path, now: str) -> None:
         self.live = LiveProject(folder, now=now)

@@ -1,4 +1,4 @@
-"""Runs parts of a test as another user of the machine, a real one where the tests run as root."""
+"""Runs parts of a test as another user of the machine, a real one if the tests run as root."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as 
 
 
 def as_user(user: int, work: Callable[[], Any], *, groups: tuple[int, ...] = (), umask: int = 0o022) -> Any:
-    """Call a function in a child process of another user and return its result; an exception is raised here."""
+    """Call a function in a child process as another user and return its result; an exception is raised here."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -47,7 +47,7 @@ def as_user(user: int, work: Callable[[], Any], *, groups: tuple[int, ...] = (),
 
 @contextmanager
 def meeting_place() -> Iterator[Path]:
-    """A folder that every user can enter and write to, as /tmp is; pytest's own folders are root's alone."""
+    """Yield a folder that every user can enter and write to, like /tmp; pytest's own folders belong to root."""
     folder = Path(tempfile.mkdtemp(prefix="waterclock-strangers-", dir="/tmp"))
     folder.chmod(0o1777)
     try:
@@ -57,6 +57,6 @@ def meeting_place() -> Iterator[Path]:
 
 
 def give(folder: Path, user: int) -> None:
-    """Give a folder and all that is in it to a user."""
+    """Change the owner of a folder and all its content."""
     for path in (folder, *folder.rglob("*")):
         os.chown(path, user, user, follow_symlinks=False)

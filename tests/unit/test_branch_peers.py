@@ -1,4 +1,4 @@
-"""Each step of the peer in bench/branch ends: with its cost, with its message, or at its limit."""
+"""Each step of the peer in bench/branch ends: with its cost, with its error message, or at its time limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def project(peers: Any, folder: Path, body: str, *, seconds: float = 30) -> Any:
-    """Make a project whose interpreter is a shell script. `load`, its first step, succeeds."""
+    """Create a project whose interpreter is a shell script; its first step, `load`, succeeds."""
     python = folder / "python"
     python.write_text(f"#!/bin/sh\n[ $3 = load ] || {{ {body}; }}\necho '{ANSWER}'\n")
     python.chmod(0o700)

@@ -61,7 +61,7 @@ def test_the_message_of_a_server_is_cut_off() -> None:
     assert error.render().splitlines()[2] == "fix  correct it"
 
 
-# what a parser or a program of somebody else tells in its own words, and a list of errors that have their own fixes
+# errors with the text of a parser or another program, and a list of errors that have their own fixes
 WITHOUT_A_FIX = {"E200", "E210", "E220", "E250", "E790", "E812", "E871"}
 
 
@@ -79,7 +79,7 @@ def test_each_permanent_error_has_a_fix() -> None:
 
 
 def code_of(call: ast.Call) -> str | None:
-    """Return the code of a call that makes an error of it; None for any other."""
+    """Return the code of a call that creates an error; None for other calls."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     codes = [it.value for it in call.args[:2] if isinstance(it, ast.Constant) and isinstance(it.value, str)]
     found = next((code for code in codes if re.fullmatch(r"E\d{3}", code)), None)

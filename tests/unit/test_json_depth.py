@@ -1,4 +1,4 @@
-"""How deep JSON may be nested."""
+"""The maximum nesting depth of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commits run a long test or a case of a sampled one, and that the soak runs each."""
+"""Which commits run a long test or a case of a sampled one; the soak runs them all."""
 
 from __future__ import annotations
 

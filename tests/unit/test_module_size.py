@@ -1,4 +1,4 @@
-"""A module can be read at once: it has at most 500 lines, and imports at most 25 modules of ours."""
+"""Modules stay small: at most 500 lines, and imports of at most 25 modules of ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 MOST_LINES = 500
 MOST_IMPORTS = 25
-# modules that import more, each with the reason
+# modules with more imports, and the reasons
 OVER_IMPORTS = {
     "waterclock/cli/app.py": "the list of all commands",
 }
@@ -26,7 +26,7 @@ def modules() -> list[str]:
 
 
 def at_import(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module itself, with those under TYPE_CHECKING: all but those in functions."""
+    """Yield the statements of a module itself, including those under TYPE_CHECKING, but not those in functions."""
     for statement in body:
         yield statement
         if isinstance(statement, (ast.If, ast.Try)):

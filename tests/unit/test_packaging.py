@@ -18,7 +18,7 @@ import waterclock
 
 ROOT = Path(__file__).parents[2]
 
-# put together here, so that this file does not name what it looks for
+# concatenated here, so that this file does not contain the names it searches for
 REGISTRY_HOSTS = [
     *("pypi" + ".org", "python" + "hosted", "maven" + ".org", "repo1" + ".", "maven" + "-central", "jcenter" + "."),
     *("npm" + "js", "crates" + ".io", "proxy.golang" + ".org", "deb.debian" + ".org", "conda" + ".io"),

@@ -1,4 +1,4 @@
-"""Invisible characters become visible where texts are printed, and texts that look alike are found."""
+"""Invisible characters are printed visibly, and confusable texts are found."""
 
 from __future__ import annotations
 

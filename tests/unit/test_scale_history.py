@@ -1,4 +1,4 @@
-"""What bench/scale writes in bulk is what a runner leaves, row by row."""
+"""The history that bench/scale writes in bulk equals, row by row, the history that a runner writes."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_bulk_written_hours_leave_the_same_rows_as_hours_that_were_run(
         for name, rows in ours.items():
             assert found[name] == rows, name
         clock.at = START + (HOURS + 1) * history.HOUR
-        assert history.run(ledger, made, clock.at) == len(made.tables)  # a runner goes on behind it
+        assert history.run(ledger, made, clock.at) == len(made.tables)  # a runner continues after it
 
 
 def rows_of(ledger: Ledger) -> dict[str, list[tuple[Any, ...]]]:
-    """Return all rows but what an hour's content and the clock's looks decide."""
+    """Return all rows, without columns that depend on the content of an hour or on the clock."""
     found = {}
     with ledger._database.read() as connection:
         for table in metadata.sorted_tables:

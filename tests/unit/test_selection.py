@@ -43,7 +43,7 @@ def refused(code: str, text: str) -> WaterclockError:
 
 
 def outcome(read: Callable[[str], T], text: str) -> T | str:
-    """Read a text, or give the code under which it is refused."""
+    """Parse a text, and return the result or the code of the error."""
     try:
         return read(text)
     except WaterclockError as error:
@@ -303,7 +303,7 @@ class TestLabels:
     @given(st.one_of(POINTS, POINTS.map(lambda point: f"{point}.."), POINTS.map(lambda point: f"..{point}")))
     def test_labels_are_formatted_as_they_were_written(self, text: str) -> None:
         labels = outcome(parse_labels, text)
-        # refused beyond the years that instants have, and the last of all years and months, which have no end
+        # refused beyond the years that instants support; the last year and month have no end
         assert labels in {"E512", "E106"} or str(labels) == text
 
     @given(st.text(alphabet="0123456789-.T:Z", max_size=34))

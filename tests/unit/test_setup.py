@@ -1,4 +1,4 @@
-"""The shell that makes the environment, on machines put together from a PATH."""
+"""The shell script that creates the environment, on simulated machines with a given PATH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOOLS = ["sh", "awk", "cat", "cksum", "dirname", "find", "mkdir", "mktemp", "rm"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A checkout on a machine with the tools every system has, and neither Java nor uv."""
+    """Return a checkout on a machine with the tools of every system, but without Java and uv."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "path").mkdir()
     shutil.copy(ROOT / "bin" / "_ensure", tmp_path / "bin")

@@ -1,4 +1,4 @@
-"""What a run of the tests says of those that were skipped."""
+"""The summary of skipped tests at the end of a test run."""
 
 from __future__ import annotations
 

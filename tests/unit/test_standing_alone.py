@@ -1,4 +1,4 @@
-"""The repository stands alone: what it cites is in it."""
+"""The repository is self-contained: every path that it cites exists."""
 
 from __future__ import annotations
 

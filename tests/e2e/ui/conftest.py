@@ -1,4 +1,4 @@
-"""The pages of a shop's project in a real Chromium. No page may ask for anything outside, or say an error, ever."""
+"""Fixtures that open the pages of a shop's project in a real Chromium, without outside requests or script errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.ui.serving import RunningServer, serve_pages
 
 NOW = "2026-11-21T01:30Z"
 WIDE = (1280, 960)
-SOON = 5_000  # a live page looks every three seconds
+SOON = 5_000  # a live page polls every three seconds
 
 
 SERVED: list[RunningServer] = []
@@ -28,7 +28,7 @@ SERVED: list[RunningServer] = []
 
 @contextmanager
 def pages_of(folder: Path, now: str = NOW) -> Iterator[str]:
-    """Serve a folder's pages, which `opened` opens by a one-time link; gives their address."""
+    """Serve a folder's pages, which `opened` opens by a one-time link, and yield their address."""
     with serve_pages(LiveProject(folder, now=now), "127.0.0.1", 0) as served:
         SERVED.append(served)
         try:
@@ -39,7 +39,7 @@ def pages_of(folder: Path, now: str = NOW) -> Iterator[str]:
 
 @dataclass
 class World:
-    """What pages asked for and complained of; `forgiven`: parts of complaints that a test brings about itself."""
+    """Requests and complaints of pages; `forgiven` lists parts of complaints that a test causes on purpose."""
 
     complaints: list[str] = field(default_factory=list)
     forgiven: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class World:
 
 
 def box_of(found: Locator) -> FloatRect:
-    """Return where something is on the page."""
+    """Return the bounding box of an element."""
     box = found.bounding_box()
     assert box is not None
     return box
@@ -84,7 +84,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def closed_world() -> Iterator[World]:
-    """Hold each test to this: no request outside, no error of a script, none on the console."""
+    """Assert that a test causes no outside request, no script error and no console error."""
     world = World()
     yield world
     assert not world.unforgiven()
@@ -92,7 +92,7 @@ def closed_world() -> Iterator[World]:
 
 @pytest.fixture
 def opened(browser: Browser, closed_world: World) -> Iterator[Callable[..., Page]]:
-    """Return what opens an address in a window of its own: `theme` is light or dark."""
+    """Return a function that opens an address in a new window; `theme` is light or dark."""
     with ExitStack() as stack:
 
         def open_page(address: str, *, size: tuple[int, int] = WIDE, theme: str = "light") -> Page:
@@ -103,7 +103,7 @@ def opened(browser: Browser, closed_world: World) -> Iterator[Callable[..., Page
                 service_workers="block",
             )
             stack.callback(context.close)
-            for served in SERVED:  # the cookies are the context's
+            for served in SERVED:  # cookies belong to the context
                 context.request.get(served.new_link())
             page = context.new_page()
             page.set_default_timeout(SOON)
@@ -116,7 +116,7 @@ def opened(browser: Browser, closed_world: World) -> Iterator[Callable[..., Page
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a project with sixty days behind it; it is copied, and never changed."""
+    """Return the folder of a project with sixty past days; tests copy it and never change it."""
     folder = tmp_path_factory.mktemp("stocks") / "shop"
     shop = stocks.make(folder)
     with shop.ledger() as ledger:
@@ -129,14 +129,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def shown(filled: Path) -> Iterator[str]:
-    """Return the address of the filled project's pages, for tests that only look."""
+    """Return the address of the filled project's pages, for read-only tests."""
     with pages_of(filled) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of the pages of a shop whose sales are measured, for tests that only look."""
+    """Return the address of a shop's pages with measures on its sales, for read-only tests."""
     shop = sales.make(tmp_path_factory.mktemp("sales") / "shop")
     shop.live()
     with pages_of(shop.folder, sales.NOW) as address:
@@ -151,14 +151,14 @@ def shop(filled: Path, tmp_path: Path) -> stocks.Stocks:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., str]]:
-    """Return what serves a folder's pages until the test ends, and gives their address."""
+    """Return a function that serves a folder's pages until the test ends and returns their address."""
     with ExitStack() as stack:
         yield lambda folder, now=NOW: stack.enter_context(pages_of(folder, now))
 
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where pictures of pages are kept: WATERCLOCK_PICTURES, else pytest's own folder."""
+    """Return the folder for screenshots: WATERCLOCK_PICTURES, or a temporary folder."""
     folder = Path(os.environ.get("WATERCLOCK_PICTURES") or tmp_path_factory.mktemp("pictures"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

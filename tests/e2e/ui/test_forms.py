@@ -118,7 +118,7 @@ def test_one_keystroke_fills_in_the_values_of_a_similar_key_for_saving(
     opened: Callable[..., Page], serve: Callable[..., str], folder: Path, form: OpenedForm
 ) -> None:
     page = opened(f"{serve(folder, None)}{LIST}/row?key=S9")
-    expect(page.get_by_role("heading", name="Values of alike keys")).to_have_count(0)  # S9 is not like S1
+    expect(page.get_by_role("heading", name="Values of alike keys")).to_have_count(0)  # S9 is not similar to S1
     new = [Edit(("O'Neil <c>",), {}, None)]
     apply(form.database, form.entity, by=FormRights("publish"), why="x", edits=new, origin=Origin.PUBLISH)
     page.goto(f"{page.url.partition('?')[0]}?key=O%27Neil+%3Cc%3E")

@@ -1,4 +1,4 @@
-"""The grid under mouse and keys: what it says, and how many clicks an answer takes."""
+"""The grid with mouse and keyboard: its texts, and how many clicks a task takes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_click_shows_the_causes_of_a_blocked_batch_down_to_the_root(page: Pa
         re.compile("which failed"),
     ])  # fmt: skip
     expect(drawer(page)).to_contain_text("23 sites came, 24 were promised: MUC2 is missing")
-    expect(drawer(page)).to_contain_text("inventory_20261109.csv")  # where
+    expect(drawer(page)).to_contain_text("inventory_20261109.csv")  # the location
     expect(drawer(page)).to_contain_text("when the file is whole, retry")
 
 
@@ -107,7 +107,7 @@ def test_steps_within_joined_cells_are_drawn_over_their_own_labels(page: Page, s
     drawer(page).get_by_role("link", name="Recompute…").click()
     step = cell.locator(".step")
     expect(step).to_have_count(1)
-    at, box = box_of(step), box_of(cell)  # the grid has given way to the drawer
+    at, box = box_of(step), box_of(cell)  # the grid made room for the drawer
     assert (round(at["x"] - box["x"]), round(at["width"])) == (15 * 30, 15)
 
 
@@ -125,7 +125,7 @@ def test_keyboard_shortcuts_move_between_failures_and_the_batches_they_block(pag
     page.keyboard.press("Escape")
     expect(drawer(page)).to_be_hidden()
     expect(grid).to_be_focused()
-    page.keyboard.press("ArrowLeft")  # goes on from there
+    page.keyboard.press("ArrowLeft")  # continues from there
     expect(where(page)).to_have_text(re.compile("raw.inventory @ 2026-11-08: ok, one of 47 alike"))
 
 
@@ -148,7 +148,7 @@ def test_arrows_go_batch_by_batch_and_with_ctrl_to_the_next_change(page: Page) -
     expect(drawer(page).get_by_role("heading", level=2)).to_have_text(re.compile("raw.prices.*2026-11-08"))
     page.keyboard.press("ArrowRight")  # the drawer follows
     expect(drawer(page).get_by_role("heading", level=2)).to_have_text(re.compile("raw.prices.*2026-11-09"))
-    page.keyboard.press("Enter")  # and takes the keys when it is asked again
+    page.keyboard.press("Enter")  # moves the focus to it when opened again
     expect(drawer(page).get_by_role("heading", level=2)).to_be_focused()
 
 
@@ -168,7 +168,7 @@ def test_the_drawer_shows_the_most_recently_requested_batch(page: Page) -> None:
     page.route("**/batches/raw.prices/**", late)
     page.keyboard.press("f")
     page.keyboard.press("f")
-    page.keyboard.press("f")  # again the first
+    page.keyboard.press("f")  # the first one again
     expect(drawer(page).get_by_role("heading", level=2)).to_contain_text("raw.inventory")
     page.wait_for_timeout(600)
     expect(drawer(page).get_by_role("heading", level=2)).to_contain_text("raw.inventory")
@@ -184,7 +184,7 @@ def test_chips_narrow_the_rows_and_layers_open_and_close(page: Page) -> None:
     expect(page.get_by_role("button", name=re.compile("marts 8 tables"))).to_be_hidden()
     chip.click()
     expect(page.locator("tr[data-t]:visible")).to_have_count(20)
-    page.keyboard.press("f")  # what failed is seen, wherever it is
+    page.keyboard.press("f")  # failed batches are shown wherever they are
     expect(row(page, "raw.inventory")).to_be_visible()
 
 
@@ -259,5 +259,6 @@ def test_a_block_is_taken_by_dragging_over_cells_that_are_joined_or_not(page: Pa
     page.mouse.up()
     expect(where(page)).to_have_text("3 tables @ 2026-11-16 to 2026-11-20: 5 columns")
     expect(drawer(page).get_by_role("link", name="Recompute 15…")).to_be_visible()
-    row(page, "raw.products").locator("td.ok").last.click(position={"x": 20, "y": 11})  # a click is one batch, as ever
+    # a click selects one batch, as before
+    row(page, "raw.products").locator("td.ok").last.click(position={"x": 20, "y": 11})
     expect(where(page)).to_have_text(re.compile("raw.products @ .*: ok"))

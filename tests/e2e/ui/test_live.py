@@ -1,4 +1,4 @@
-"""Pages that stay open: what is decided, what runs, and what is away is seen without a reload."""
+"""Open pages show decisions, running batches and a lost server without a reload."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.e2e.ui.conftest import World, pages_of
 from waterclock.operations.project_opening import now_of
 
 FAILED = datetime(2026, 11, 9, tzinfo=UTC)
-SOON = 4_500  # milliseconds: three seconds, and what a busy machine takes
+SOON = 4_500  # milliseconds: the poll interval of three seconds, plus a margin for a busy machine
 
 
 @pytest.fixture
 def page(shop: stocks.Stocks, serve: Callable[..., str], opened: Callable[..., Page]) -> Page:
     found = opened(serve(shop.folder))
-    found.evaluate("window.unchanged = true")  # a reload would forget it
+    found.evaluate("window.unchanged = true")  # a reload would reset it
     return found
 
 
@@ -84,7 +84,7 @@ def test_a_chip_stays_pressed_and_a_drawer_open_while_the_grid_changes(shop: sto
     expect(chip).to_contain_text("6", timeout=SOON)
     expect(chip).to_have_attribute("aria-pressed", "true")
     expect(page.locator("tr[data-t]:visible")).to_have_count(6)
-    expect(page.locator("tr.on")).to_have_count(7)  # what waits for the same is still told apart
+    expect(page.locator("tr.on")).to_have_count(7)  # rows that wait for the same cause stay marked
     expect(page.locator("td.cause")).to_have_count(1)
     expect(page.locator("#drawer")).to_be_visible()
     assert not_reloaded(page)
@@ -95,7 +95,7 @@ def test_running_batches_appear_in_the_grid_and_in_the_drawer_without_a_reload(s
     expect(page.locator("#drawer .pill")).to_contain_text("failed")
     with shop.ledger() as ledger:
         ledger.decisions.retry("raw.inventory", [FAILED], who="ann")
-    shop.now, shop.fails = datetime.now(UTC), {}  # the lease goes by the clock
+    shop.now, shop.fails = datetime.now(UTC), {}  # the lease uses the real clock
     shop.fill(until=stocks.NOW, stop=lambda group: group.table == "raw.inventory")
     expect(page.locator('tr[data-t="raw.inventory"] td.running')).to_be_visible(timeout=SOON)
     expect(page.get_by_role("button", name=re.compile("running"))).to_contain_text("1")
@@ -130,7 +130,7 @@ def test_an_unavailable_ledger_is_reported_above_the_last_known_grid(
     away = file.rename(file.with_suffix(".away"))
     expect(page.get_by_role("alert")).to_contain_text("E4", timeout=SOON)
     expect(page.locator("tr[data-t]")).to_have_count(29)
-    page.keyboard.press("f")  # the drawer says so as well
+    page.keyboard.press("f")  # the drawer shows it as well
     expect(page.locator("#drawer")).to_contain_text("E4")
     away.rename(file)
     expect(page.get_by_role("alert")).to_have_count(0, timeout=SOON)

@@ -1,4 +1,4 @@
-"""Every screen in both themes, wide and narrow: nothing hinders anybody (axe-core), nothing sticks out."""
+"""Every screen in both themes, wide and narrow: axe-core finds no barrier, and nothing overflows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCREENS = {
     "lineage": "lineage",
     "lineage-list": "lineage/marts.stock_health?view=list",
 }
-MEASURED = {  # of the shop whose sales are measured
+MEASURED = {  # screens of the shop with measured sales
     "table-quality": "tables/raw.sales/quality",
     "values": "tables/raw.sales/quality",
     "rules": "quality",
@@ -56,7 +56,7 @@ AXE = """axe.run(document, {resultTypes: ['violations']}).then(found => found.vi
 
 
 def reach(page: Page, name: str) -> None:
-    """Go from a page to the screen that is meant, as somebody would."""
+    """Navigate from a page to a screen, as a user would."""
     if name in {"drawer", "plan"}:
         page.get_by_role("link", name="marts.stock_health 9 Nov: blocked").click()
         expect(page.get_by_role("link", name="Retry inventory + 6 blocked…")).to_be_visible()
@@ -97,7 +97,7 @@ def axe() -> str:
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("theme", "size"),
-    [  # contrasts hang on the theme, places on the size
+    [  # contrasts depend on the theme, places on the size
         pytest.param("light", WIDE, id="light-wide"),
         pytest.param("dark", NARROW, id="dark-narrow"),
         pytest.param("dark", WIDE, id="dark-wide"),

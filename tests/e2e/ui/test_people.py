@@ -1,4 +1,4 @@
-"""Two users and a service at the pages, in a real Chromium: each sees and does what the role allows, and no more."""
+"""Two users and a service use the pages in a real Chromium: each has only the rights of the role."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def token_of(shop: stocks.Stocks, user: str, rights: set[Right]) -> str:
 
 @pytest.fixture
 def address(shop: stocks.Stocks, serve: Callable[..., str]) -> str:
-    """Return the address of pages with users. Nobody has opened its link."""
+    """Return the address of pages with users, whose link is unopened."""
     file = shop.folder / "waterclock.toml"
     file.write_text(file.read_text(encoding="utf-8") + USERS, encoding="utf-8")
     return serve(shop.folder)
@@ -49,7 +49,7 @@ def address(shop: stocks.Stocks, serve: Callable[..., str]) -> str:
 
 @pytest.fixture
 def window(browser: Browser, closed_world: World) -> Iterator[Callable[[], Page]]:
-    """Return what opens a window of a person who has not signed in."""
+    """Return a function that opens a window of a user who has not signed in."""
     with ExitStack() as stack:
 
         def open_window() -> Page:
@@ -107,4 +107,4 @@ def test_two_users_and_a_service_have_the_rights_of_their_roles(
     service = {"Authorization": f"Bearer {token_of(shop, 'nightly', {Right.LOOK})}"}
     assert stranger.request.get(f"{address}errors.json", headers=service).status == 200
     assert stranger.request.get(f"{address}query.json?q=SELECT+1", headers=service).status == 403
-    assert stranger.request.get(f"{address}errors.json").status in {303, 401}  # a bearer token makes no session
+    assert stranger.request.get(f"{address}errors.json").status in {303, 401}  # a bearer token starts no session

@@ -1,4 +1,4 @@
-"""A query of the pages is stopped by its reader."""
+"""A reader stops a query of the pages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_stop_ends_a_query_and_leaves_the_page(
 
 
 def until(page: Page, event: threading.Event) -> bool:
-    """Wait for an event of the server, while the browser goes on."""
+    """Wait for an event of the server while the browser continues."""
     for _ in range(100):
         if event.is_set():
             return True

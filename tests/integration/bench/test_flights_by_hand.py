@@ -27,7 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def about(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, where a sum of fractions may differ in its last digits."""
+    """Return the rows rounded, because a sum of fractions may differ in its last digits."""
     return [
         {name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for name, value in row.items()}
         for row in rows

@@ -1,4 +1,4 @@
-"""Our own connectors, held against the public suites."""
+"""Our own connectors pass the public conformance suites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DECIMAL within a nested value is read whole or refused, wherever it comes from: held against Python's decimals."""
+"""A DECIMAL within a nested value is read exactly or refused, from every source: compared with Python's decimals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def random_type(random: Random, depth: int) -> str:
 
 
 def random_value(random: Random, kind: Any) -> Any:
-    """Return a value in JSON's types for a type in Delta's JSON, with texts for all scalars."""
+    """Return a random JSON value for a type in Delta's JSON, with texts for all scalars."""
     if random.random() < 0.15:
         return None
     if isinstance(kind, str):
@@ -69,11 +69,11 @@ def random_value(random: Random, kind: Any) -> Any:
 
 
 class Refused(Exception):
-    """A number in a value does not fit its type."""
+    """Raised if a number in a value does not fit its type."""
 
 
 def meant(value: Any, kind: Any) -> Any:
-    """Return the value with texts as decimals. Raises Refused where one would lose digits, or is no number."""
+    """Return the value with texts as decimals. Raises Refused if one would lose digits, or is not a number."""
     if value is None or kind == "string":
         return value
     if isinstance(kind, str):
@@ -146,7 +146,7 @@ def test_a_number_with_a_huge_exponent_in_a_file_is_refused_quickly(
     path.write_text(f'{{"rows": [{text}]}}' if way == "records" else text)
     frame = FilesCollector(folder.setting).read_snapshot(spark, unit, columns, "UTC").frame
     if number == "1e-99999999" and way in BY_DOUBLE:
-        assert list(numbers(plain(frame.collect()[0].of))) == [0], "as docs/limits.md says"
+        assert list(numbers(plain(frame.collect()[0].of))) == [0], "as docs/limits.md documents"
     else:
         with pytest.raises(Exception, match="waterclock-misfit"):
             frame.collect()
@@ -161,7 +161,7 @@ def test_a_number_with_a_huge_exponent_in_a_topic_is_refused_quickly(spark: Spar
     matched = ColumnMatch((CollectedColumn("of", "of", TYPE, is_typed=True),), ())
     read = TopicShape("json", has_metadata=False).select_columns(frame, matched, "UTC")
     if number == "1e-99999999":
-        assert list(numbers(plain(read.collect()[0].of))) == [0], "as docs/limits.md says"
+        assert list(numbers(plain(read.collect()[0].of))) == [0], "as docs/limits.md documents"
     else:
         with pytest.raises(Exception, match="waterclock-record:0/7/of is not STRUCT"):
             read.collect()

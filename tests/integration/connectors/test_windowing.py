@@ -1,4 +1,4 @@
-"""Texts as times, by Spark."""
+"""Spark parses texts as times."""
 
 from __future__ import annotations
 

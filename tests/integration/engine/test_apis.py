@@ -1,4 +1,4 @@
-"""A project that collects from an API and publishes to one, over a real server, with what goes wrong on the way."""
+"""A project that collects from an API and publishes to one, over a real server, with faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PUBLISH raw.calls TO api.told OPTIONS (path 'take/rows', chunk 2, in_flight 2) A
 
 
 class Stopped(BaseException):
-    """The end of a process, as far as a process of tests can have one."""
+    """Simulates the end of a process within a test."""
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_delivery_that_stopped_half_way_is_finished_by_the_next_run(tiny: Tiny
     assert [error.code for error in outcome.unsettled] == ["E848"]
     assert 0 < len(kept(space)) < 5
     space.set(faults=[])
-    time.sleep(1.1)  # a run of another process would not wait for the lease
+    time.sleep(1.1)  # a run in another process would not wait for the lease
     assert not tiny.run(day(2)).failed
     assert kept(space) == sorted(row["id"] for row in calls(1))
     assert len({one["key"] for one in space.asked if one.get("key")}) == len(space.told()["kept"]) - 2

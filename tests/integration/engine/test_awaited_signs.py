@@ -1,4 +1,4 @@
-"""A window is read once its sender says that it is whole, by a file, by a query, or by what comes next."""
+"""AWAIT: a window is collected once a file, a query or the next file shows that it is complete."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_windows_wait_for_their_await_condition_and_fail_after_its_time_limit(
     first = tiny.run(day(4, 6))
     assert not first.failed, described(first)
     assert tiny.done("web.clicks") == labels(1)
-    assert tiny.done("web.next") == labels(1, 2)  # a file of the third day has come, and none of the fourth
+    assert tiny.done("web.next") == labels(1, 2)  # a file of the third day exists, and none of the fourth
     assert tiny.done("shop.orders") == labels(1, 2)
     told = {held.table: (held.window.label, str(held.awaits)) for held in first.held_back}
     assert told["web.clicks"] == (labels(2)[0], "'acme/done/%Y-%m-%d' FOR 3 DAYS")
     assert told["shop.orders"][0] == labels(3)[0]
 
-    (done / "2020-01-03").touch()  # that of the second day is missing still: nothing goes by
+    (done / "2020-01-03").touch()  # that of the second day is still missing, so later days wait too
     assert tiny.run(day(5, 6)).done == 0
     late = tiny.run(day(6) + timedelta(hours=1))
     [failed] = late.failed

@@ -1,4 +1,4 @@
-"""`format_attribute` by its name in SQL is the function on columns, wherever a flow may call it."""
+"""`format_attribute` in SQL equals the column function, everywhere in a flow."""
 
 from __future__ import annotations
 

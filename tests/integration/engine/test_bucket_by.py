@@ -1,4 +1,4 @@
-"""BUCKET BY through whole runs: transforms with SHUFFLE NONE group and join tables in buckets (PT-51, PT-27)."""
+"""BUCKET BY in whole runs: transforms with SHUFFLE NONE group and join tables in buckets (PT-51, PT-27)."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_transforms_of_tables_in_buckets_have_no_exchange_and_the_same_rows(
             assert rows[0]
         digests = tiny.digests()
         assert all(digests[table.replace("raw.", "plain."), label] == each for (table, label), each in digests.items())
-        with tiny.opened() as work:  # a bucket is small, and stays a file of its own
+        with tiny.opened() as work:  # a bucket is small, and stays a separate file
             [found] = find_maintenance(work, ["raw.facts"], day(4))
             assert found.small.files == 0
-        # another number of buckets holds from the next label on, and a group by another column is refused
+        # another number of buckets applies from the next label on, and a group by another column is refused
         fill(tiny, 1, 2, 3, 4)
         tiny.shop("UPDATE facts SET v = v + 5000 WHERE at LIKE '2020-01-02%' AND v % 3 = 0")
         other = "TRANSFORM raw.by_v PARTITIONED SHUFFLE NONE AS SELECT v, count(*) AS n FROM raw.facts GROUP BY v;\n"

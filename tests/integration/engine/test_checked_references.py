@@ -1,4 +1,4 @@
-"""A REFERENCES with an ELSE reads the parent: rows whose key has no row there go by its ladder, and follow it."""
+"""REFERENCES with ELSE: rows without a parent get the declared ELSE action, and change with the parent table."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ AS SELECT id, customer FROM shop.orders;
 TRANSFORM shop.sums PARTITIONED AS SELECT count(*) AS orders FROM shop.checked;
 """
 RULE = "customer REFERENCES shop.customers"
-Parents = dict[int, list[int]]  # by day, which customers came
-Orders = dict[int, list[int | None]]  # by day, the customers of its orders
+Parents = dict[int, list[int]]  # the customers of each day
+Orders = dict[int, list[int | None]]  # the customers of each day's orders
 
 
 def fill(tiny: Tiny, parents: Parents, orders: Orders) -> None:
-    """Make the sources anew; an order's id tells its day and place."""
+    """Rewrite the sources; an order's id encodes its day and position."""
     customers = [(id_, f"2020-01-{at:02} 0{n % 10}:00:00") for at, ids in parents.items() for n, id_ in enumerate(ids)]
     rows = [
         (100 * at + place, customer, f"2020-01-{at:02} 12:00:00")
@@ -55,7 +55,7 @@ def counts(tiny: Tiny, label: str, table: str = "shop.checked") -> dict[str, Any
 
 
 def aside(tiny: Tiny) -> list[tuple[str, int, list[str]]]:
-    """Return what is set aside: label, the order, what it broke."""
+    """Return the quarantined rows: label, order id, broken rules."""
     rows = tiny.rows("SELECT timelabel, row, broken FROM shop.checked_quarantine")
     return sorted((label, json.loads(row)["id"], list(broken)) for label, row, broken in rows)
 
@@ -72,7 +72,7 @@ def test_rows_without_a_parent_are_set_aside_and_come_in_with_it(
         outcome = tiny.run(now)
         assert not outcome.failed, described(outcome)
     first, second, third = labels(1, 2, 3)
-    # each label against the state of its own end: customer 2 came on the second day
+    # each label reads the state at its own end: customer 2 appeared on the second day
     assert tiny.rows("SELECT id FROM shop.checked ORDER BY id") == [(100,), (102,), (200,), (201,)]
     assert aside(tiny) == [(first, 101, [RULE]), (second, 202, [RULE]), (third, 300, [RULE]), (third, 301, [RULE])]
     told = counts(tiny, first)
@@ -90,7 +90,7 @@ def test_rows_without_a_parent_are_set_aside_and_come_in_with_it(
     assert tiny.rows("SELECT id FROM shop.checked ORDER BY id") == [(100,), (101,), (102,), (200,), (201,)]
     assert aside(tiny) == [(second, 202, [RULE]), (third, 300, [RULE]), (third, 301, [RULE])]
     assert tiny.rows("SELECT orders FROM shop.sums ORDER BY timelabel") == [(3,), (2,), (0,)]
-    assert tiny.runs_of("shop.sums") == runs + 1  # a label whose rows stay the same ends the ripple
+    assert tiny.runs_of("shop.sums") == runs + 1  # a label with unchanged rows causes no further recomputation
 
 
 def test_a_key_that_is_equal_to_several_of_the_parent_as_a_fraction_doubles_no_row(
@@ -177,7 +177,7 @@ ELSE AS SELECT id, land, zip, at FROM shop.orders;
 def test_each_row_is_kept_quarantined_or_dropped_also_after_restatements(
     tmp_path: Path, spark: SparkSession, seed: int
 ) -> None:
-    """Property: random rows and parents, and parents restated at random, are what a look-up by hand comes to."""
+    """Property: random rows and parents, restated at random, give the same result as a lookup in plain Python."""
     chance = Random(seed)
     tiny = Tiny(tmp_path, spark)
     ladder = chance.choice(["QUARANTINE", "DROP"])

@@ -1,4 +1,4 @@
-"""Labels that choose between queries: each is made by its own, from what that reads, and says so."""
+"""Labels that choose between queries: each is made by its own query, with its inputs, and records the choice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def test_each_label_is_made_by_its_own_query(tmp_path: Path, spark: SparkSession
     tiny.shop("INSERT INTO old VALUES (3, 300, '2020-01-02 10:00'), (4, 400, '2020-01-06 10:00')")
     outcome = tiny.run(day(8))
     assert not outcome.failed, described(outcome)
-    # the late row of the second day restates that; the one of the sixth is in a table that no longer counts
+    # the late row of the second day restates that day; the one of the sixth is in a table that is not read there any
+    # more
     assert tiny.runs_of("core.orders") == before + 2
     assert tiny.rows("SELECT id FROM core.orders WHERE timelabel < '20200103' ORDER BY id") == [(1,), (2,), (3,)]
     assert tiny.rows("SELECT count(*) FROM core.orders WHERE id = 4") == [(0,)]

@@ -1,4 +1,4 @@
-"""The books of a window are closed when a condition over what has come says so, and its rows are those before that."""
+"""The books of a window are closed when a condition over the arrived rows is true; its rows are those before that."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def test_windows_close_in_order_when_their_condition_over_arrived_rows_is_true(
     tiny.declare(FLOW)
     rows = [
         ("a", 1, day(1, 5), day(1, 5)), ("b", 2, day(1, 6), day(1, 7)), ("a", 3, day(2, 1), day(2, 1)),
-        ("b", 4, day(1, 20), day(2, 7)),  # late, and before the window is closed
-        ("b", 5, day(2, 3), day(2, 13)),  # now both have come past the first day: closed at day 2, 18:00
+        ("b", 4, day(1, 20), day(2, 7)),  # late, but before the window is closed
+        ("b", 5, day(2, 3), day(2, 13)),  # now both have rows after the first day: closed at day 2, 18:00
         ("a", 6, day(1, 23), day(2, 19)),  # too late for the first day
-        ("a", 7, day(3, 2), day(3, 3)),  # b is not heard again
+        ("a", 7, day(3, 2), day(3, 3)),  # b sends no more rows
     ]  # fmt: skip
     fill(tiny, rows)
     first = tiny.run(day(2, 12))
@@ -69,7 +69,7 @@ def test_windows_close_in_order_when_their_condition_over_arrived_rows_is_true(
 
 
 def check_that_a_tick_is_kept(tiny: Tiny) -> None:
-    """Restate a slice behind closed books, make the ledger anew of the lake alone, then all tables of one cut."""
+    """Restate a slice of a closed window, rebuild the ledger from storage alone, and then all tables."""
     tick = tick_of(tiny)
     tiny.shop(f"INSERT INTO readings VALUES ('b', 8, '{day(1, 10):%F %T}', '{day(1, 14):%F %T}')")
     with tiny.ledger() as ledger:
@@ -102,7 +102,7 @@ def rebuild_all_tables(tiny: Tiny) -> None:
 
 @pytest.mark.soak
 def test_every_close_condition_yields_the_ticks_found_by_brute_force(tmp_path: Path, spark: SparkSession) -> None:
-    """Spark's answers come to the ticks that brute force finds, for random rows."""
+    """Spark finds the same ticks as brute force, for random rows."""
     random, hours, closed = Random(5), 24, 0
     tiny = Tiny(tmp_path, spark)
     conditions = {name: text for name, text in enumerate(CONDITIONS) if text != "closed_by_hand()"}

@@ -1,4 +1,4 @@
-"""CLUSTER BY and PARTITION BY through whole runs: labels are split by values, and nothing else differs."""
+"""CLUSTER BY and PARTITION BY in whole runs: labels are split by values, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLUSTERED = {"parts": "CLUSTER BY (v)", "sums": "CLUSTER BY (v)", "kinds": "PART
 
 @pytest.fixture(autouse=True)
 def tiny_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split each label, since no file is smaller than twice the target."""
+    """Make each label large enough to be split, because no file is smaller than twice the target."""
     monkeypatch.setattr(clustering, "TARGET_BYTES", 400)
 
 
@@ -75,7 +75,7 @@ def is_split(tiny: Tiny, table: str, label: int, column: str = "v") -> bool:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Two days in one group of labels, and a third alone."""
+    """Return two days in one group of labels, and a third alone."""
     tiny = Tiny(tmp_path_factory.mktemp("clustered"), spark)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clustering, "TARGET_BYTES", 400)
@@ -141,7 +141,7 @@ def test_a_column_that_no_row_has_stops_the_batch(spark: SparkSession, tmp_path:
     tiny = Tiny(tmp_path, spark)
     fill(tiny, 1)
     collect = "COLLECT raw.a FROM shop.facts EVERY DAY BY DATA TIME at APPEND CLUSTER BY ({});"
-    tiny.declare(collect.format("idd"))  # no run has told `check` the columns
+    tiny.declare(collect.format("idd"))  # no run has recorded the columns for `check`
     [report] = tiny.run(day(2)).failed
     assert report.error is not None
     assert (report.error.code, report.error.fix) == ("E774", "did you mean id?")

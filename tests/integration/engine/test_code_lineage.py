@@ -1,4 +1,4 @@
-"""Column lineage of DataFrame code: shapes of code, each with what its columns are made of, written down by hand."""
+"""Column lineage of DataFrame code: shapes of code with the expected source columns, written by hand."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _COLUMNS = {
     "more STRUCT<a: INT, b: STRING>, m MAP<STRING, INT>, j STRING, timelabel STRING",
     "c": "id INT, name STRING, country STRING, timelabel STRING",
 }
-# what is told maybe, though it is not true: rows that Python brings are not told from those of an RDD, and of an
-# unpivot Spark writes no expressions
+# reported as possible sources although they are not: local rows of Python look like those of an RDD, and Spark's plan
+# of an unpivot contains no expressions
 INEXACT = {"local_rows", "unpivot"}
 
 
-# of the queries of SQL's lineage: where the plan tells more, and says maybe
+# cases of SQL lineage where the plan reports additional, possible sources
 LARGER = {"WITH RECURSIVE"}
-# what Spark refuses, though the query tells what it is made of
+# expressions that Spark refuses, although SQL lineage resolves them
 REFUSED = {"max(w + t.v)"}
 
 
@@ -66,7 +66,7 @@ def test_lineage_from_the_spark_plan_equals_lineage_from_the_query(spark: SparkS
 
 @pytest.fixture(scope="module")
 def reads(spark: SparkSession) -> dict[str, DataFrame]:
-    """Both tables, without rows, named as the engine names what a transform reads."""
+    """Return both tables without rows, named as the engine names the inputs of a transform."""
     return {name: spark.createDataFrame([], said).alias(f"_read_{name}") for name, said in _COLUMNS.items()}
 
 

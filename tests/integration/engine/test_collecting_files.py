@@ -1,4 +1,4 @@
-"""Files that several batches of a table read: by data time and as snapshots, nobody takes them."""
+"""Files that several batches of a table read, by data time and as snapshots, stay in place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_snapshot_without_a_new_file_reads_the_newest_one_again(tmp_path: Path
     tiny.land("lands", evening(1), "code,land\nd,Germany\nf,France\n")
     run(tiny, day(2))
     tiny.land("lands", evening(3), "code,land\nd,Germany\nf,\n")
-    run(tiny, day(3))  # a replay: the file of the third day is there already, and is not seen yet
+    run(tiny, day(3))  # a replay: the file of the third day exists already, and is ignored
     run(tiny, day(4))
     assert tiny.done("web.lands") == labels(1, 2, 3)
     assert sorted(tiny.rows("SELECT code, land, rec_is_current FROM web.lands"), key=str) == [

@@ -1,4 +1,4 @@
-"""Each row that came is in its window, kept as late, or its window is open, whatever is restated or recomputed."""
+"""Each arrived row is in its window, stored as late, or in an open window, after any restatement or recompute."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ TABLES = ("web.closed", "web.patient", "web.capped")
 
 
 class Meters:
-    """A source whose rows come late, early, without a time, and are changed when they are there already."""
+    """A source with rows that are late, early or without a time, and with changes of earlier rows."""
 
     def __init__(self, tiny: Tiny, random: Random) -> None:
         self.tiny, self.random, self.rows = tiny, random, 0
         tiny.source("readings", "device TEXT, id INT, at TEXT, came TEXT")
 
     def send(self, low: datetime, high: datetime) -> None:
-        """Send some rows between two instants; some are about other times."""
+        """Send some rows between two instants; some have other times."""
         for _ in range(self.random.randrange(2, 7)):
             came = low + (high - low) * self.random.random()
             at = came - timedelta(hours=self.random.choice([0, 0, 0, 1, 5, 9, 20, 40, -15, -40]))
@@ -51,7 +51,7 @@ class Meters:
             )
 
     def change(self) -> None:
-        """Change the time of a row that came, or take one back."""
+        """Change the time of an existing row, or delete one."""
         number = self.random.randrange(1, self.rows + 1)
         if self.random.random() < 0.3:
             self.tiny.shop(f"DELETE FROM readings WHERE id = {number}")
@@ -61,7 +61,7 @@ class Meters:
 
 
 def require_all_rows_once(tiny: Tiny) -> tuple[int, int]:
-    """Hold each table against all rows that came; give how many are in windows, and how many are kept aside."""
+    """Assert that each table has all arrived rows once; return the numbers of rows in windows and of late rows."""
     taken = aside = 0
     for table in TABLES:
         with tiny.opened() as work:

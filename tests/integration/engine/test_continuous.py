@@ -50,7 +50,7 @@ USERS = "SELECT user, clicks, is_closed FROM web.per_user_view ORDER BY ALL"
 
 @dataclass
 class Stream:
-    """A project with tables that are CONTINUOUS, at a time that the test sets."""
+    """A project with CONTINUOUS tables, at a time that the test sets."""
 
     tiny: Tiny
     now: datetime = field(default_factory=lambda: day(1))
@@ -99,7 +99,7 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.tick(minute(7)) == 1
     assert stream.rows(IDS) == [(1, False), (2, False)]
     assert stream.rows(USERS) == [("a", 2, False)]
-    assert stream.tick(minute(8)) is None  # nothing has come
+    assert stream.tick(minute(8)) is None  # no new rows
     with stream.opened() as work:
         facts = work.ledger.reads.snapshot(work.flow).of("web.clicks")
         seen = windows_of_ticks(work.lake, work.flow.tables["web.clicks"], facts, minute(8))
@@ -110,7 +110,7 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.rows(USERS) == [("a", 2, False), ("b", 1, False)]
 
     opened = {name: stream.open_digests(name) for name in ("web.clicks", "web.per_user")}
-    stream.click(minute(60), (4, "c"))  # the clock of the folder passes the end of the hour
+    stream.click(minute(60), (4, "c"))  # the folder's clock passes the end of the hour
     stream.run(minute(61))
     assert stream.rows(IDS) == [(1, True), (2, True), (3, True)]
     closed = stream.tiny.digests()
@@ -151,7 +151,7 @@ AS SELECT count(*) AS orders, WINDOW_START() AS begins FROM PAST(shop.orders, '2
 
     stream.now = minute(121)
     with stream.opened() as work:
-        outcome = Runner(work).run_once(stream.now)  # the sum is held: more than 100 cents
+        outcome = Runner(work).run_once(stream.now)  # the batch is held: its sum exceeds 100 cents
     assert [report.group.table for report in outcome.failed] == ["shop.sums"]
     assert stream.rows(sums) == [first]
     assert stream.rows(orders) == [(1, True), (4, True)]
@@ -209,7 +209,7 @@ def test_a_tick_that_was_overtaken_is_not_committed(tmp_path: Path, spark: Spark
         assert stream.tick(minute(51)) is None
     assert stream.rows(IDS) == [(1, True), (2, True), (3, True)]
     assert stream.rows(USERS) == [("a", 3, True)]
-    stream.click(minute(55), (5, "b"))  # it comes late
+    stream.click(minute(55), (5, "b"))  # it is late
     assert stream.tick(minute(62)) == 2
     assert stream.rows(IDS)[3:] == [(4, False), (5, False)]
 

@@ -1,4 +1,4 @@
-"""A project that takes files as they are and sends copies of them on: all of it, batch by batch."""
+"""A project that collects files unchanged and publishes copies of them, batch by batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "howto" / "replicate.md").read_text
 
 
 def flow_of_page() -> str:
-    """Return the page's copy of files, between the connections that a tiny project has."""
+    """Return the page's flow that copies files, between the connections of a tiny project."""
     block = PAGE.partition("## Copy files")[2].partition("```sql")[2].partition("```")[0]
     lines = (line for line in block.splitlines() if "CONNECTION" not in line)
     return "\n".join(lines).replace("landing.", "land.").replace("mirror.", "files.")

@@ -1,4 +1,4 @@
-"""Whether Spark's own list of what is not deterministic is refused by `check`."""
+"""`check` refuses all functions that Spark itself lists as nondeterministic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_THE_MOMENT = ("Nondeterministic", "CurrentTimestampLike")
 
 
 def of_the_moment(spark: SparkSession) -> list[str]:
-    """Return the functions of Spark whose expression gives another answer at each run."""
+    """Return the functions of Spark whose expression gives another result at each run."""
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     kinds = [jvm.java.lang.Class.forName(f"{_EXPRESSIONS}.{name}", False, loader) for name in _OF_THE_MOMENT]

@@ -1,4 +1,4 @@
-"""START moves back: what read as far as it went is made again, and no other batch."""
+"""START moves back: batches that read the whole past are made again, and no others."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_batches_that_read_back_to_start_are_made_again(tmp_path: Path, spark: S
     clean = made(tmp_path / "clean", spark, "2020-01-01")
     run(clean, 7)
     assert held(tiny) == held(clean)
-    # what cannot read more is not made again: the two new days alone
+    # batches that cannot read more are not made again: only the two new days
     assert (tiny.runs_of("d.own"), tiny.runs_of("d.report")) == (own[0] + 2, own[1] + 2)
     before = {name: tiny.runs_of(f"d.{name}") for name in TABLES}
     run(tiny, 7)

@@ -1,4 +1,4 @@
-"""Engines that know no Delta read what a table holds: by its manifest, by lists of files, by places of its labels."""
+"""Engines without Delta read a table: by its manifest, by lists of files, or by the folders of its labels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def row(number: int, of_day: int, value: int) -> tuple[int, int, str]:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Four days, of which the first was restated and the second emptied."""
+    """Return four days, of which the first was restated and the second emptied."""
     tiny = Tiny(tmp_path_factory.mktemp("files"), spark)
     tiny.declare(FLOW)
     rows = [row(1, 1, 10), row(2, 1, 10), row(1, 2, 20), row(3, 3, 30)]
@@ -73,7 +73,7 @@ def asked(sql: str, of: object) -> list[Any]:
 
 
 def by_all(paths: list[str]) -> list[tuple[Any, ...]]:
-    """Return the rows (id, v) of some files, as DuckDB, pyarrow and Polars agree on them."""
+    """Return the rows (id, v) of some files; DuckDB, pyarrow and Polars must agree on them."""
     found = sorted(asked("SELECT id, v FROM read_parquet(?, hive_partitioning = false)", paths))
     arrow = ds.dataset(paths, format="parquet").to_table(columns=["id", "v"]).to_pylist()
     assert sorted((each["id"], each["v"]) for each in arrow) == found
@@ -93,7 +93,7 @@ def test_the_manifest_and_the_file_list_contain_the_rows_of_a_query(lived: Tiny)
         assert by_all(manifest(lived, name)) == answer, name
     assert len(lived.rows("SELECT * FROM raw.parts")) == 3
     everything = f"{lived.root}/.waterclock/tables/raw/parts/_stage/**/*.parquet"
-    assert len(asked("SELECT * FROM read_parquet(?)", everything)) > 3  # replaced ones too
+    assert len(asked("SELECT * FROM read_parquet(?)", everything)) > 3  # including replaced ones
 
 
 def test_files_as_of_a_tick_contain_the_rows_of_the_table_at_that_tick(lived: Tiny) -> None:
@@ -101,7 +101,7 @@ def test_files_as_of_a_tick_contain_the_rows_of_the_table_at_that_tick(lived: Ti
     from waterclock.engine.query.ticks import RequestedTick
 
     told = CliRunner().invoke(app, ["files", "raw.merged", "--as-of", "2020-01-02", "-p", str(lived.root)])
-    assert "E435" in told.output  # the second day was restated: no version holds its state, till a query makes it
+    assert "E435" in told.output  # the second day was restated: no version contains its state until a query makes it
     for name in TABLES:
         for tick in ("2020-01-04", "latest", *(["2020-01-02"] if name != "raw.sums" else [])):
             with lived.opened() as work:
@@ -119,7 +119,7 @@ def test_a_hive_style_catalogue_knows_the_current_place_of_each_label(lived: Tin
         f" USING parquet PARTITIONED BY (y, m, d, h, n) LOCATION '{lived.root}/nothing'"
     )
     try:
-        for _ in range(2):  # once more does no harm
+        for _ in range(2):  # a repetition is harmless
             for statement in statements.splitlines():
                 session.sql(statement.rstrip(";"))
         found = session.sql("SELECT concat(y, m, d, h, n, '00'), id, v FROM raw_parts_hive ORDER BY ALL").collect()
@@ -148,7 +148,7 @@ def test_ours_is_the_manifest_that_delta_would_write(lived: Tiny, tmp_path: Path
 
 @pytest.mark.soak
 def test_maintain_repairs_manifests_and_removes_undeclared_ones(lived: Tiny, tmp_path: Path) -> None:
-    tiny = lived.copied(tmp_path / "copy")  # elsewhere: the paths in its manifests are those of the first
+    tiny = lived.copied(tmp_path / "copy")  # elsewhere: the paths in its manifests are those of the original
     with tiny.opened() as work:
         folder = work.lake.folder("raw.appended")
         optimize(work.sessions.own(), folder, (), Identity("tiny", "raw.appended", "optimize", (), "", 0, ""))

@@ -1,4 +1,4 @@
-"""What the first window brings arrives at the end of a chain, although nobody declared columns or looked before."""
+"""Rows of the first window reach the end of a chain, without declared columns and earlier scans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_two_hops_of_previous_lose_no_rows_of_the_first_window(tmp_path: Path, s
     tiny.land("clicks", evening(1), "id\n1\n")
     first = tiny.run(day(2, 6))
     assert not first.failed, described(first)
-    assert tiny.done("web.clicks") == labels(1)  # without START, its first run takes what is there
+    assert tiny.done("web.clicks") == labels(1)  # without START, its first run collects all existing rows
 
     for number in (2, 3):
         tiny.land("clicks", evening(number), f"id\n{number}\n")

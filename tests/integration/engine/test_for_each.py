@@ -1,4 +1,4 @@
-"""A project that asks an API for each row of a table, over a real server: what is asked, and what not again."""
+"""A project that requests an API for each row of a table, over a real server: each request is sent once."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ ROWS = "SELECT timelabel, user_id, name FROM raw.users ORDER BY ALL"
 
 
 class Stopped(BaseException):
-    """The end of a process, as far as a process of tests can have one."""
+    """Simulates the end of a process within a test."""
 
 
 class Shop(Tiny):
-    """Orders of a database, and an API that knows who ordered."""
+    """Orders in a database, and an API with the users who ordered."""
 
     space: Space
 
     def order(self, *orders: tuple[int, int | None]) -> None:
-        """Have so many orders, each with its day and its user."""
+        """Replace the orders, each given by its day and its user."""
         rows = [(at, user, f"2020-01-0{number} 12:00:00") for at, (number, user) in enumerate(orders)]
         self.source("orders", "id INTEGER, user_id INTEGER, at TIMESTAMP", rows)
 
@@ -49,7 +49,7 @@ class Shop(Tiny):
             ledger.decisions.request_restate(table, [day(number) for number in days], verb, who="a test")
 
     def asked(self, since: int = 0) -> list[str]:
-        """Return the ids that were asked for, in order."""
+        """Return the requested ids, in order."""
         return [one for said in self.space.asked[since:] if said["path"] == "detail" for one in said["ids"]]
 
 
@@ -85,14 +85,14 @@ def test_each_id_is_requested_once_and_a_restated_table_requests_only_new_ids(sh
     asked = len(shop.space.asked)
     outcome = shop.run(day(3))
     assert not outcome.failed, described(outcome)
-    assert shop.asked(asked) == ["3"], "what was answered serves again"
+    assert shop.asked(asked) == ["3"], "stored responses are used again"
     assert shop.rows(ROWS) == [(first, 2, "u2"), (first, 3, "new3"), (second, 2, "u2")]
     assert shop.rows("SELECT name FROM mart.sold ORDER BY ALL") == [("new3",), ("u2",), ("u2",)]
 
     asked = len(shop.space.asked)
     shop.ask_again(RECOMPUTE, "raw.users", 1, 2)
     assert not shop.run(day(3)).failed
-    assert shop.asked(asked) == [], "a recompute asks nobody"
+    assert shop.asked(asked) == [], "a recompute sends no request"
     shop.ask_again(RECOLLECT, "raw.users", 2)
     assert not shop.run(day(3)).failed
     assert sorted(shop.asked(asked)) == ["2", "9"]
@@ -104,14 +104,14 @@ def test_each_id_is_requested_once_and_a_restated_table_requests_only_new_ids(sh
     assert not shop.run(day(3)).failed
     shop.ask_again(RECOMPUTE, "raw.people", 1, 2)
     assert not shop.run(day(3)).failed
-    assert shop.asked(asked) == [], "a renamed table keeps its answers"
+    assert shop.asked(asked) == [], "a renamed table keeps its responses"
 
 
 def test_a_stopped_collect_resumes_with_the_unanswered_ids(shop: Shop) -> None:
     shop.order(*((1, user) for user in range(1, 6)))
     shop.space.set(faults=[None, None, 500, 500], pause=0.0)
     outcome = shop.run(day(2))
-    assert not outcome.failed, described(outcome)  # the second attempt goes on
+    assert not outcome.failed, described(outcome)  # the second attempt continues
     assert shop.asked().count(shop.asked()[0]) == shop.asked().count(shop.asked()[1]) == 1
     assert len(shop.rows(ROWS)) == 5
 
@@ -143,7 +143,7 @@ def test_several_ids_in_a_request_and_answers_that_serve_later_labels(shop: Shop
     told = [one["ids"] for one in shop.space.asked if one["path"] == "detail"]
     assert max(map(len, told)) == 2
     assert sorted(shop.asked()) == ["1", "2", "3", "4", "8", "8"], (
-        "3 was answered, and that 8 is unknown is asked again"
+        "3 has a response, and the unknown 8 is requested again"
     )
     shop.space.set(echo="all")
     shop.order((3, 5))
@@ -170,7 +170,7 @@ def test_an_id_removed_at_the_source_is_requested_again_despite_a_cached_answer(
 
 
 def test_rebuild_all_sends_no_requests(shop: Shop) -> None:
-    """Of what has become of answers the API may have forgotten all."""
+    """The API may have deleted the records of earlier responses."""
     flow = (
         FLOW.replace("{options}", ONE)
         + """

@@ -1,4 +1,4 @@
-"""Random histories of tables that ask an API for each row come to what a join of Python's comes to."""
+"""Random histories of tables that request an API for each row give the same rows as a join in plain Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KNOWN, ALL, DAYS = range(1, 6), range(1, 9), 4
 
 
 def settled(shop: Tiny, now: datetime) -> None:
-    """Run until nothing is left: what failed is tried again, what a process left open is closed."""
+    """Run until no work is left: failed batches are retried, and open claims of a stopped process are closed."""
     for _ in range(12):
         with shop.ledger() as ledger:
             for claim in ledger.claims.open():
@@ -52,7 +52,7 @@ def settled(shop: Tiny, now: datetime) -> None:
                     ledger.decisions.retry(table, [instant_of(label)], who="a test")
         if not shop.run(now).failed and "failed" not in shop.batches().values():
             return
-    raise AssertionError("it does not come to an end")
+    raise AssertionError("it does not end")
 
 
 @pytest.mark.parametrize("seed", range(4))

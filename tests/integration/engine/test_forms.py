@@ -1,4 +1,4 @@
-"""Master data through runs: each label has the rows of its time, and rows without a required value wait."""
+"""Master data in runs: each label has the rows of its time, and rows without a required value wait."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(tiny: Tiny, place: FormsPlace, until: int) -> None:
 
 
 def daily(tiny: Tiny) -> dict[str, dict[str, str]]:
-    """Return the rows of each label, as a table that reads them saw them."""
+    """Return the rows of each label, as a reader of the table saw them."""
     found: dict[str, dict[str, str]] = {}
     for label, key, sku in tiny.rows("SELECT timelabel, supplier_sku, sku FROM marts.daily"):
         found.setdefault(label[6:8], {})[key] = sku

@@ -31,7 +31,7 @@ PUBLISH safe.people TO out.people EXPECT k_anonymity(zip) >= 3 AS sent ELSE HOLD
 
 
 def smallest(people: Iterable[Person]) -> tuple[int, int]:
-    """Return the least number of people of a zip and an age, and the least number of their known illnesses."""
+    """Return the smallest number of people per zip and age, and the smallest number of their known illnesses."""
     groups: dict[tuple[str | None, int | None], list[str | None]] = defaultdict(list)
     for zip_, age, ill in people:
         groups[zip_, age].append(ill)

@@ -1,4 +1,4 @@
-"""HIDDEN columns on Spark: stored with each row, there for who names them, in no * of queries, Python and publishes."""
+"""HIDDEN columns on Spark: stored with each row, readable by name, in no * of queries, Python code and publishes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_hidden_column_is_stored_and_returned_only_if_named(tmp_path: Path, sp
     assert tiny.rows("SELECT file, n FROM shop.traced WHERE id = 3") == [(first(2), 3)]
     assert columns_of(tiny, "SELECT * EXCEPT (timelabel) FROM shop.of_state") == ["id", "amount"]
     assert tiny.rows("SELECT file FROM shop.state WHERE id = 1") == [(first(3),)]
-    # which file brought a row changes with each day, and what is seen of it does not
+    # the file that delivered a row changes each day, while its visible columns do not
     assert tiny.rows("SELECT count(*) FROM shop.versions WHERE id = 1") == [(1,)]
     assert tiny.rows("SELECT count(*) FROM shop.tracked WHERE id = 1") == [(3,)]
     assert "file" not in columns_of(tiny, "SELECT * FROM shop.versions")
@@ -121,7 +121,7 @@ def test_hiding_a_column_changes_only_readers_of_all_columns(tmp_path: Path, spa
     changed = {name for name, table in flow.tables.items() if table.fingerprint != codes[name]}
     assert changed == {"shop.seen", "shop.traced", "shop.past", "out.orders", "out.files"}
 
-    # the rows of the first day were collected before there was such a column
+    # the rows of the first day were collected before the column existed
     assert tiny.rows("SELECT id, extra, file, n FROM shop.orders") == [(1, "a", None, None)]
     assert sorted(columns_of(tiny, "SELECT * FROM shop.orders")) == ["amount", "extra", "id", "timelabel"]
     tiny.land("orders", evening(2), "id,amount,extra\n2,20,b\n")
@@ -171,7 +171,9 @@ def test_flat_brings_no_hidden_column_of_a_parent(
     assert set(columns_of(tiny, "SELECT * FROM shop.code")) == whole
     assert set(columns_of(tiny, "SELECT * FROM shop.asked")) == whole | {"file", "more"}
     assert tiny.rows("SELECT id, file, name, called FROM shop.told") == [(7, "p.csv", "Ulm", "DE")]
-    assert tiny.rows("SELECT id, city, file FROM shop.before") == [(7, 1, "p.csv")], "nothing is before the first tick"
+    assert tiny.rows("SELECT id, city, file FROM shop.before") == [(7, 1, "p.csv")], (
+        "there are no rows before the first tick"
+    )
     assert not tiny.run(day(3)).failed
     assert tiny.rows("SELECT id, city, file FROM shop.before ORDER BY file") == [(7, 1, None), (7, 1, "p.csv")]
 

@@ -1,4 +1,4 @@
-"""What queries bring of HIDDEN columns, beside Spark over tables that physically lack them."""
+"""HIDDEN columns in query results, compared with Spark on tables that physically do not have these columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROWS = {
 }  # fmt: skip
 HIDDEN = {"u": ("f", "nr"), "w": ("f",), "v": ()}
 
-# asked of tables without the columns, word for word
+# the same text runs on tables without the columns
 UNNAMED = [
     text.strip()
     for text in """
@@ -107,7 +107,7 @@ SELECT inline(array(struct(x.*))) FROM s.u x
 """.strip().splitlines()
 ]
 
-# a query that names them, and one that says of the whole table what is meant
+# a query that names hidden columns, and the equivalent query over tables that have them all
 NAMED = [
     pair.strip().split("\n")
     for pair in """
@@ -256,7 +256,7 @@ def test_queries_that_name_no_hidden_column_equal_those_on_tables_without_any(
     for text in UNNAMED:
         try:
             told = asked(spark, text, flow), asked(spark, text, without, "seen_")
-        except Exception as error:  # noqa: BLE001 - each shape that fails is told, with why
+        except Exception as error:  # noqa: BLE001 - each failing shape is reported with its error
             wrong[text] = str(error)[:300]
             continue
         if told[0] != told[1]:
@@ -279,6 +279,6 @@ def test_named_hidden_columns_are_returned_but_are_in_no_star(spark: SparkSessio
 
 
 def _over_all(text: str) -> str:
-    """Return a query over the whole tables by their bare names."""
+    """Return a query over the complete tables by their plain names."""
     tables = ", ".join(f"{name} AS (SELECT * FROM wc_{name})" for name in ROWS)
     return f"WITH {tables} {text}" if not text.startswith("WITH ") else f"WITH {tables}, {text.removeprefix('WITH ')}"

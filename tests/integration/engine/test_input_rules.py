@@ -1,4 +1,4 @@
-"""Rules of what a batch reads: who breaks them is set aside, dropped or told of before the query sees it."""
+"""Rules on inputs: rows that break a rule are quarantined, dropped or reported before the query reads them."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def some_orders(seed: int, days: Iterable[int], *, start: int = 0) -> list[Row]:
 
 
 def put(tiny: Tiny, rows: Iterable[Row]) -> None:
-    """Make rows the shop's orders."""
+    """Write rows into the shop's orders table."""
     as_text = [(id_, amount, land, f"2020-01-0{at} 10:00:00") for id_, amount, land, at in rows]
     tiny.source("orders", "id INTEGER, amount INTEGER, land TEXT, at TEXT", as_text)
 
 
 def measures(tiny: Tiny, table: str) -> dict[str, dict[str, Any]]:
-    """Return what was measured of each label's newest revision."""
+    """Return the measures of each label's newest revision."""
     with tiny.ledger() as ledger:
         audits = {label: ledger.past.audit(table, instant_of(label)) for label in tiny.done(table)}
         return {
@@ -73,7 +73,7 @@ def measures(tiny: Tiny, table: str) -> dict[str, dict[str, Any]]:
 
 
 def quarantine(tiny: Tiny, table: str, tick: str | None = None) -> list[tuple[Any, ...]]:
-    """Return label, input, what it broke and the id, or else the land, of each row that is set aside."""
+    """Return label, input, broken rules and the id (or else the land) of each quarantined row."""
     sql = f"SELECT timelabel, input, row, broken, code FROM {table}_quarantine"
     with tiny.opened() as work:
         rows = query(work, sql, limit=10_000, as_of=RequestedTick(tick) if tick else None).rows
@@ -105,7 +105,7 @@ TAKES = {"positive": "quarantined", "sane": "dropped", "lucky": "quarantined"}
 
 
 def expected(rows: Iterable[Row]) -> tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """Say by hand what becomes of one day's orders: the counts, what is set aside, and what the query makes."""
+    """Compute the expected counts, quarantined rows and query result of one day's orders, in plain Python."""
     counts: Counter[str] = Counter()
     broken: Counter[str] = Counter()
     first: Counter[str] = Counter()
@@ -132,7 +132,7 @@ def expected(rows: Iterable[Row]) -> tuple[dict[str, Any], list[tuple[Any, ...]]
 
 
 def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
-    """Compare all that is there with what comes of the rows by hand."""
+    """Compare the tables, the quarantine and the measures with results computed in plain Python."""
     by_day: dict[int, list[Row]] = {}
     for row in rows:
         by_day.setdefault(row[3], []).append(row)
@@ -158,7 +158,7 @@ def is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
 
 
 def quality_is_as_by_hand(tiny: Tiny, rows: Iterable[Row]) -> None:
-    """Compare the page of the table's quality with what comes of the rows by hand."""
+    """Compare the table's quality page with results computed in plain Python."""
     with open_read_only(tiny.root, None, None) as at:
         told = table_quality(at, at.flow.tables["sales.daily"])
     found = {rule["rule"]: (rule["rows"], rule["taken"], rule["takes"]) for rule in told["rules"]}
@@ -194,7 +194,7 @@ def test_input_rows_are_quarantined_dropped_or_reported_before_the_query_reads_t
         assert not outcome.failed, described(outcome)
     is_as_by_hand(tiny, rows)
     quality_is_as_by_hand(tiny, rows)
-    # restated, its rules are asked again
+    # after a restatement, the rules are checked again
     changed = [*(row for row in rows if row[3] != 2), *some_orders(3, (2,), start=500)]
     put(tiny, changed)
     with tiny.ledger() as ledger:
@@ -225,13 +225,13 @@ def test_a_fixed_rule_is_replayed_for_labels_with_quarantined_input_rows(tmp_pat
     assert quarantine(tiny, "sales.daily") == aside
     assert replayed(tiny, "sales.daily") == []
     tiny.declare(ORDERS + flow.format(rule="amount != 0"))
-    assert not tiny.run(day(4)).failed  # changed rules alone make nothing again
+    assert not tiny.run(day(4)).failed  # changed rules alone cause no recomputation
     assert quarantine(tiny, "sales.daily") == aside
     assert replayed(tiny, "sales.daily") == [first, second]
     assert not tiny.run(day(4)).failed
     assert quarantine(tiny, "sales.daily") == aside[1:]
     assert tiny.rows("SELECT total FROM sales.daily ORDER BY timelabel") == [(4,), (15,), (9,)]
-    assert quarantine(tiny, "sales.daily", "2020-01-02") == []  # as of a tick: what is known of then today
+    assert quarantine(tiny, "sales.daily", "2020-01-02") == []  # as of a tick: with the knowledge at that time
     assert tiny.rows("SELECT DISTINCT input FROM sales.daily_quarantine") == [("shop.orders",)]
 
 
@@ -375,7 +375,7 @@ def test_quarantining_input_rules_add_one_spark_job_and_warning_ones_add_two(
     }
     found = {name: jobs_of_a_batch(tmp_path / name, spark, said) for name, said in asked.items()}
     assert found["aside"] - found["bare"] == 1
-    assert found["told"] - found["bare"] == 2  # what is before its shuffle, and what is behind it
+    assert found["told"] - found["bare"] == 2  # one job before its shuffle, one after it
 
 
 @pytest.mark.parametrize("otherwise", ["WARN", "QUARANTINE"])
@@ -410,7 +410,7 @@ def test_input_rules_of_all_labels_of_a_group_are_checked_in_one_scan(
     assert {str(each["input_rules"]["shop.lands"]["broken"]) for each in told.values()} == {"{'home': 1}"}
     if otherwise == "QUARANTINE":
         assert len(quarantine(tiny, "sales.daily")) == 3 + 6
-    assert scans == [2, 1], "slices with the table of who reads them, and what all read alike"
+    assert scans == [2, 1], "the slices with the reading table, and the shared input"
 
 
 def test_input_rules_affect_no_other_reader_of_a_shared_view_and_no_other_query(
@@ -500,6 +500,6 @@ def test_a_row_that_is_set_aside_has_all_its_columns_whatever_their_names(tmp_pa
     assert not outcome.failed, described(outcome)
     [(row, broken)] = tiny.rows("SELECT row, broken FROM sales.orders_quarantine")
     assert (json.loads(row)["wc_read_by"], broken) == (20, ["first"])
-    # NOT NULL of ok is not broken, though the rule with this name is
+    # NOT NULL of ok is not broken, although the rule with this name is
     assert tiny.rows("SELECT broken FROM sales.fine_quarantine") == [(["ok"],)]
     assert tiny.rows("SELECT id FROM sales.fine") == [(1,)]

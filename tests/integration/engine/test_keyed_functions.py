@@ -197,7 +197,7 @@ def test_an_argument_that_a_row_has_and_that_is_invalid_stops_the_query(
 
 
 def noise(person: str) -> float:
-    """Return the noise of scale 1 as it is documented."""
+    """Return the documented noise of scale 1."""
     digits = hmac.new(derived(NEW, "noise"), person.encode(), hashlib.sha256).hexdigest()
     share = (int(digits[:13], 16) + 0.5) / 16**13
     return math.log(share) if digits[13] < "8" else -math.log(share)

@@ -1,4 +1,4 @@
-"""Functions with a key over Spark Connect, where a server gets the keys: a process of its own that compiles queries."""
+"""Functions with a key over Spark Connect: a separate process compiles queries, and the server gets the keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes after the books of its window were closed is kept, opens it again in time, or is taken by a recompute."""
+"""Rows that arrive after their window was closed are stored; they reopen it in time, or a recompute includes them."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_late_rows_are_kept_or_open_their_window_again(
     rows: list[tuple[str, int, datetime, datetime]] = [
         ("a", 1, day(1, 5), day(1, 5)),
         ("a", 2, day(2, 1), day(2, 1)),  # closes the first day at day 2, 06:00
-        ("a", 3, day(1, 23), day(2, 7)),  # late for it by a slice
-        ("a", 4, day(4, 1), day(2, 8)),  # a clock that runs ahead: early, and closes day 2 at its end
-        ("a", 5, day(1, 22), day(3, 7)),  # later than 30 hours behind the first day
+        ("a", 3, day(1, 23), day(2, 7)),  # late for it, within a slice
+        ("a", 4, day(4, 1), day(2, 8)),  # a clock that is ahead: early, and closes day 2 at its end
+        ("a", 5, day(1, 22), day(3, 7)),  # later than 30 hours after the first day
     ]
     fill(tiny, rows)
     first = tiny.run(day(3, 12))
@@ -71,11 +71,11 @@ def test_late_rows_are_kept_or_open_their_window_again(
         assert warned.revision.measures["warnings"] == [
             "2 rows of web.readings arrived too late for web.daily, or too early"
         ]
-    # within 30 hours the window was opened again, behind that it was not
+    # within 30 hours the window was reopened, after that it was not
     assert tiny.rows("SELECT id FROM web.patient ORDER BY id") == [(1,), (2,), (3,)]
     assert tiny.rows("SELECT id, late_reason FROM web.patient_late ORDER BY id") == [(4, "early"), (5, "late")]
 
-    # whoever recomputes a closed window takes what came late for it, out of where it is kept, with the same run
+    # a recompute of a closed window moves its late rows from the companion table into it, in the same run
     asked: list[RunOptions] = []
 
     def kept(_: object, found: RunOptions) -> int:
@@ -94,7 +94,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
     assert tiny.rows("SELECT id FROM web.daily ORDER BY id") == [(1,), (2,), (3,), (5,)]
     assert tiny.rows("SELECT id, late_reason FROM web.daily_late ORDER BY id") == [(4, "early")]
 
-    # a reset starts the table over with its late rows, which its windows have in part
+    # a reset starts the table over with its late rows, some of which are in its windows
     found = ask("reset", "web.daily", "--yes", "--json", "--project", str(tmp_path))
     assert json.loads(found.stdout)["late"] == ["web.daily_late"], found.output
     assert tiny.done("web.daily_late") == []
@@ -103,7 +103,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
     ids = [row for name in ("web.daily", "web.daily_late") for row in tiny.rows(f"SELECT id FROM {name} ORDER BY id")]
     assert sorted(ids) == [(1,), (2,), (3,), (4,), (5,)]
 
-    # a whole set made anew closes its windows where they were closed
+    # a rebuilt second set closes its windows at the same boundaries
     before = {name: tiny.rows(f"SELECT timelabel, id FROM {name} ORDER BY id") for name in MADE}
     with tiny.opened() as work:
         rebuild_all(work, day(3, 12))
@@ -114,7 +114,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
 
 @pytest.mark.soak
 def test_a_window_that_opens_again_reads_the_state_of_its_own_day(tmp_path: Path, spark: SparkSession) -> None:
-    """MAX LATENESS in a reader of a REPLACE table: no random life of the first 240 has both."""
+    """MAX LATENESS in a reader of a REPLACE table: none of the first 240 random lives contains both."""
     tiny = Tiny(tmp_path, spark)
     tiny.declare(FLOW.partition("TRANSFORM")[0] + """
         TRANSFORM web.counts EVERY DAY AS SELECT count(*) AS n FROM web.readings;
@@ -130,7 +130,7 @@ def test_a_window_that_opens_again_reads_the_state_of_its_own_day(tmp_path: Path
     assert not tiny.run(day(2, 6)).failed
     assert tiny.rows("SELECT id, n FROM web.patient") == [(1, 1)]
     late: list[tuple[str, int, datetime, datetime]] = [
-        ("a", 3, day(1, 23), day(2, 7)),  # opens it again
+        ("a", 3, day(1, 23), day(2, 7)),  # reopens it
         ("a", 4, day(3, 1), day(3, 1)),  # closes the second day
     ]
     fill(tiny, [*first, *late])

@@ -1,4 +1,4 @@
-"""Whether lineage names the columns whose values reach an output, and no others, by changing columns in Spark."""
+"""Lineage names exactly the columns whose values reach an output; checked by changing columns in Spark."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _CHANGED = {
 }
 _JSON = """replace(replace(j, '": ', '": 77'), '77"', '"77')"""
 _ALL = frozenset({*T, *(f"u.{column}" for column in U)})
-# by these a query finds and leaves out rows: changing what they ask changes every output
+# these select rows, so changing their columns changes every output
 _FILTERS = re.compile(r"JOIN|WHERE|FILTER|PIVOT|GROUP BY|EXISTS")
 
 
 def put(spark: SparkSession, changed: Collection[str] = ()) -> None:
-    """Lay out both tables, with some columns changed in every row."""
+    """Write both tables, with some columns changed in every row."""
     for name, (columns, rows) in _ROWS.items():
         shown = []
         for column, kind in columns.items():
@@ -49,7 +49,7 @@ def put(spark: SparkSession, changed: Collection[str] = ()) -> None:
 
 
 def outputs(spark: SparkSession, query: str) -> dict[str, list[str]]:
-    """Return the values of each output: how often each is there says which rows are, and nothing of its column."""
+    """Return the distinct values of each output, without their counts, which show only which rows exist."""
     made = spark.sql(re.sub(r"\braw\.", "", query)).collect()
     return {name.lower(): sorted({repr(row[at]) for row in made}) for at, name in enumerate(made[0].__fields__)}
 
@@ -71,7 +71,8 @@ def test_an_output_changes_with_the_columns_that_lineage_names_and_with_no_other
             put(spark, _ALL - named)
             after = outputs(spark, query)
             wrong += [(query, column, "misses a column") for column in columns if after[column] != before[column]]
-            if not named or "row_number" in query or " IN (" in query:  # these stay where all is moved alike
+            # these do not change if all values are shifted equally
+            if not named or "row_number" in query or " IN (" in query:
                 continue
             put(spark, named)
             after = outputs(spark, query)

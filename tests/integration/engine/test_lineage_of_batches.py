@@ -1,4 +1,4 @@
-"""Batches of Python transforms leave in the ledger what their columns are made of; `lineage` asks no Spark for it."""
+"""Batches of Python transforms store their column lineage in the ledger; `lineage` needs no Spark to show it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_lineage_covers_python_transforms_once_a_batch_has_recorded_their_plan(
     chosen = {each["table"]: each["uses"] for each in ask(tiny, "raw.orders.at", "--impact")["impact"]}
     assert chosen["marts.spent"] == ["filter"]
     tiny.shop("INSERT INTO orders VALUES (8, 1, 600, '2020-01-02 10:00')")
-    outcome = tiny.run(day(3))  # another way through the code: what either shows is told
+    outcome = tiny.run(day(3))  # another path through the code: the lineage of both is shown
     assert not outcome.failed, described(outcome)
     assert beyond(ask(tiny, "marts.spent.who")) == {("raw.orders.cents", False), ("raw.orders.customer", False)}
     (tmp_path / "flows" / "code.py").write_text(CODE.replace("/ 100", "/ 1000"))

@@ -1,4 +1,4 @@
-"""Labels own ranges of a log: each where the one before ends, and for ever."""
+"""Labels have fixed ranges of a log, each starting where the previous one ends."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_each_label_starts_at_the_offset_where_the_previous_one_ended(tiny: Tiny
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     first, second, third = labels(1, 2, 3)
-    assert tiny.done("raw.events") == [first, second, third], "where nothing came, the label is empty"
+    assert tiny.done("raw.events") == [first, second, third], "without new entries the label is empty"
     assert tiny.rows(ALL) == [(first, "0", 0, "a"), (first, "0", 1, "b"), (second, "0", 2, "c"), (second, "1", 0, "x")]
 
     with tiny.ledger() as ledger:
@@ -62,13 +62,13 @@ def test_each_label_starts_at_the_offset_where_the_previous_one_ended(tiny: Tiny
     assert made.revision is not None
     assert _source_pairs("items", made.revision.source["items"]) == [("source", "log 1, 0: 2 to 3, 1: 0 to 1")]
 
-    # windows that were missed: the oldest takes all that came since, so that a part that is new begins with it
+    # missed windows: the oldest one contains all new entries, so a new part starts with it
     log.append("2", "new")
     assert not tiny.run(day(7)).failed
     assert tiny.rows("SELECT timelabel, part, note FROM raw.events WHERE part = '2'") == [(labels(4)[0], "2", "new")]
     assert tiny.done("raw.events") == labels(1, 2, 3, 4, 5, 6)
 
-    # what was made is made again of the same ranges, and an empty label stays empty
+    # done labels are made again from the same ranges, and an empty label stays empty
     log.append("0", "later")
     log.read.clear()
     with tiny.ledger() as ledger:
@@ -116,7 +116,7 @@ def test_windows_before_those_that_are_done_take_nothing(tiny: Tiny, log: Log) -
 
 
 def test_the_range_of_a_skipped_label_is_read_once_its_ledger_was_made_again(tiny: Tiny, log: Log) -> None:
-    """The rebuilt ledger knows neither that it was skipped nor its range, only the ranges before and after it."""
+    """The rebuilt ledger knows only the ranges before and after it, not its range or that it was skipped."""
     tiny.declare(FLOW.replace("ARRIVAL TIME", "ARRIVAL TIME EXPECT max(note) <> 'odd' AS even ELSE HOLD"))
     for number, note in enumerate(("a", "odd"), 2):
         log.append("0", note)

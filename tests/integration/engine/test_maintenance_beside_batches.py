@@ -1,4 +1,4 @@
-"""Maintenance beside running batches: who comes second loses cleanly, and the flow comes to what it comes to alone."""
+"""Maintenance in parallel with batches: the second one to commit loses cleanly, and the result is as without it."""
 
 from __future__ import annotations
 

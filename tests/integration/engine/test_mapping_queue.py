@@ -1,4 +1,4 @@
-"""Keys without a partner are published to a form, a steward maps them, and the next window joins them."""
+"""Keys without a match are published to a form, a steward maps them, and the next window joins them."""
 
 from __future__ import annotations
 

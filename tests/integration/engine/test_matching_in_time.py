@@ -1,4 +1,4 @@
-"""Matches in a bound of time and the first of a key, by reads of the past, against all rows at once."""
+"""Matches within a time limit and first rows of a key, by reads of the past, compared with all rows at once."""
 
 from __future__ import annotations
 
@@ -90,4 +90,4 @@ def test_matches_and_firsts_of_late_and_restated_rows_are_those_of_all_rows_at_o
     compare(tiny, views, buys)
     groups = [report.group for report in tiny.heard.finished_ if report.group.table == "web.bought"]
     made = {batch.label for group in groups for batch in group.batches}
-    assert made == {day(2), day(3), day(4)}  # as far as the reach, and no further
+    assert made == {day(2), day(3), day(4)}  # as far as PAST reaches, and no further

@@ -1,4 +1,4 @@
-"""What is measured of a batch is counted in the write's own pass, kept with it, and compared with batches before."""
+"""Measures of a batch are computed while it is written, stored with it, and compared with earlier batches."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_measures_and_rules_that_compare_them_add_no_spark_job(tmp_path: Path, s
 
 
 def queries_of(tiny: Tiny, spark: SparkSession, now: int) -> int:
-    """Run, and count the queries that took a job."""
+    """Run, and count the queries with a job."""
     store = spark._jsparkSession.sharedState().statusStore()
     settled = spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty
     settled()
@@ -117,7 +117,7 @@ def test_batch_rules_are_checked_for_all_labels_of_a_group_at_once(tmp_path: Pat
         warned = [f"{at}" for at in range(1, days + 1) if measures(tiny, at)["warnings"]]
         assert warned == ["2"]
         assert len(measures(tiny, 2)["warnings"]) == 2
-    assert counts[0] == counts[1] == 2  # the write, and what is asked of its rows
+    assert counts[0] == counts[1] == 2  # the write, and the checks of its rows
 
 
 def restate(tiny: Tiny, number: int) -> None:
@@ -163,7 +163,7 @@ def test_a_level_that_moved_is_a_trend_where_each_batch_is_as_the_one_before(
     assert late in measures(tiny, 10)["passed over"]
     assert [len(measures(tiny, at)["warnings"]) for at in (10, 20, 24, 31)] == [0, 0, 0, 1]
     [warning] = measures(tiny, 31)["warnings"]
-    # 9 to 12: to a count 1 is added
+    # 9 to 12: one is added to counts
     assert warning == "steady: the batch is not (trend(count(*), 14) > 0.8), where trend(count(*), 14) is 0.75"
 
 

@@ -1,4 +1,4 @@
-"""Rules of the batch are asked while its rows are written, one label at a time or many in one job."""
+"""Rules of the batch are checked while its rows are written, one label at a time or many in one job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured by jobs of their own: of each label as online measures are, of spans from what labels left."""
+"""Offline measures: per label like online measures, and over spans from the results that labels stored."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def spans(tiny: Tiny) -> dict[tuple[str, str], tuple[str | None, int]]:
 
 
 def exactly(tiny: Tiny, name: str, where: str) -> str | None:
-    """Count a measure over the table's rows themselves."""
+    """Compute a measure directly from the table's rows."""
     texts = dict(part.rsplit(" AS ", 1)[::-1] for part in _parts(MEASURES.removeprefix("MEASURE PROFILE, ")))
     [(value,)] = tiny.rows(f"SELECT CAST(({texts[name]}) AS STRING) FROM shop.sent WHERE {where}")
     return None if value is None else str(value)
@@ -80,7 +80,7 @@ def _parts(text: str) -> list[str]:
 def test_offline_measures_equal_online_ones_per_label_and_exact_values_per_week(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    # 1 January 2020 is a Wednesday: weeks begin on 30 December and 6 January
+    # 1 January 2020 is a Wednesday: weeks start on 30 December and 6 January
     counts = {1: 30, 2: 12, 3: 0, 5: 40, 6: 17, 7: 9}
     tiny = shop(tmp_path / "offline", spark, counts, f"{MEASURES} OFFLINE 1 WEEK")
     online = shop(tmp_path / "online", spark, counts, MEASURES.replace(",\n    count(DISTINCT who) AS exactly", ""))
@@ -100,11 +100,11 @@ def test_offline_measures_equal_online_ones_per_label_and_exact_values_per_week(
     for first, where in (("20191230000000", "timelabel < '20200106'"), ("20200106000000", "timelabel >= '20200106'")):
         for name in ("revenue", "many", "big", "mean", "least", "last_one", "people", "quartiles", "middle"):
             told, wanted = weeks[first, name][0], exactly(tiny, name, where)
-            if name == "quartiles":  # Spark's own leaves zeros out
+            if name == "quartiles":  # Spark's own function leaves zeros out
                 assert numbers(told) == numbers(wanted)
             else:
                 assert told == wanted, (first, name)
-        assert (first, "exactly") not in weeks  # what was different of each label is not known of all
+        assert (first, "exactly") not in weeks  # distinct values cannot be combined from those of single labels
     assert weeks["20191230000000", "who.distinct"] == ("9", 5)
     assert weeks["20191230000000", "amount.nulls"][0] == exactly_nulls(tiny, "timelabel < '20200106'")
 
@@ -124,16 +124,16 @@ def test_an_offline_measurement_covers_labels_made_or_restated_since_the_last_on
     tiny = shop(tmp_path, spark, {1: 3, 2: 5, 3: 4}, "MEASURE sum(id) AS total OFFLINE 1 DAY")
     assert not tiny.run(day(2)).failed
     assert found(tiny) == {(labels(1)[0], "total"): ("3", "bigint")}
-    for hour in (5, 23):  # a label that is made again within the day waits for the next look
+    for hour in (5, 23):  # a label that is made again within the day waits for the next check
         tiny.shop("UPDATE sent SET id = id + 1")
         with tiny.ledger() as ledger:
             ledger.decisions.request_restate("shop.sent", [day(1)], "recollect", who="ann")
         assert not tiny.run(day(2, hour)).failed
-        assert found(tiny) == {}  # what was measured is not of the rows that are shown
+        assert found(tiny) == {}  # the measures belong to rows that are no longer shown
     assert not tiny.run(day(3)).failed
     assert found(tiny) == {(labels(1)[0], "total"): ("9", "bigint"), (labels(2)[0], "total"): ("20", "bigint")}
     tiny.declare(FLOW.format(said="MEASURE sum(id) AS total, max(id) AS most OFFLINE 1 DAY"))
-    assert not tiny.run(day(3, 1)).failed  # another declaration counts at once
+    assert not tiny.run(day(3, 1)).failed  # a changed declaration takes effect at once
     assert found(tiny)[labels(1)[0], "most"] == ("4", "bigint")
     with tiny.ledger() as ledger:
         look = ledger.offline.newest_runs()["shop.sent"]
@@ -151,7 +151,7 @@ def test_a_failed_offline_measurement_fails_no_batch_and_is_reported(tmp_path: P
         look = ledger.offline.newest_runs()["shop.sent"]
         assert look.error is not None
         assert (look.looked_at, look.labels, look.taken_until) == (day(2), 0, None)
-        # it was reserved since
+        # another runner reserved it since
         assert not ledger.offline.reserve_measurement("shop.sent", seen=NEVER, lease=day(2) - day(1))
     assert not tiny.run(day(2, 9)).has_failed
     assert len([text for text in tiny.heard.said_ if "offline" in text]) == 1  # not before it is due again

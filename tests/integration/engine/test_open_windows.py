@@ -34,10 +34,10 @@ ROWS = [
     ("a", 1, day(1, 5), day(1, 5)),
     ("b", 2, day(1, 6), day(1, 7)),
     ("a", 3, day(2, 1), day(2, 1)),
-    ("b", 4, day(1, 20), day(2, 7)),  # late, and before the window is closed
-    ("b", 5, day(2, 3), day(2, 13)),  # now both have come past the first day: closed at day 2, 18:00
+    ("b", 4, day(1, 20), day(2, 7)),  # late, but before the window is closed
+    ("b", 5, day(2, 3), day(2, 13)),  # now both have rows after the first day: closed at day 2, 18:00
     ("a", 6, day(1, 23), day(2, 19)),  # too late for the first day
-    ("a", 7, day(3, 2), day(3, 3)),  # b is not heard again
+    ("a", 7, day(3, 2), day(3, 3)),  # b sends no more rows
 ]
 
 

@@ -49,7 +49,7 @@ def tick(stream: Stream, at: int) -> int:
 
 
 def run(stream: Stream, at: int, *tables: str) -> None:
-    """Run the batches of some tables; none for all."""
+    """Run the batches of some tables; by default of all."""
     stream.now = minute(at)
     with stream.opened() as work:
         outcome = Runner(work, only=frozenset(tables) if tables else None).run_once(stream.now)
@@ -76,7 +76,7 @@ def test_a_dashboard_sees_each_window_once_from_the_first_tick_on(
 
     stream.click(minute(60), (4, "c"))
     run(stream, 61, "web.clicks", "web.per_user")
-    tick(stream, 61)  # the tick no longer has the first hour, whose PUBLISH is not done
+    tick(stream, 61)  # the first hour is not in the tick any more, and its PUBLISH is not done
     assert shown(destination, CLICKS) == [(1, False), (2, False), (3, False), (4, False)]
     run(stream, 61)
     assert shown(destination, CLICKS) == [(1, True), (2, True), (3, True), (4, False)]
@@ -140,7 +140,7 @@ def test_ticks_of_a_slow_destination_are_left_out_and_errors_are_reported_once(
     with inject_faults(strike), stream.opened() as work, OpenWindowTicks(work):
         assert failed.wait(120)
         stream.click(minute(6, 30), (2, "b"))
-        while ticks.count("speed.pinned") < 3:  # ticks go on meanwhile
+        while ticks.count("speed.pinned") < 3:  # ticks continue meanwhile
             assert not delivered.wait(0.1) or ticks
         waits.set()
         assert delivered.wait(120)

@@ -1,4 +1,4 @@
-"""Rules of the table of tables that fold and of publishes: what they hold back, what they refuse, what they cost."""
+"""EXPECT rules OVER TABLE on folds and publishes: batches they hold or refuse, and their cost."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_state_that_breaks_a_table_rule_is_held_before_it_is_visible(
     assert (report.error.code, report.error.where) == ("E755", f"shop.orders@{labels(3)[0]}")
     assert "within: the table would not be (sum(amount) <= 12)" in report.error.what
     assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(11,)]
-    # a label before it that is made again is asked of the table that it makes
+    # an earlier label that is made again is checked against the table that it produces
     tiny.shop("UPDATE sent SET amount = 8 WHERE id = 2")
     restate(tiny, 2)
     assert {str(it.error.where) for it in tiny.run(day(4)).failed if it.error} == {f"shop.orders@{labels(2)[0]}"}
@@ -64,7 +64,7 @@ def test_a_state_that_breaks_a_table_rule_is_held_before_it_is_visible(
     assert not (outcome := tiny.run(day(4))).failed, described(outcome)
     with tiny.ledger() as ledger:
         ledger.decisions.retry("shop.orders", [day(3)], who="ann")
-    is_held = mode.startswith("TEMPORAL")  # which keeps the 5 beside the 7
+    is_held = mode.startswith("TEMPORAL")  # TEMPORAL keeps the 5 next to the 7
     assert bool(tiny.run(day(4)).failed) == is_held
     assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(6 if is_held else 8,)]
 
@@ -122,7 +122,7 @@ def test_rules_of_the_table_cost_one_query(tmp_path: Path, spark: SparkSession, 
         before = jobs()
         assert not (outcome := tiny.run(day(4))).failed, described(outcome)
         spent.append(jobs() - before)
-    assert spent[1] - spent[0] == 2  # what is before its shuffle, and what is behind it
+    assert spent[1] - spent[0] == 2  # one job before its shuffle, one after it
 
 
 def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark: SparkSession) -> None:
@@ -134,7 +134,7 @@ def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark
         newest = read_manifest(work.folder(table), steps[-1].slice_path)
         rows = resulting_state(spark, work.lake, table, [newest], steps, ["count(*) < 9", "max(size) = 1"])
         plan = str(rows.groupBy().max("size")._jdf.queryExecution().executedPlan())
-    assert plan.count("Scan parquet") == 2, plan  # the state before, and the slice
+    assert plan.count("Scan parquet") == 2, plan  # the previous state and the slice
     assert "note" not in plan
     assert rows.columns == ["timelabel", "id", "at", "size"]
 
@@ -165,7 +165,7 @@ def test_table_rules_are_checked_while_damaged_slices_are_recomputed(
     tiny.shop("UPDATE sent SET amount = amount + 10 WHERE at LIKE '2020-01-01%'")
     restate(tiny, 1)
     assert not (outcome := tiny.run(day(4))).failed, described(outcome)
-    gained = 0 if mode.startswith("MERGE") else 10  # a later row of the key counts in a MERGE
+    gained = 0 if mode.startswith("MERGE") else 10  # in a MERGE a later row of the key counts
     assert tiny.rows("SELECT sum(amount) FROM shop.orders") == [(before + gained,)]
 
 

@@ -1,4 +1,4 @@
-"""What waits no longer (PARTIAL AFTER), on real Spark: sources that are late, or gone."""
+"""Batches that stop waiting (PARTIAL AFTER), on real Spark: late and missing sources."""
 
 from __future__ import annotations
 

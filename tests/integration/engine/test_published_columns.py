@@ -1,4 +1,4 @@
-"""What a PUBLISH makes of columns: only what its list says goes out, whatever the source gains; and `mask_text`."""
+"""Columns of a PUBLISH: only listed columns are delivered, even if the source gains more; and `mask_text`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# capitals, small letters, digits and signs of several scripts, marks, pictures beyond the first plane, controls
+# capitals, lower case letters, digits and characters of several scripts, marks, astral characters, controls
 SIGNS = st.sampled_from(list("aZß0٣ǅée\u0301ЖжΩ漢שك۴-.@_ \t\n\u00a0\u200b\u0000\u007f“€\U0001f600\U0001d400\U0001d7d8"))
 TEXTS = st.none() | st.text(SIGNS, max_size=9)
 KEPT = frozenset(string.punctuation + " \t\r\n")
@@ -36,7 +36,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def masked(text: str | None, first: int = 0, last: int = 0) -> str | None:
-    """Mask a text sign by sign."""
+    """Mask a text character by character."""
     if text is None:
         return None
     kinds = [unicodedata.category(sign) for sign in text]
@@ -134,7 +134,7 @@ def test_only_listed_columns_are_published_even_if_the_source_gains_others(tmp_p
     tiny.declare(FLOW.format(kept=", keep_first => 1"))
     assert not (outcome := tiny.run(day(4))).has_failed, described(outcome)
     others = [(1, "axx@xxxxxxx.xxx"), (2, "Bxxxx@xxxxxxx.xxx"), (3, None), (4, "cx@x.xxx")]
-    assert sorted(tiny.delivered("SELECT * FROM merged")) == others, "rows that did not change are masked anew too"
+    assert sorted(tiny.delivered("SELECT * FROM merged")) == others, "unchanged rows are masked again, too"
 
 
 def test_the_page_on_replicas_runs(tmp_path: Path, spark: SparkSession) -> None:

@@ -86,7 +86,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def rows_of(project: Project, spark: SparkSession, table: str) -> DataFrame:
-    """The rows that a Python function makes of two orders today, one of them open, and of three before."""
+    """Return the rows that a Python function makes from two orders of today, one of them open, and three older ones."""
     columns = "id BIGINT, amount DOUBLE"
     frames = {
         Read("raw.orders"): spark.createDataFrame([(1, 5.0), (2, 0.0)], columns),

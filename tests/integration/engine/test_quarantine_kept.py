@@ -1,4 +1,4 @@
-"""What was set aside is a part of its batch: of a publish, of a MERGE, as known then, and once the ledger was lost."""
+"""Quarantined rows belong to their batch: of a publish, of a MERGE, as of a tick, and after the ledger was lost."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_quarantined_rows_are_read_in_one_scan_for_each_set_of_rules(tmp_path: P
 
 
 def scans(tiny: Tiny, spark: SparkSession, name: str) -> int:
-    """Count the scans of files of all that is set aside of a table."""
+    """Count the file scans in a query of all quarantined rows of a table."""
     with tiny.opened() as work:
         rows = quarantine_frame(work, spark, work.flow.tables[name], None)
         return str(rows._jdf.queryExecution().optimizedPlan().toString()).count("Relation [")

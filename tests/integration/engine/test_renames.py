@@ -1,4 +1,4 @@
-"""Tables that are renamed with their history (WAS): nothing is made again, and all goes on under the new names."""
+"""Tables renamed with their history (WAS): nothing is made again, and all works under the new names."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_renamed_table_keeps_its_history_and_is_not_made_again(tmp_path: Path,
     tiny = started(tmp_path, spark)
     before = totals(tiny, "shop.daily")
     tiny.declare(FLOW.format(**NEW))
-    assert run(tiny, day(5)) == 0  # of it and of its readers nothing is made again
+    assert run(tiny, day(5)) == 0  # neither the table nor its readers are made again
     assert totals(tiny, "sales.per_day") == before == [10, 20, 30, 40]
     [(row,)] = tiny.rows("SELECT row FROM sales.orders_quarantine")
     assert "many" in str(row)
@@ -84,7 +84,7 @@ def test_a_renamed_table_keeps_its_history_and_is_not_made_again(tmp_path: Path,
         flow = tiny.load().flow
         for name, table in flow.tables.items():
             assert set(snapshot.of(name).codes) == {table.fingerprint}, name
-    assert len(list_exports(str(tmp_path / tiny.storage))) == 1  # nothing else tells where the table lies
+    assert len(list_exports(str(tmp_path / tiny.storage))) == 1  # nothing else stores the location of the table
 
     order(tiny, 5, 50)
     order(tiny, 4, 5)  # late, within the LOOKBACK

@@ -1,4 +1,4 @@
-"""Late and restated labels through the engine: in the end all is what a clean run over the same sources makes."""
+"""Late and restated labels in the engine: the result equals a clean run over the same sources."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = No
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """A clean run of `ROWS`: to be copied before anything of it is changed."""
+    """Return a clean run of `ROWS`; tests copy it and never change it."""
     return clean(tmp_path_factory.mktemp("done"), spark, ROWS)
 
 
 @pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """A clean run of `OTHER`; nothing of it is changed."""
+    """Return a clean run of `OTHER`; tests never change it."""
     return clean(tmp_path_factory.mktemp("wanted"), spark, OTHER)
 
 
@@ -194,8 +194,8 @@ def test_a_merge_publish_equals_its_table_after_each_restatement(tmp_path: Path,
     second = ("c2", "bob", "2020-01-01 09:00:00")
     later = ("c3", "cid", "2020-01-02 01:00:00")
     columns = "customer TEXT, name TEXT, at TEXT"
-    # the table is one label further than what is published, so that no version holds the published state once it is
-    # restated: the second restatement is compared with a state that was made again
+    # the table is one label ahead of the published state, so after the restatement no version contains that state: the
+    # second restatement is compared with a state that is made again
     for rows, label in (
         ([first, second, later], None),
         ([first, later], day(1, 8)),

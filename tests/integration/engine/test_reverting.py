@@ -1,4 +1,4 @@
-"""A revert through the engine: an earlier sealed slice becomes the newest revision of its label, and readers follow."""
+"""A revert in the engine: an earlier sealed slice becomes the newest revision of its label, and readers follow."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def revert(tiny: Tiny, which: str, to: int | str | None = None, known_at: str | 
 
 
 def taken_back(tiny: Tiny, table: str, number: int) -> int | None:
-    """Return the revision that a label's current one has taken back, or None if it was computed."""
+    """Return the revision that a label's current one restores, or None if it was computed."""
     found = revisions(tiny, table, number)[-1].measures.get(TAKEN_BACK)
     return None if found is None else found["revision"]
 
@@ -136,7 +136,7 @@ def counted_jobs(spark: SparkSession) -> Iterator[Jobs]:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Four days of all tables: to be copied before anything of it is changed."""
+    """Return four days of all tables; tests copy it and never change it."""
     return start(tmp_path_factory.mktemp("done"), spark)
 
 

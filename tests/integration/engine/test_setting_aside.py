@@ -1,4 +1,4 @@
-"""Rows that break a rule leave their batch as it is written: set aside, dropped, or told of; the batch may be held."""
+"""Rows that break a rule are quarantined, dropped or reported as the batch is written; the batch may be held."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROWS = [
 
 
 def made(tiny: Tiny, table: str) -> dict[str, dict[str, Any]]:
-    """Return what was measured of each label's newest revision."""
+    """Return the measures of each label's newest revision."""
     with tiny.ledger() as ledger:
         found = {}
         for label in tiny.done(table):
@@ -56,7 +56,7 @@ def made(tiny: Tiny, table: str) -> dict[str, dict[str, Any]]:
 
 
 def manifests(tiny: Tiny, table: str) -> list[Manifest]:
-    """Return the current slices of a table."""
+    """Return the manifests of a table's current slices."""
     with tiny.opened() as work:
         folder = work.lake.folder(table)
         return [read_manifest(folder, it.slice_path) for it in work.ledger.reads.slices(table, BEGINNING, FOREVER)]
@@ -85,13 +85,13 @@ def test_rows_are_parted_in_the_write_of_their_batch(tmp_path: Path, spark: Spar
 
 
 def quarantine(tiny: Tiny, table: str) -> list[tuple[Any, ...]]:
-    """Return what is set aside of a table: label, the row as it came, what it broke."""
+    """Return the quarantined rows of a table: label, original row, broken rules."""
     rows = tiny.rows(f"SELECT timelabel, row, broken FROM {table}_quarantine ORDER BY timelabel, row")
     return [(label, json.loads(row), list(broken)) for label, row, broken in rows]
 
 
 def replayed(tiny: Tiny, table: str) -> list[str]:
-    """Ask for a replay as the command does; give the labels that it asks for."""
+    """Request a replay as the command does, and return the requested labels."""
     with open_read_only(tiny.root, None, None) as at:
         found = find_replayable_labels(at, table, None)
         assert at.ledger is not None
@@ -118,12 +118,12 @@ def test_quarantined_rows_can_be_queried_and_are_replayed_after_a_fixed_rule(
         (labels(3)[0], {"id": 7, "amount": None, "kind": "b", "at": "2020-01-03T10:00:00.000000Z"}, ["positive"]),
     ]
     assert tiny.rows("SELECT total FROM shop.sums ORDER BY timelabel") == [(17,), (9,), (None,)]
-    assert replayed(tiny, "shop.orders") == []  # the rules of today have seen them
+    assert replayed(tiny, "shop.orders") == []  # they were checked with the current rules
     tiny.declare(
         COLLECT.replace("amount > 0 AS positive", "amount != 0 AS positive")
         + "TRANSFORM shop.sums PARTITIONED AS SELECT sum(amount) AS total FROM shop.orders;"
     )
-    assert not tiny.run(day(4)).failed  # changed rules alone make nothing again
+    assert not tiny.run(day(4)).failed  # changed rules alone cause no recomputation
     assert len(quarantine(tiny, "shop.orders")) == 3
     runs = tiny.runs_of("shop.orders")
     assert replayed(tiny, "shop.orders") == labels(1, 3)
@@ -136,7 +136,8 @@ def test_quarantined_rows_can_be_queried_and_are_replayed_after_a_fixed_rule(
         (5, 7, "c"),
     ]
     assert [row["id"] for _, row, _ in quarantine(tiny, "shop.orders")] == [3, 7]
-    assert tiny.rows("SELECT total FROM shop.sums ORDER BY timelabel") == [(16,), (9,), (None,)]  # readers follow
+    # tables that read it are recomputed
+    assert tiny.rows("SELECT total FROM shop.sums ORDER BY timelabel") == [(16,), (9,), (None,)]
     assert replayed(tiny, "shop.orders") == []
     assert tiny.rows("SELECT count(*) FROM shop.orders_quarantine") == [(2,)]
 
@@ -185,7 +186,7 @@ def test_a_held_batch_is_invisible_until_it_is_released(tmp_path: Path, spark: S
 
 @pytest.mark.soak
 def test_a_released_batch_has_the_parents_of_its_own_time(tmp_path: Path, spark: SparkSession) -> None:
-    """FLAT and a release: no random life of the first 240 has both."""
+    """Test FLAT together with a release: none of the first 240 random lives contains both."""
     tiny = Tiny(tmp_path, spark)
     lands = [("lyon", "F", "2020-01-01 00:00:00"), ("lyon", "B", "2020-01-02 06:00:00")]
     tiny.source("lands", "city TEXT, land TEXT, at TEXT", lands)
@@ -219,13 +220,14 @@ def test_each_window_of_a_lookback_is_checked_on_its_own_and_held_alone(tmp_path
     tiny.shop("INSERT INTO orders VALUES (3, 50, '2020-01-01 11:00:00')")
     tiny.shop("UPDATE orders SET amount = 200 WHERE id = 2")
     said = [report.error.what for report in tiny.run(day(3)).failed if report.error]
-    assert [each for each in said if "sane" in each], said  # refused, though a past window would hold it back first
+    # refused, although the rule on past windows would hold it first
+    assert [each for each in said if "sane" in each], said
     assert tiny.batches() == {("shop.orders", labels(1)[0]): "done", ("shop.orders", labels(2)[0]): "failed"}
     tiny.shop("UPDATE orders SET amount = 6 WHERE id = 2")
     with tiny.ledger() as ledger:
         ledger.decisions.retry("shop.orders", [day(2)], who="ann")
     tiny.run(day(3))
-    # the past window alone is held, and keeps its rows until it is released
+    # only the past window is held, and keeps its rows until it is released
     assert tiny.batches() == {("shop.orders", labels(1)[0]): "held", ("shop.orders", labels(2)[0]): "done"}
     assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
     assert release_batches(tmp_path, None, "shop.orders", "known", None, yes=True, is_json=False) == 0
@@ -284,12 +286,12 @@ def test_a_requested_release_is_carried_out_by_the_next_run(tmp_path: Path, spar
         assert ledger.decisions.withdraw("shop.orders", [day(2)], who="ann") == (day(2),)
     outcome = tiny.run(day(3))
     said = [(report.group.table, report.error.code) for report in outcome.failed if report.error]
-    assert said == [("shop.doubled", "E755")]  # what it held up is made, and held by a rule of its own
+    assert said == [("shop.doubled", "E755")]  # the batch it blocked is made, and held by its own rule
     assert tiny.rows("SELECT id FROM shop.orders") == [(1,)]
     assert made(tiny, "shop.orders")[labels(1)[0]]["released"] == {"by": "ann", "why": "known"}
     assert tiny.batches()["shop.orders", labels(2)[0]] == "held"
 
-    # what it had read has changed meanwhile: it cannot be shown, is held as before, and is asked for no more
+    # its inputs changed meanwhile: it cannot be released, stays held, and is no longer requested
     tiny.shop("UPDATE orders SET amount = 6")
     tiny.declare(flow.format(0))
     with tiny.ledger() as ledger:
@@ -343,4 +345,4 @@ COLLECT shop.orders PARTITIONED (id BIGINT, amount INT, at TIMESTAMP) FROM shop.
     with tiny.ledger() as ledger:
         ledger.decisions.retry("shop.orders", [day(3)], who="ann")
         ledger.decisions.request_restate("shop.orders", [day(1)], "recompute", who="ann")
-    assert not tiny.run(day(4)).failed  # a label that is made again is not counted twice
+    assert not tiny.run(day(4)).failed  # a recomputed label is not counted twice

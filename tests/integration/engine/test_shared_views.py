@@ -1,4 +1,4 @@
-"""SHARED views: read once for all tables that need them at a label, and never other rows than unshared."""
+"""SHARED views: read once for all tables that need them at a label, with the same rows as unshared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Shared = list[SharedRows]
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Shared:
-    """Every keeper of shared rows that a run has had."""
+    """Return every cache of shared rows that a run has had."""
     kept: Shared = []
     real: Callable[..., None] = SharedRows.__init__
 
@@ -69,7 +69,7 @@ def test_one_scan_serves_all_readers_with_the_rows_of_an_unshared_view(
         key: digest for key, digest in apart.digests().items() if key[0] in tables
     }
     assert together.done("marts.pairs") == labels(1, 2)
-    assert not list((together.root / ".waterclock" / FOLDER).glob("*")), "what is shared goes with the run"
+    assert not list((together.root / ".waterclock" / FOLDER).glob("*")), "shared rows are removed with the run"
 
 
 def test_a_failed_reader_or_an_unwritable_shared_view_stops_no_other_reader(

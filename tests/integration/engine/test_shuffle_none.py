@@ -1,4 +1,4 @@
-"""SHUFFLE NONE: a batch whose executed plan has an exchange is refused, and names it; others are not (PT-27)."""
+"""SHUFFLE NONE: a batch with an exchange in its executed plan is refused, and the error names the exchange (PT-27)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 FACTS = "COLLECT raw.facts PARTITIONED (id BIGINT, v BIGINT, at TIMESTAMP) FROM shop.facts EVERY DAY BY DATA TIME at;\n"
 ONE_TASK = "(SELECT /*+ COALESCE(1) */ * FROM raw.facts)"
-# a CTE is not known without Spark
+# the input of a CTE is unknown without Spark
 SUMS = "WITH f AS (SELECT * FROM {}) SELECT id, sum(v) AS v FROM f GROUP BY id"
 
 

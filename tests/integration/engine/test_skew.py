@@ -1,4 +1,4 @@
-"""The skew of each batch is measured by Spark's own metrics, recorded, shown, and a warning if it is felt (PT-26)."""
+"""The skew of each batch is measured from Spark's metrics, recorded and shown; relevant skew is a warning (PT-26)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 FACTS = "COLLECT raw.facts PARTITIONED (id BIGINT, v BIGINT, at TIMESTAMP) FROM shop.facts EVERY DAY BY DATA TIME at;\n"
 ROWS = 20_000
-# 70 % of the rows have one key, and 128 characters that no compression shortens
+# 70 % of the rows have one key, and 128 incompressible characters
 SKEWED = f"SELECT if(id % 10 < 7, 1, id % 1000) AS k, sha2(string(id), 512) AS v FROM range({ROWS})"
 EVEN = f"SELECT id AS k, sha2(string(id), 512) AS v FROM range({ROWS})"
 
@@ -126,7 +126,7 @@ def test_each_batch_of_a_transform_records_its_skew(
         found = measures(tiny, "made.spread", number)
         assert found[SKEW]["exchange"] == "a REPARTITION (Exchange by id)"
         assert found[SKEW]["largest"] > found[SKEW]["median"] > 0
-        assert found["warnings"] == []  # 400 rows are not felt
+        assert found["warnings"] == []  # the skew of 400 rows does not matter
         for table in ("raw.facts", "made.plain", "made.none"):
             assert SKEW not in measures(tiny, table, number)
     monkeypatch.setattr(skews, "LARGE", 100)

@@ -1,4 +1,4 @@
-"""What a snapshot is before the first one was taken."""
+"""The content of a snapshot table before the first snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that a source marks as deleted: they go from a MERGE table, and from where it is published, at each database."""
+"""Rows that a source marks as deleted are removed from a MERGE table and from each database it is published to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PUBLISH shop.people TO ops.people_now MERGE;
 
 
 def options_of(database: Database) -> str:
-    """Return the options of a connection as a project file says them, secrets by the option's name."""
+    """Return the options of a connection as in a project file, with references to secrets."""
     listed = (
         f'{name} = {{{{ secret = "{name}" }}}}'
         if name in database.secrets

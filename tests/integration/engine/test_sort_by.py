@@ -1,4 +1,4 @@
-"""SORT BY through whole runs: each file of each kind of table is in order, and nothing else differs (PT-52)."""
+"""SORT BY in whole runs: each file of each kind of table is sorted, and nothing else changes (PT-52)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def are_all_in_order(tiny: Tiny) -> bool:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Three days in one group of labels, and a fourth alone."""
+    """Return three days in one group of labels, and a fourth alone."""
     tiny = Tiny(tmp_path_factory.mktemp("sorted"), spark)
     tiny.declare(flow("raw", SORTED) + flow("plain", {}))
     fill(tiny, 1, 2, 3)
@@ -166,7 +166,7 @@ def test_a_column_that_no_row_has_stops_the_batch_and_names_the_nearest(spark: S
     tiny = Tiny(tmp_path, spark)
     fill(tiny, 1)
     collect = "COLLECT raw.a FROM shop.facts EVERY DAY BY DATA TIME at APPEND SORT BY ({});"
-    tiny.declare(collect.format("idd"))  # no run has told `check` the columns
+    tiny.declare(collect.format("idd"))  # no run has recorded the columns for `check`
     [report] = tiny.run(day(2)).failed
     assert report.error is not None
     assert (report.error.code, report.error.fix) == ("E774", "did you mean id?")

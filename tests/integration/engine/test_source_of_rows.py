@@ -1,4 +1,4 @@
-"""A row tells from which file it came, also where it is set aside, moves to the archive, or is made again."""
+"""A row shows the file it came from, also if it is quarantined, archived or made again."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_rows_in_the_table_and_in_the_quarantine_contain_their_source_file(tmp_p
     parquet = "acme_parts_2020_01_01_23_59_59.parquet"
     assert tiny.rows("SELECT id, file, n FROM shop.parts ORDER BY id") == [(7, parquet, 1), (8, parquet, 2)]
 
-    # the files lie in the archive by now, or are not asked at all: names and content are what they were
+    # the files are in the archive by now, or are not read at all: names and content are unchanged
     runs = tiny.runs_of("shop.files")
     tiny.declare(FLOW.replace("amount > 0", "amount > -6"))
     with tiny.ledger() as ledger:

@@ -1,4 +1,4 @@
-"""Rules in Python that keep a state, from window to window, against all rows at once."""
+"""Python rules that keep state from window to window, compared with all rows at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TEMPORAL tables through the engine: late, restated and split histories come to what all rows at once come to."""
+"""TEMPORAL tables in the engine: late, restated and split histories give the same result as all rows at once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def as_of(tiny: Tiny, table: str, tick: datetime, known_at: datetime | None = No
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """All rows, each in its time; nothing of it is changed."""
+    """Return a project with all rows in their windows; tests never change it."""
     return run_all(started(tmp_path_factory.mktemp("whole"), spark, ROWS))
 
 
@@ -265,7 +265,7 @@ SALES = "sale INTEGER, sku TEXT, sold TEXT, came TEXT"
 
 
 def test_facts_of_a_window_find_the_keys_that_arrived_within_it(tmp_path: Path, spark: SparkSession) -> None:
-    """Of the first snapshot, of the one of the next day, and of the first after an outage of two days."""
+    """In the first snapshot, in that of the next day, and in the first one after an outage of two days."""
     tiny = Tiny(tmp_path, spark)
     tiny.declare(PRODUCTS)
     told = [(1, "a", 1, 1), (2, "b", 2, 2), (3, "a", 2, 2), (4, "c", 3, 5), (5, "d", 4, 5), (6, "d", 5, 5)]
@@ -278,7 +278,7 @@ def test_facts_of_a_window_find_the_keys_that_arrived_within_it(tmp_path: Path, 
         tiny.source("products", "sku TEXT, colour TEXT", [tuple(each.split()) for each in products.split(", ")])
         outcome = tiny.run(day(number))
         assert not outcome.failed, described(outcome)
-    # a change holds from its snapshot on: on the second day a is as it was known to be before
+    # a change holds from its snapshot on: on the second day, a has its earlier value
     found = tiny.rows("SELECT sale, colour FROM marts.sales ORDER BY sale")
     assert found == [(number, "red") for number in range(1, 7)]
     since = "SELECT sku, colour, date_format(rec_eff_time, 'dd HH') FROM dim.product ORDER BY sku, rec_eff_time"
@@ -292,7 +292,7 @@ def test_facts_of_a_window_find_the_keys_that_arrived_within_it(tmp_path: Path, 
 
 
 def test_a_rule_warns_of_facts_without_a_parent_beyond_a_share(tmp_path: Path, spark: SparkSession) -> None:
-    """The first snapshot is of the second day: facts of the first are older than all that is known."""
+    """The first snapshot is of the second day: facts of the first day are older than all known parents."""
     tiny = Tiny(tmp_path, spark)
     tiny.declare(PRODUCTS)
     tiny.source("products", "sku TEXT, colour TEXT", [("a", "red")])

@@ -1,4 +1,4 @@
-"""Lines of files that cannot be read as what the file is go by EXPECT parsed(): set aside as they stand, or told of."""
+"""EXPECT parsed(): unreadable lines of files are quarantined unchanged, dropped or reported."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def declared(by: str = "ARRIVAL TIME", unread: str = "parsed() ELSE QUARANTINE, 
 
 
 def aside(tiny: Tiny) -> list[tuple[str, dict[str, Any], list[str]]]:
-    """Return what is set aside: label, the row as it came, what it broke."""
+    """Return the quarantined rows: label, original row, broken rules."""
     return [(label, json.loads(row), list(broken)) for label, row, broken in tiny.rows(ASIDE)]
 
 
 def counts(tiny: Tiny, label: str) -> dict[str, Any]:
-    """Return how many rows of a label came and went."""
+    """Return the row counts of a label."""
     with tiny.ledger() as ledger:
         made = ledger.past.audit("shop.sales", instant_of(label)).current
         assert made is not None
@@ -50,7 +50,7 @@ def test_broken_csv_lines_are_quarantined_unchanged(tmp_path: Path, spark: Spark
     tiny.declare(declared(unread=""))
     [report] = tiny.run(day(2)).failed
     assert report.error is not None
-    assert report.error.code == "E806"  # without the rule they fail their batch
+    assert report.error.code == "E806"  # without the rule, they fail their batch
     assert "2 broken rows, in lines 3, 4" in report.error.what
     tiny.declare(declared())
     with tiny.ledger() as ledger:
@@ -60,7 +60,7 @@ def test_broken_csv_lines_are_quarantined_unchanged(tmp_path: Path, spark: Spark
     first = labels(1)[0]
     assert tiny.rows("SELECT id, amount, note FROM shop.sales ORDER BY id") == [(1, 10, "a"), (5, 50, "g")]
     assert aside(tiny) == [
-        (first, {"_raw": "2,20"}, ["parsed()"]),  # it is asked nothing else: neither key nor amount
+        (first, {"_raw": "2,20"}, ["parsed()"]),  # no other rule is checked, neither key nor amount
         (first, {"_raw": "3,30,c,d"}, ["parsed()"]),
         (first, {"id": None, "amount": 7, "note": "f"}, ["KEY (id)"]),
     ]
@@ -100,7 +100,7 @@ def test_rows_of_a_data_time_are_kept_and_replayed_as_lines(tmp_path: Path, spar
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
     lines = [
-        (labels(1)[0], {"_raw": "2,2020-01-01 11:00:00"}, ["parsed()"]),  # of the window that its file is stamped in
+        (labels(1)[0], {"_raw": "2,2020-01-01 11:00:00"}, ["parsed()"]),  # in the window of its file's stamp
         (labels(2)[0], {"_raw": "broken"}, ["parsed()"]),
     ]
     assert tiny.rows("SELECT id FROM shop.sales ORDER BY id") == [(1,), (3,), (4,)]
@@ -120,7 +120,7 @@ def test_rows_of_a_data_time_are_kept_and_replayed_as_lines(tmp_path: Path, spar
     tiny.declare(declared("DATA TIME at", unread=""))
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("shop.sales", [day(2)], RECOMPUTE, who="ann")
-    [report] = tiny.run(day(3)).failed  # a line is no row without values
+    [report] = tiny.run(day(3)).failed  # an unparsed line does not become a row without values
     assert report.error is not None
     assert (report.error.code, report.error.where) == ("E806", f"shop.sales@{labels(2)[0]}")
     assert "one is 'broken'" in (report.error.why or "")
@@ -159,7 +159,7 @@ COLLECT shop.sales (id BIGINT, amount INT, note STRING) FROM files.`sales/*.json
 
 
 def test_each_csv_line_is_stored_quarantined_or_dropped_exactly_once(tmp_path: Path, spark: SparkSession) -> None:
-    """Property: of random lines none is lost and none is there twice, and each is where a plain reading puts it."""
+    """Property: no random line is lost or duplicated, and each is where a plain reading of the rule puts it."""
     chance = random.Random(20)
     tiny = Tiny(tmp_path, spark)
     texts: dict[int, list[str]] = {}

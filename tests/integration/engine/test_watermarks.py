@@ -1,4 +1,4 @@
-"""A watermark on the engine: kept by a table of the flow, and equal to its rule whatever is restated."""
+"""A watermark on the engine: stored by a table of the flow, and equal to its rule after any restatement."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def fill(tiny: Tiny, slices: Slices) -> None:
 
 
 def compare(tiny: Tiny, slices: Slices) -> None:
-    """Hold the table of sessions, the pending ones and the mark against all rows at once."""
+    """Compare the table of sessions, the pending ones and the mark with a computation over all rows."""
     marks = watermarks(slices, LATENESS, SILENT_AFTER, by_part=True, step=24)
     kept = [row for rows in accepted(slices, marks) for row in rows]
     assert tiny.done("web.clicks_mark") == labels(*range(1, DAYS + 1))
@@ -131,7 +131,8 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
         "COLLECT web.clicks PARTITIONED (device INT, at TIMESTAMP, came TIMESTAMP) FROM shop.clicks EVERY DAY "
         "BY DATA TIME came WATERMARK at 12 HOURS PER (device) DEADLINE 30 HOURS BY WATERMARK;"
     )
-    came = [(device, number) for number in range(1, 6) for device in (3, 7)]  # of 7 no row is newer than 2 January
+    # of device 7 no row is newer than 2 January
+    came = [(device, number) for number in range(1, 6) for device in (3, 7)]
     rows = [(it, f"{day(min(n, 2) if it == 7 else n, 20):%F %T}", f"{day(n, 21):%F %T}") for it, n in came]
     tiny.source("clicks", "device INT, at TEXT, came TEXT", rows)
     for now in (day(2, 1), day(6, 1)):

@@ -1,4 +1,4 @@
-"""Files on this machine and in an object store: each way to them does the same."""
+"""Files on this machine and in an object store: every operation behaves the same."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_the_check_for_put_if_absent_leaves_no_file_behind(folder: str) -> None:
 
 @pytest.fixture
 def careless() -> Iterator[str]:
-    """Give the endpoint of a store that takes every put, whatever lies there and whoever asks."""
+    """Yield the endpoint of a store that accepts every put, without conditions or authentication."""
     kept: dict[str, bytes] = {}
 
     class Careless(BaseHTTPRequestHandler):
@@ -155,7 +155,7 @@ def careless() -> Iterator[str]:
         def do_GET(self) -> None:
             self._answer(200 if self.path in kept else 404, kept.get(self.path, b""))
 
-        def do_POST(self) -> None:  # what is to be deleted; that it was is not looked at
+        def do_POST(self) -> None:  # the objects to delete; nothing checks the deletion
             self.rfile.read(int(self.headers["Content-Length"]))
             self._answer(200, b"<DeleteResult><Deleted><Key>it</Key></Deleted></DeleteResult>")
 

@@ -1,4 +1,4 @@
-"""Random lives of random flows on the real engine: each table holds what raw input and the documented rules say."""
+"""Random lives of random flows on the real engine: each table equals the oracle's result from the raw input."""
 
 from __future__ import annotations
 

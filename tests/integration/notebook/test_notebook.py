@@ -1,4 +1,4 @@
-"""A project run and asked from Python, with the Spark session that is there."""
+"""A project run and queried from Python, with the existing Spark session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_project_can_be_run_queried_and_compared_from_python(
     assert first
     assert (first.outcome.done, first.to_json()["failed"]) == (4, [])
     assert "4 batches done" in repr(first)
-    assert capsys.readouterr().out.count("marts.total") == 2, "it tells of each batch as it goes"
+    assert capsys.readouterr().out.count("marts.total") == 2, "it reports each batch as it finishes"
     asked = "SELECT orders FROM marts.total"
     assert list(wc.query(asked, project=tmp_path)) == [(2,)]
     assert list(wc.query(asked, as_of=day(2), project=tmp_path)) == [(1,)]
@@ -52,4 +52,4 @@ def test_a_project_can_be_run_queried_and_compared_from_python(
     assert not failed
     assert "E740" in repr(failed)
     assert "E740" in failed._repr_html_()
-    assert spark.sql("SELECT 1").collect() == [(1,)], "the session is left as it was"
+    assert spark.sql("SELECT 1").collect() == [(1,)], "the session is unchanged"

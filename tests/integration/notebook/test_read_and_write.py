@@ -1,4 +1,4 @@
-"""Sources read and destinations written from Python, with a project's connections and options."""
+"""Python code reads sources and writes destinations, with a project's connections and options."""
 
 from __future__ import annotations
 

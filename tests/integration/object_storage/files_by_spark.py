@@ -1,6 +1,6 @@
-"""The connection type `files` on a bucket, held against the public suites of what reads by Spark.
+"""The connection type `files` on a bucket, tested by the public suites for connectors that read with Spark.
 
-`test_files_by_spark` runs this file in a process of its own: the tests' shared Spark has none of what S3 takes.
+`test_files_by_spark` runs this file in a process of its own: the tests' shared Spark has no S3 support.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_a_row_has_the_label_of_its_file_for_any_file_name(spark: SparkSession, 
 
 
 def evaluated(spark: SparkSession, system: LandingFolder, columns: Any, *, is_gone: bool = False) -> WaterclockError:
-    """Return what is made of the error of reading the one file there is."""
+    """Return the error that reading the one existing file is converted to."""
     collector: Any = system.connector.collector(system.setting)
     items = collector.arrivals(system.unit).items
     frame = collector.read_items(spark, system.unit, {DAY: items}, columns, "UTC").frame

@@ -1,4 +1,4 @@
-"""Spark reads what landed in a bucket, as the public suites of connectors ask for it."""
+"""Spark reads files that landed in a bucket, tested by the public suites of connectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.mark.soak
 def test_files_in_a_bucket_are_read_as_the_public_suites_ask() -> None:
-    server()  # or be skipped
+    server()  # skips the test without a server
     suite = Path(__file__).with_name("files_by_spark.py")
     asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(suite)]
     ran = subprocess.run(asked, check=False, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The requests that a batch sends to a bucket. Each takes some 20 to 50 ms in a real one."""
+"""The number of requests that a batch sends to a bucket; each takes some 20 to 50 ms in a real one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOW = """
 COLLECT raw.visits PARTITIONED (id BIGINT, person STRING, at TIMESTAMP) FROM shop.visits EVERY DAY BY DATA TIME at;
 TRANSFORM clean.visits PARTITIONED AS SELECT id, upper(person) AS person FROM raw.visits;
 """
-MOST_OF_A_LOG = 30  # with the looks of its reader, and without a checkpoint yet; 50 before most looks were shared
+MOST_OF_A_LOG = 30  # with the lookups of its reader, and without a checkpoint yet; 50 before most lookups were shared
 
 
 def test_a_batch_sends_a_bounded_number_of_requests_for_its_delta_log(tmp_path: Path, spark: SparkSession) -> None:

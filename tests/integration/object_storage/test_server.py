@@ -1,4 +1,4 @@
-"""The S3 server of the tests refuses and races as S3 does."""
+"""The S3 server of the tests handles refusals and races as S3 does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark and delta-rs write the same tables in S3, at the same time, and none of their commits is lost."""
+"""Spark and delta-rs write the same tables in S3 at the same time, and no commit is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SECONDS_OF_A_REFUSAL = 60
 
 @dataclass
 class Site:
-    """A bucket that two drivers reach, and two that they do not: one refuses them, the other's server is gone."""
+    """A bucket for two drivers, and two unusable buckets: one refuses requests, the other's server is down."""
 
     server: Server
     bucket: str
@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     for driver in (first, second):
         driver.ask("SELECT 1")
     for driver in (first, second):
-        driver.answer()  # both are up
+        driver.answer()  # waits until both are up
     yield Site(server(), bucket, (first, second), refusing, gone)
     first.close()
     second.close()
@@ -86,7 +86,7 @@ def test_the_server_decides_whose_a_version_is(site: Site) -> None:
     with pytest.raises(Refused, match="FileAlreadyExistsException"):
         second.put(site.url(path), "second")
     assert f"PutObject /{site.bucket}/{path} 412" in site.server.requests()
-    first.put(site.url(path), "first")  # as after an answer that was lost
+    first.put(site.url(path), "first")  # as after a lost response
     assert (site.server.folder_of(site.bucket) / path).read_text(encoding="ascii") == "first\n"
 
 

@@ -1,4 +1,4 @@
-"""Tables in a bucket, without Spark: what a process that kept one open sees of what others did to it."""
+"""Tables in a bucket, without Spark: a process with an open table sees the changes of other processes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_delta_log_recreated_by_another_process_is_detected(folder: str) -> No
     with open_table(folder) as table:
         seen, kept = table.version, dict(open_tables._kept)
         assert len(table.files) == 1
-    open_tables._kept.clear()  # what follows is another process's
+    open_tables._kept.clear()  # act as another process
     remove_folder(entry_path(folder, "_delta_log"))
     recreate(folder, SCHEMA, is_partitioned=False, project="p", above=seen)
     last = commit(folder, 3)
@@ -69,8 +69,8 @@ def test_a_delta_log_recreated_by_another_process_is_detected(folder: str) -> No
 
 
 def test_an_empty_file_is_damage_however_a_version_is_read(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a bucket, where none is asked for alone, as far as files are looked up."""
-    spark: Any = None  # it is told before Spark is asked
+    """In a bucket, the test covers only reads that look files up in a listing."""
+    spark: Any = None  # the error is raised before Spark is used
     make_folder(entry_path(folder))
     create_table(folder, SCHEMA, is_partitioned=False, project="p")
     commit(folder, 1)
@@ -113,7 +113,7 @@ def refusing() -> Iterator[Refusing]:
 
 @pytest.fixture
 def refused(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder of a table, in a bucket of a store that refuses what it is told to."""
+    """Return the folder of a table in a bucket of a store that refuses configured requests."""
     monkeypatch.setattr(creation, "_PAUSE", 0)
     url = f"s3://{server().new_bucket()}"
     register_bucket(url, refusing.options())

@@ -1,4 +1,4 @@
-"""Scenarios on the engine: what each step does to a scenario's own ledger and tables."""
+"""Scenarios on the engine: the effect of each step on a scenario's own ledger and tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(spark: SparkSession, project: Project, text: str) -> SpecOutcome:
 
 
 def one_order(spark: SparkSession, project: Project, steps: str) -> ScenarioOutcome:
-    """Run one scenario in which a customer of France ordered something."""
+    """Run one scenario in which a customer of France has ordered."""
     (one,) = run(spark, project, f"{ONE_ORDER}  Scenario: s\n{dedent(steps).strip()}\n").scenarios
     return one
 
@@ -196,7 +196,7 @@ def test_nothing_of_the_project_s_own_is_opened(spark: SparkSession, project: Pr
 
 
 def test_a_notebook_and_pytest_run_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    assert spark is not None  # the session that is there is taken
+    assert spark is not None  # the existing session is used
     shop(tmp_path)
     (tmp_path / "specs").mkdir()
     right = (

@@ -1,4 +1,4 @@
-"""Spark and delta-rs mind each other on one table, seen from Spark's side."""
+"""Spark and delta-rs respect each other's commits on one table, tested from Spark's side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `can_read` allows is written by Spark to a Delta table and read as the wider type, every value kept."""
+"""Types that `can_read` allows: Spark writes them to a Delta table and reads the wider type without loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-# what was written, as what it is read, and values of it in SQL
+# written type, type it is read as, and its values in SQL
 SAMPLE = [
     ("tinyint", "smallint", ["-128Y", "127Y"]),
     ("smallint", "int", ["-32768S", "32767S"]),

@@ -1,4 +1,4 @@
-"""A text is a DECIMAL where no digit of it is lost: held against Python's own decimals, wherever texts are read."""
+"""A text is read as DECIMAL only without loss of digits: compared with Python's decimals, in every reader of texts."""
 
 from __future__ import annotations
 

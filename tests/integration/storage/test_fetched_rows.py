@@ -1,4 +1,4 @@
-"""Rows that Spark gives to Python say the same times on a machine of any zone."""
+"""Rows that Spark returns to Python have the same times on machines in any zone."""
 
 from __future__ import annotations
 

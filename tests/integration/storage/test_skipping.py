@@ -1,4 +1,4 @@
-"""Spark skips files by the statistics that we read from footers, and never one that holds a row it seeks."""
+"""Spark skips files by the statistics that we read from footers, and never one with a matching row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_predicate_finds_the_same_rows_through_delta_and_in_the_bare_files
     spark: SparkSession, tmp_path: Path, *, is_long: bool
 ) -> None:
     bare, through = _both(spark, tmp_path)
-    # Parquet's own dictionaries do tell the two zeros apart: here the question is what Delta skips
+    # Parquet's own dictionaries distinguish the two zeros; this test is about the files that Delta skips
     spark.conf.set("spark.sql.parquet.filterPushdown", "false")
     conditions = [*map(F.expr, FIXED), *_compared(bare)][:: 1 if is_long else 3]
     counts = [F.count_if(condition).alias(f"c{index}") for index, condition in enumerate(conditions)]
@@ -84,7 +84,7 @@ def _both(spark: SparkSession, root: Path) -> tuple[DataFrame, DataFrame]:
 
 
 def _compared(bare: DataFrame) -> list[Column]:
-    """Compare each column with some of its own values."""
+    """Return comparisons of each column with some of its own values."""
     dice = random.Random(3)
     rows = bare.select("*", "st.a").collect()
     found = []

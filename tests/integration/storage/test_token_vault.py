@@ -1,4 +1,4 @@
-"""The vault of random tokens: each value has one, whoever adds it at the same time."""
+"""The vault of random tokens: each value has one token, also with concurrent writers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_value_has_one_token_whoever_adds_it(
         assert share.items() <= stored.items(), known  # a token that a process has used is never replaced
     with open_table(folder) as table:
         assert len(table.files) < len(shares)
-    add(spark.newSession(), folder, [token for _, token in found])  # a token is no new value
+    add(spark.newSession(), folder, [token for _, token in found])  # a token is not a new value
     assert rows(spark, folder) == found
 
 

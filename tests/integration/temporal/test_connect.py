@@ -1,4 +1,4 @@
-"""The library over Spark Connect: a server and a process of its own, since a process is one or the other."""
+"""The library over Spark Connect, with a server and a separate process, because a process can only be one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page for users: its program is run, and prints what the page says."""
+"""The page for users: its program runs and prints the output that the page shows."""
 
 from __future__ import annotations
 

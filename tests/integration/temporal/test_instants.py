@@ -1,4 +1,4 @@
-"""Texts that become instants, against what their parts mean: every date, clock and zone with every other."""
+"""Texts that become instants, compared with the meaning of their parts: every date, clock and zone combined."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DECLARED = "Europe/Berlin"
-# the parts of a spelling and what each means; None: it is no time
+# the parts of a spelling with their meanings; None: no valid time
 DATES: Mapping[str, datetime | None] = {
     "2020-07-01": datetime(2020, 7, 1),  # noqa: DTZ001 - a date has no zone
     "2020-1-5": datetime(2020, 1, 5),  # noqa: DTZ001
@@ -74,7 +74,7 @@ ALONE: Mapping[str, datetime | None] = {
 
 
 def meant(date: datetime | None, clock: timedelta | None, zone: timedelta | ZoneInfo | None) -> int | None:
-    """The microseconds since 1970 that the parts of a text mean."""
+    """Return the microseconds since 1970 for the parts of a text."""
     if date is None or clock is None or zone is None:
         return None
     local = date + clock

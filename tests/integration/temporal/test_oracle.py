@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-# a seed makes hundreds of histories; shrinking a seed tells nothing, and the assertions name the rows that differ
+# a seed makes hundreds of histories; shrinking it is useless, and the assertions name the rows that differ
 one_frame_each = settings(
     max_examples=settings().max_examples // 13,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
@@ -36,7 +36,7 @@ NAMES = ("a", "b", "c")
 DAY = 86_400_000_000
 FIRST = 1_577_836_800_000_000
 ANY_RANDOM = st.integers(0, 2**32).map(random.Random)
-# by numbers a plan is chosen: they need not be true for its result to be
+# these numbers choose a plan: the result is right even if they are wrong
 PLANS = {
     "window": None,
     "broadcast": FrameStatistics(10, 1, 2, 0),
@@ -75,7 +75,7 @@ def askings(draw: st.DrawFn) -> Asked:
 
 
 def raw_rows(chance: random.Random, cases: int, *, deletes: bool) -> list[Row]:
-    """Rows of many small histories: few times and values, so that ties, repeats and gaps are frequent."""
+    """Return rows of many small histories; few times and values make ties, repeats and gaps frequent."""
     rows = [
         {
             "key": (case, chance.choice(["k", "k", "l"]) if chance.random() > 0.02 else None),
@@ -146,7 +146,7 @@ def test_versions_are_the_oracle_s_for_any_order_and_split(
 
 
 def histories(chance: random.Random, keys: int) -> list[Row]:
-    """Versions of keys: most have few, some very many, some of those in a burst; with deletes, so with gaps."""
+    """Return versions of keys: most have few, some very many, some of those in a burst; with deletes, so with gaps."""
     raw = []
     for key in range(keys):
         many = chance.choice([1, 2, 3, 5, 8]) if key % 12 else chance.choice([40, 90, 900])

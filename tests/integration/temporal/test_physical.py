@@ -1,4 +1,4 @@
-"""What Spark is asked to do: exchanges, sorts and windows of each plan, and that choosing one starts no job."""
+"""Physical plans: their exchanges, sorts and windows; and choosing a plan starts no job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLICES, SORTED = FrameStatistics(1_000_000, 100_000, 5_000, 10), FrameStatistics
 
 @pytest.fixture(scope="module", autouse=True)
 def _plainly_planned(spark: SparkSession) -> Iterator[None]:
-    """An adaptive plan repeats its operators in text."""
+    """Disable adaptive plans, which print their operators twice."""
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     yield
     spark.conf.unset("spark.sql.adaptive.enabled")
@@ -31,7 +31,7 @@ def _plainly_planned(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
-    """Raw rows, a parent, facts, and versions with a key of the parent: all from files."""
+    """Write raw rows, a parent, facts, and versions with a key of the parent to files."""
     folder: Path = tmp_path_factory.mktemp("stored")
     frames = {
         "raw": "SELECT 'k' AS c, timestamp'2020-01-01 00:00:00Z' AS t, 'x' AS a, 1 AS b, false AS gone, 1 AS seq",
@@ -47,12 +47,12 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def planned(df: DataFrame) -> str:
-    """The plan that Spark would run; from `explain`, so nothing runs."""
+    """Return the plan that Spark would run, without running it."""
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
 def operators(df: DataFrame) -> tuple[int, int, int]:
-    """Exchanges of rows by hash, sorts, and windows."""
+    """Return the numbers of hash exchanges, sorts and windows."""
     plan = planned(df)
     lines = [line.lstrip(" :+-*(0123456789)") for line in plan.splitlines()]
     return (
@@ -86,7 +86,7 @@ def test_versions_take_one_exchange_and_one_sort(
 def test_versions_are_counted_as_their_window_gives_them(
     stored: dict[str, DataFrame], arguments: dict[str, object]
 ) -> None:
-    """Anything computed between would copy each row."""
+    """Any computation in between would copy each row."""
     made = compute_temporal(stored["raw"], "c", time="t", counts=Counts(), **arguments)  # type: ignore[arg-type]
     lines = [line.lstrip(" :+-*(0123456789)") for line in planned(made).splitlines()]
     counting = next(at for at, line in enumerate(lines) if line.startswith("CollectMetrics"))

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 RAW = "c string, t timestamp, city string, gone boolean"
 PARENT = "p string, city string, rec_eff_time timestamp, rec_exp_time timestamp, rec_is_current boolean"
-STOPPED = (PySparkException, Py4JJavaError)  # the latter where a broadcast stopped
+STOPPED = (PySparkException, Py4JJavaError)  # the latter if a broadcast stopped
 FACTS = "p string, at timestamp, city_home string"
 
 
@@ -141,13 +141,13 @@ def test_a_parent_that_is_not_temporal_is_refused(spark: SparkSession) -> None:
     assert error.code == "E306"
     assert error.what == "not a temporal frame: it has no rec_exp_time timestamp, rec_is_current boolean"
     assert refused(lambda: denorm_temporal(facts, "p", frame(spark, PARENT, ""), "p")).code == "E306"
-    assert refused(lambda: valid_at(facts, datetime(2020, 1, 1))).code == "E306"  # noqa: DTZ001 - the frame is looked at first
+    assert refused(lambda: valid_at(facts, datetime(2020, 1, 1))).code == "E306"  # noqa: DTZ001 - frame checked first
     ntz = frame(spark, PARENT.replace("rec_exp_time timestamp", "rec_exp_time timestamp_ntz"), "")
     assert refused(lambda: denorm_transactional(facts, "p", "at", ntz, "p")).code == "E306"
 
 
 def test_a_time_without_zone_is_refused(spark: SparkSession) -> None:
-    naive = datetime(2020, 1, 1)  # noqa: DTZ001 - that is what is refused
+    naive = datetime(2020, 1, 1)  # noqa: DTZ001 - naive times are refused
     assert refused(lambda: valid_at(frame(spark, PARENT, ""), naive)).code == "E302"
 
 

@@ -1,4 +1,4 @@
-"""The pages of a shop's project, asked for without a network."""
+"""Fixtures with the pages of a shop's project, requested without a network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = "2026-11-21T01:30Z"
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a project with sixty days behind it; it is copied, and never changed."""
+    """Return the folder of a project with sixty past days; tests copy it and never change it."""
     folder = tmp_path_factory.mktemp("stocks") / "shop"
     stocks.make(folder).fill(until=stocks.NOW)
     return folder
@@ -34,7 +34,7 @@ def shop(filled: Path, tmp_path: Path) -> stocks.Stocks:
 
 @pytest.fixture
 def served() -> Iterator[Callable[..., TestClient]]:
-    """Return what opens the pages of a folder; all are closed at the end."""
+    """Return a function that opens the pages of a folder; all are closed at the end."""
     opened: list[LiveProject] = []
 
     def serve(folder: Path, *, now: str | None = NOW, guard: Guard | None = None, raises: bool = True) -> TestClient:

@@ -26,7 +26,7 @@ webhook = "http://127.0.0.1:9/alerts"
 
 
 def hold(shop: stocks.Stocks, rows: int = 2) -> None:
-    """Have the batch that failed be held by a rule."""
+    """Turn the failed batch into one that a rule holds."""
     window = Window(FAILED, FAILED + timedelta(days=1))
     group = Group("raw.inventory", (Batch("raw.inventory", window, Status.READY, "due"),))
     with shop.ledger() as ledger:
@@ -43,7 +43,7 @@ def hold(shop: stocks.Stocks, rows: int = 2) -> None:
 
 
 def told_of(shop: stocks.Stocks) -> None:
-    """Have people be told of what is the matter; nobody listens there."""
+    """Send alerts about the current problems; no server listens at the target."""
     file = shop.folder / "waterclock.toml"
     said = file.read_text(encoding="utf-8").replace("[env.dev]\n", "[env.dev]\nalerts = true\n", 1)
     file.write_text(f"{said}{ALERTS}", encoding="utf-8")
@@ -115,7 +115,7 @@ def test_a_held_batch_is_released_for_a_reason(shop: stocks.Stocks, page: TestCl
     assert (audit.events[-1].kind, audit.events[-1].who) == ("release requested", "bo")
     facts = snapshot.of("raw.inventory")
     assert (facts.requested, FAILED in facts.troubles) == ({FAILED: "release"}, False)
-    # who thinks better of it takes it back, and it is held as before
+    # a withdrawn release leaves the batch held as before
     withdraw = {**RELEASE, "verb": "withdraw"}
     digest = page.get("/plan.json", params=withdraw).json()["digest"]
     page.post("/plan", data={**withdraw, "digest": digest}, headers=HERE)

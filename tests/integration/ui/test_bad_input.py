@@ -1,4 +1,4 @@
-"""Whatever is asked for, a page or its JSON answers: no address, header or name brings one down."""
+"""Every page and its JSON respond to any address, header or name without a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAGES = st.sampled_from(["/", "/grid", "/today", "/catalog", "/runs", "/errors"
 
 @pytest.fixture(scope="module")
 def never_changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """Return the pages of a small project, of which nothing here is changed for good; errors of ours are raised."""
+    """Return the pages of a small project, to which no test makes lasting changes; our errors are raised."""
     shop = stocks.make(tmp_path_factory.mktemp("bad") / "shop")
     shop.fill(until=stocks.FIRST + timedelta(days=5))
     live = LiveProject(shop.folder, now="2026-11-21T01:30Z")

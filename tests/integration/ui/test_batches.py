@@ -1,4 +1,4 @@
-"""A block of batches: counted in the ledger, as if each were looked at; and what is too much for a page."""
+"""Ranges of batches: counted in the ledger as if each one were checked; and ranges too large for a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = "2026-11-21T01:30Z"
 
 @pytest.fixture
 def troubled(shop: stocks.Stocks) -> Path:
-    """Return a project of which some batches are asked for again, some skipped, and some failed over their old rows."""
+    """Return a project with requested batches, skipped ones, and some that failed while their old rows stay visible."""
     with shop.ledger() as ledger:
         day = datetime(2026, 11, 12, tzinfo=UTC)
         ledger.decisions.request_restate("raw.sites", [day], "recompute", who="ann")
@@ -77,7 +77,7 @@ def test_a_plan_with_too_many_batches_is_refused(page: TestClient, monkeypatch: 
     before = page.get("/plan.json", params=asked)
     monkeypatch.setattr(plan, "_MOST", 5)
     refused = page.get("/plan.json", params=asked)
-    if verb == "backfill":  # of which there is none
+    if verb == "backfill":  # there is none
         assert (before.json()["count"], refused.json()["count"]) == (0, 0)
     else:
         assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "E525")
@@ -111,7 +111,7 @@ def test_labels_before_a_later_start_are_shown_with_allowed_actions_only(
     )
     shop = stocks.make(tmp_path / "later", flow=flow)
     shop.fill()
-    with shop.ledger() as ledger:  # of 17 November nothing was ever stored, of the 16th what was asked for
+    with shop.ledger() as ledger:  # nothing was ever stored for 17 November; the 16th has the requested rows
         ledger.decisions.request_backfill("core.totals", [datetime(2026, 11, 16, tzinfo=UTC)], who="ann")
     shop.folder.joinpath("waterclock.toml").write_text(stocks.HEADER.replace("2026-09-22", "2026-11-18"))
     page = served(shop.folder)

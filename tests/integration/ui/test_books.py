@@ -1,4 +1,4 @@
-"""The drawer of a window says how far its books were looked at, and when, by whom and why they were closed."""
+"""The drawer of a window shows up to when its books were checked, and when, by whom and why they were closed."""
 
 from __future__ import annotations
 

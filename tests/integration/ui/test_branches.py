@@ -83,7 +83,7 @@ def test_a_branch_is_shown_with_its_tables_and_rows_next_to_those_of_its_base(
     assert '<option value="prod" selected>prod</option>' in page
     assert "<s>3</s> 30" in page
 
-    # the rows elsewhere are those of now, whatever the pages remember
+    # the rows of the other environment are current, whatever the pages have cached
     copied.shop("UPDATE sales SET amount = 9 WHERE id = 2")
     with copied.ledger() as ledger:
         ledger.decisions.request_restate("shop.sales", [day(2)], "recollect", who="a test")

@@ -39,7 +39,7 @@ def test_windows_longer_and_shorter_than_a_day_lie_on_one_axis(page: TestClient)
     told = page.get("/grid.json", params={"t": "raw.orders raw.suppliers raw.sites"}).json()
     rows = {row["name"]: row for layer in told["layers"] for row in layer["rows"]}
     assert [(piece["column"], piece["columns"]) for piece in rows["suppliers"]["pieces"]] == [(8, 31)]  # October
-    assert rows["orders"]["pieces"][-1]["part"] == 0.04  # an hour of the day that is not over
+    assert rows["orders"]["pieces"][-1]["part"] == 0.04  # an hour of the current day
     assert rows["suppliers"]["cadence"] == "month"
 
 
@@ -182,7 +182,7 @@ def test_a_day_is_shown_by_the_hour_and_its_number_links_to_it(page: TestClient)
     day = page.get("/grid.json", params={"l": "2026-11-16"}).json()
     assert [len(day["columns"]), day["leads_into_columns"]] == [24, False]
     rows = {row["table"]: row for layer in day["layers"] for row in layer["rows"]}
-    assert [piece["columns"] for piece in rows["raw.inventory"]["pieces"]] == [24]  # a label that is all of them
+    assert [piece["columns"] for piece in rows["raw.inventory"]["pieces"]] == [24]  # one label that is the whole axis
     assert sum(piece["of"] for piece in rows["raw.orders"]["pieces"]) == 24
     daily = page.get("/grid.json", params={"t": "core.*", "l": "2026-11-16"}).json()
     assert len(daily["columns"]) == 1

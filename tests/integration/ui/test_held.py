@@ -29,7 +29,7 @@ def seal(shop: stocks.Stocks, claim: int, made: list[dict[str, object]]) -> None
 
 @pytest.fixture
 def claims(shop: stocks.Stocks) -> tuple[int, int]:
-    """Make a label anew, with other rows; give the claims of both revisions."""
+    """Make a label again with other rows; return the claims of both revisions."""
     flow = shop.project.flow
     with shop.ledger() as ledger:
         first = ledger.past.audit(TABLE, LABEL).cell.current_claim
@@ -155,7 +155,7 @@ def test_a_label_that_the_table_does_not_have_is_refused(page: TestClient) -> No
 
 def test_a_page_of_a_running_batch_shows_no_rows_yet(tmp_path: Path, served: Callable[..., TestClient]) -> None:
     shop = stocks.make(tmp_path / "shop")
-    shop.now = datetime.now(UTC)  # the lease goes by the clock
+    shop.now = datetime.now(UTC)  # the lease uses the real clock
     shop.fill(until=stocks.FIRST + timedelta(days=2), stop=lambda group: group.table == "raw.products")
     page = served(shop.folder, now="2026-09-24")
     told = page.get(ADDRESS).json()

@@ -20,7 +20,7 @@ RELEASE = {"verb": "release", "t": NAME, "l": ""}
 
 @pytest.fixture
 def page(shop: stocks.Stocks, served: Callable[..., TestClient]) -> TestClient:
-    """Two days that a table reads were made again with other rows; it makes one label again without a decision."""
+    """Return the pages of a shop with two restated days, whose reader may make one label again without a decision."""
     declared = shop.project.flow
     with shop.ledger() as ledger:
         ledger.decisions.request_restate(INPUT, LABELS, "recompute", who="ann")

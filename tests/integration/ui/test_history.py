@@ -1,4 +1,4 @@
-"""The history of a table: each statement that was declared, what it changed, and what it made."""
+"""The history of a table: each declared statement, its changes, and the batches made with it."""
 
 from __future__ import annotations
 

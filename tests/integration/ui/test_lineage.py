@@ -62,7 +62,7 @@ def test_around_a_table_are_its_neighbours_and_how_much_more_there_is(page: Test
         ">core.price_history": "+1 more",
         ">core.sales_daily": "+4 more",
     }
-    assert ("<core.price_history", "core.price_history") in bad(found)  # the failure lies beyond
+    assert ("<core.price_history", "core.price_history") in bad(found)  # the failure is beyond it
     opened = page.get(more["<core.sales_daily"]["address"].replace("?", ".json?")).json()
     assert tables(opened) >= near | {"raw.sales_lines", "raw.products"}
 
@@ -103,7 +103,7 @@ def test_the_list_view_has_the_same_tables_indented_below_their_inputs(page: Tes
 def test_the_drawing_is_made_of_links_and_needs_no_script(page: TestClient) -> None:
     text = page.get("/lineage/marts.revenue").text
     assert 'href="/lineage/marts.margin"' in text
-    assert 'href="/tables/marts.revenue"' in text  # what it is around leads to its own page
+    assert 'href="/tables/marts.revenue"' in text  # the table in the center links to its own page
     assert "style=" not in text
     assert text.count("<script") == text.count("<script src=")
     assert 'aria-label="marts.margin: blocked, fresh to 19 Nov · 1 late"' in text

@@ -1,4 +1,4 @@
-"""The JSON of the pages as /openapi.json describes it: asked for by schemathesis, whatever it thinks of."""
+"""Schemathesis requests the JSON of the pages as /openapi.json describes it, with generated parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waterclock.ui.request_guard import Guard, GuardedApplication
 
 OPERATIONS = [(path, method) for path, methods in describe_api()["paths"].items() for method in methods]
 FAILED = stocks.FIRST + timedelta(days=2)
-KNOWN = [  # what is there to be asked for, by the parameters' names
+KNOWN = [  # existing objects, by parameter name
     {"table": "marts.revenue", "labels": "2026-09-23", "tab": "batches", "t": "marts.*", "l": "2026-09"},
     {"table": "raw.orders", "labels": "2026-09", "tab": "overview", "t": "raw.inventory", "l": "2026-09-24"},
     {"table": "raw.inventory", "labels": "2026-09-24", "tab": "history", "t": "raw.sites", "l": "2026-09-23"},
@@ -49,7 +49,7 @@ CHECKS = [
 
 
 class _NoSpark(QueryQueue):
-    """Answers every query alike."""
+    """Returns the same result for every query."""
 
     def ask(self, *_: object, **__: object) -> ZonedQueryResult:
         return ZonedQueryResult(AnsweredQuery((("sku", "string"),), (("a",),), is_cut=False, moment=None), "UTC")
@@ -78,7 +78,7 @@ def app(shop: stocks.Stocks) -> Iterator[GuardedApplication]:
 
 @pytest.fixture(scope="module")
 def known(app: GuardedApplication) -> list[dict[str, str]]:
-    """Return what is there to be asked for, by the parameters' names."""
+    """Return the existing objects, by parameter name."""
     run = TestClient(app, base_url="http://localhost", headers=BEARER).get("/runs.json").json()["runs"][0]["run"]
     return [each | {"run": run} for each in KNOWN]
 
@@ -89,7 +89,7 @@ def schema() -> Any:
 
 
 def places(operation: Any, known: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Return what is known of the parameters of an operation, by where they stand."""
+    """Return the known parameters of an operation, by location."""
     names = {each["name"]: each["in"] for each in operation.definition.raw.get("parameters", ())}
     return {
         to: {name: known[name] for name, place in names.items() if place == at and name in known}
@@ -144,7 +144,7 @@ def test_a_form_with_the_plans_digest_does_it_as_described(app: GuardedApplicati
         TestClient(app, base_url="http://localhost", headers=BEARER).get("/plan.json", params=asked).json()["digest"]
     )
     operation = schema["/plan"]["POST"]
-    for status in (303, 409):  # done, and then there is nothing any more to retry
+    for status in (303, 409):  # done; the second time there is nothing to retry
         case = operation.Case(body={**asked, "digest": digest}, media_type="application/x-www-form-urlencoded")
         assert ask(app, case).status_code == status
 

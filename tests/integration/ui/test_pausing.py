@@ -1,4 +1,4 @@
-"""Tables are paused and resumed from the pages, and every page that shows them says by whom and why."""
+"""Tables are paused and resumed on the pages, and every page with these tables shows by whom and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = {"Origin": "http://localhost"}
 
 
 def decided(page: TestClient, verb: str, table: str = "", **form: str) -> str:
-    """Ask for what a plan shows, and give what is told then."""
+    """Submit the decision that a plan shows, and return the message that follows."""
     asked = {"verb": verb, "t": table, "l": ""}
     digest = page.get("/plan.json", params=asked).json()["digest"]
     answer = page.post("/plan", data={**asked, "digest": digest, **form}, headers=HERE | {"HX-Request": "true"})
@@ -93,7 +93,7 @@ def test_all_is_paused_and_resumed_on_the_page_of_runs(shop: stocks.Stocks, page
 
 
 def stocks_request(shop: stocks.Stocks) -> ClaimRequest:
-    """Ask for a batch as a runner that planned before the pause does."""
+    """Return the claim request of a runner that planned before the pause."""
     flow, label = shop.project.flow, datetime(2026, 11, 20, tzinfo=UTC)
     return ClaimRequest(
         table="raw.prices", labels=(label,), code="code", flow=flow.fingerprint, runner="here", who="ann",

@@ -1,4 +1,4 @@
-"""The page of personal data: the answer of `waterclock pii`, with links to tables and to lineage."""
+"""The page of personal data: the output of `waterclock pii`, with links to tables and to lineage."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_no_button_leads_to_a_refused_plan(shop: stocks.Stocks, served: Callable
         ledger.decisions.request_restate("raw.sites", [failed], "recompute", who="ann")
     shop.fails = {("raw.sites", failed): "E731 no"}
     shop.fill(until=stocks.NOW)
-    with served(shop.folder) as page:  # it has rows still, and cannot be left out
+    with served(shop.folder) as page:  # it still has rows, and cannot be skipped
         told = page.get("/batches/raw.sites/2026-11-12.json").json()
         assert told["state"] == "failed"
         [holds] = [fact["text"] for fact in told["facts"] if fact["name"] == "Holds"]
@@ -212,7 +212,7 @@ def test_a_block_of_batches_is_counted_by_state_and_acted_on_by_kind(page: TestC
     assert [(each["words"], each["t"]) for each in told["actions"]] == [
         ("Retry 1…", "`raw.inventory`"), ("Recompute 4…", "`raw.inventory` `core.stock_daily`"),
     ]  # fmt: skip
-    for action in told["actions"]:  # each leads to a plan: no month begins in the block
+    for action in told["actions"]:  # each leads to a plan: no month starts in the block
         assert page.get("/plan.json", params={key: action[key] for key in ("verb", "t", "l")}).json()["count"] > 0
 
 
@@ -265,7 +265,7 @@ def test_a_retry_of_a_batch_that_was_read_lists_the_batches_that_may_follow(
     assert told["title"].startswith("Retry raw.sites @ 12 Nov, and up to")
     assert told["may_differ"]
     labels = {step["table"]: step["labels"] for step in told["steps"]}
-    assert labels["reports.site_report"] == ["20261112000000"]  # which goes out
+    assert labels["reports.site_report"] == ["20261112000000"]  # it is delivered
     assert told["steps"][0]["table"] == "raw.sites"
 
 
@@ -284,7 +284,7 @@ def test_a_retry_of_a_skipped_batch_lists_the_batches_made_without_its_rows(
     before = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]
     shop.fill(until=stocks.NOW)
     after = page.get("/batches/core.stock_daily/2026-11-09.json").json()["record"]["claim"]
-    assert after > before  # they follow
+    assert after > before  # readers follow
 
 
 def test_an_old_snapshot_that_was_skipped_is_not_offered_to_be_made(
@@ -325,10 +325,10 @@ def test_a_retry_of_several_batches_leaves_a_skipped_one_skipped(
     shop.fill()
     page = served(shop.folder, now="2026-11-25T01:30Z")
     [trouble] = [each for each in page.get("/errors.json").json()["troubles"] if "no file" in each["reason"]]
-    assert (trouble["count"], trouble["retried"]) == (2, 3)  # another failure lies between
+    assert (trouble["count"], trouble["retried"]) == (2, 3)  # another failure is between them
     block = {"t": "raw.returns", "l": "2026-11-21..2026-11-24"}
     [retry] = [each for each in page.get("/batches.json", params=block).json()["actions"] if each["verb"] == "retry"]
     assert retry["words"] == "Retry 3…"
     assert page.get("/plan.json", params={"verb": "retry", **block}).json()["count"] == 3
     alone = page.get("/plan.json", params={"verb": "retry", "t": "raw.returns", "l": "2026-11-23"}).json()
-    assert alone["count"] == 1  # asked for by itself, the skip is taken back
+    assert alone["count"] == 1  # requested alone, the skip is withdrawn

@@ -1,4 +1,4 @@
-"""Pages that stay open while tables are renamed (WAS) in the text, and by a runner elsewhere."""
+"""Pages that are open while tables are renamed (WAS), in the flow's text and by another runner."""
 
 from __future__ import annotations
 

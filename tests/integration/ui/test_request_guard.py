@@ -42,7 +42,7 @@ def test_if_a_token_is_required_no_page_is_served_without_it(
     for path in (*PATHS, "/static/ui.css", "/tables.json", "/livez"):
         answer = page.get(path)
         assert (answer.status_code, "shop" in answer.text) == (401, False)
-    assert page.get("/", params={"token": TOKEN}).status_code == 401  # an address is kept, logged and sent on
+    assert page.get("/", params={"token": TOKEN}).status_code == 401  # addresses are stored, logged and forwarded
     assert page.get("/", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert page.get("/grid.json", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert page.get("/", params={"link": "wrong"}).status_code == 401

@@ -1,4 +1,4 @@
-"""The page of a run: what it made, when, and what waits while it goes on."""
+"""The page of a run: the batches it made, when, and those that wait while it continues."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_bars_of_claims_that_overlap_lie_below_each_other(shop: stocks.Stocks, p
     shop.now = stocks.NOW + timedelta(days=1)
     shop.fill(run=name, stop=lambda group: group.table in {"raw.sites", "raw.prices"})
     chart = page.get(f"/runs/{name}.json").json()["chart"]
-    assert chart["lanes"] >= 3  # two that are left open, and the others
+    assert chart["lanes"] >= 3  # two for open claims, and the others
     for lane in range(chart["lanes"]):
         bars = sorted((bar["x"], bar["width"]) for bar in chart["bars"] if bar["lane"] == lane)
         assert all(x + width <= later + 2.1 for (x, width), (later, _) in itertools.pairwise(bars))

@@ -1,4 +1,4 @@
-"""The server itself, by sockets: what is slow or too large keeps nobody else out."""
+"""The HTTP server, tested with sockets: slow or oversized requests do not block other clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def until(is_so: Callable[[], bool], seconds: float = 10) -> bool:
-    """Tell whether something comes to be so in time."""
+    """Return whether a condition becomes true in time."""
     end = time.monotonic() + seconds
     while not (found := is_so()) and time.monotonic() < end:
         time.sleep(0.1)
@@ -39,7 +39,7 @@ def until(is_so: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def asked(served: RunningServer, sent: bytes) -> bytes:
-    """Send bytes, and return all that comes back until the server ends it."""
+    """Send bytes, and return all bytes received until the server closes the connection."""
     with closing(socket.create_connection((served.host, served.port), timeout=10)) as connection:
         try:
             connection.sendall(sent)
@@ -49,7 +49,7 @@ def asked(served: RunningServer, sent: bytes) -> bytes:
 
 
 def is_ended(connection: socket.socket, sent: bytes) -> bool:
-    """Send byte by byte, ten a second; tell whether the server ends the connection before the last."""
+    """Send byte by byte, ten per second; return whether the server closes the connection before the last one."""
     try:
         for byte in sent:
             connection.sendall(bytes([byte]))
@@ -140,5 +140,5 @@ def test_a_connection_that_never_reads_its_response_is_ended(served: RunningServ
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         deaf.settimeout(10)
         deaf.connect((served.host, served.port))
-        deaf.sendall(asks * 400)  # more than any buffer between the two holds
+        deaf.sendall(asks * 400)  # more than all buffers between client and server
         assert is_ended(deaf, b"\r\n" * 100)

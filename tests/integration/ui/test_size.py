@@ -1,4 +1,4 @@
-"""What a page asks of the ledger and sends, counted, however large the project is."""
+"""Ledger statements and response size of a page are counted, for projects of any size."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_all_that_a_page_loads_beside_itself_is_kept_by_the_browser(page: TestCl
 def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     tmp_path: Path,
 ) -> None:
-    """Every table has failures in other places, so that few neighbours are alike."""
+    """Every table fails in other places, so that few neighbours are alike."""
     flow = "CREATE CONNECTION erp TYPE sqlite;\n" + "".join(
         f"COLLECT raw.a_table_number_{n} PARTITIONED (sku STRING, at TIMESTAMP) FROM erp.t EVERY DAY BY DATA TIME at;\n"
         for n in range(500)
@@ -114,7 +114,7 @@ def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(
     fresh = {name: Freshness(axis.columns[-1], 1, 0, None, State.FAILED) for name in at.flow.order}
     rows = [grid._describe_table(at, ribbon, fresh[ribbon.table], is_root=False) for ribbon in drawn]
     told = page_of(axis, rows)
-    assert len(gzip.compress(told.encode(), 9)) <= 100_000  # as it is sent
+    assert len(gzip.compress(told.encode(), 9)) <= 100_000  # size as sent
 
 
 def test_the_page_of_a_batch_does_not_plan_the_whole_backlog(
@@ -135,7 +135,7 @@ def test_the_page_of_a_batch_does_not_plan_the_whole_backlog(
 
 
 def pieces(axis: TimeAxis, number: int) -> list[BarPiece]:
-    """Cut a ribbon at places of its own: three failures, a warning and stretches of ok between them."""
+    """Return a ribbon cut at random places: three failures, a warning and ok between them."""
     cuts = sorted({(number * step) % 90 for step in (7, 31, 53, 71)})
     found, before = [], 0
     for cut in [*cuts, 90]:

@@ -1,4 +1,4 @@
-"""The page of a table's quality, and the page of lag: from the ledger alone, whatever its history."""
+"""The pages of a table's quality and of lag: from the ledger alone, after any history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waterclock.ui.live_project import LiveProject
 
 @pytest.fixture(scope="session")
 def sold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a shop whose sales are measured; it is copied, and never changed."""
+    """Return the folder of a shop with measured sales; tests copy it and never change it."""
     shop = sales.make(tmp_path_factory.mktemp("sales") / "shop")
     shop.live()
     return shop.folder
@@ -41,7 +41,7 @@ def test_rules_are_counted_over_their_batches_with_the_rows_that_broke_them(meas
         "amount DECIMAL(10, 2)": (59, 0, 0),
     }
     assert told["rules"][0]["rule"] == "as_usual"
-    assert (rules["positive"]["rows"], rules["positive"]["taken"]) == (12, 12)  # two in each tenth batch
+    assert (rules["positive"]["rows"], rules["positive"]["taken"]) == (12, 12)  # two in every tenth batch
     assert (rules["id"]["rows"], rules["id"]["taken"], rules["id"]["aside"]) == (6, 6, None)
     assert (rules["not_shrunk"]["rows"], rules["not_shrunk"]["taken"]) == (None, None)
     asked = parse_qs(urlsplit(rules["positive"]["aside"]).query)["q"]
@@ -64,7 +64,7 @@ def test_measures_are_shown_over_time_with_usual_ranges_and_broken_rules(measure
     total = measures["sum(amount)"]
     assert (total["rules"], len(total["points"])) == (["as_usual"], 60)
     first, *_, before, held = total["points"]
-    assert (first["low"], first["usual"]) == (None, None)  # nothing is usual yet
+    assert (first["low"], first["usual"]) == (None, None)  # there is no usual range yet
     assert (held["label"], held["value"]) == ("20261120000000", None)
     assert before["low"] < float(before["value"]) < before["high"]
     assert held["low"] < held["usual"] < held["high"]
@@ -134,10 +134,10 @@ def test_a_table_that_never_ran_and_one_without_rules_have_a_page_of_quality(
 
 
 def statements(folder: Path, path: str) -> list[int]:
-    """Count what a page asks of the ledger when it is looked at for the first time, and again."""
+    """Count the ledger statements of a page, for its first request and for the next one."""
     live, said = LiveProject(folder, now=sales.NOW), list[str]()
     page = client_of(live)
-    page.get("/query")  # the ledger is opened and looked at
+    page.get("/query")  # opens and reads the ledger
     assert live._ledger is not None
     sa.event.listen(live._ledger._database._engine, "before_cursor_execute", lambda *told: said.append(told[2]))
     counts = []
@@ -156,7 +156,7 @@ def test_pages_ask_a_number_of_statements_that_does_not_grow_with_the_history(so
         path: (statements(young.folder, path), statements(sold, path))
         for path in ("/tables/raw.sales/quality.json", "/lag.json", "/tables/raw.returns/history.json")
     }
-    assert asked == {  # of a window that missed its deadline when its table began is asked, and of what is silent
+    assert asked == {  # including the queries for a missed deadline of the first window, and for silent sources
         "/tables/raw.sales/quality.json": ([8, 1], [7, 1]),
         "/lag.json": ([5, 1], [6, 1]),
         "/tables/raw.returns/history.json": ([5, 1], [5, 1]),

@@ -1,4 +1,4 @@
-"""An event that is acknowledged can be read: what would stop its batch for ever is refused, and its sender keeps it."""
+"""An acknowledged event can be read: events that would block a batch forever are refused, and stay with the sender."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_events_that_batches_can_read_are_accepted(value: bytes) -> None:
 
 
 def test_accepted_mutated_events_are_plain_json() -> None:
-    """Whatever is taken is read again by a strict reader: finite numbers, whole characters, no key twice."""
+    """Accepted events are read again by a strict reader: finite numbers, complete characters, no duplicate key."""
     pieces = [b'{"a":', b"}", b"[", b"]", b",", b":", b'"', b"\\", b"\\ud800", b"\\ude00", b"1e", b"999", b"-",
               b".", b"e+", b"null",
               b"NaN", b"true", b'"a"', b'"A"', b'{"b":1,"b":2}', b"\xff", b"\xed\xa0\x80", b"\0", b"\n", b" ", b"0",

@@ -1,4 +1,4 @@
-"""Access tokens at the receiver: of a stream, of all, of none, revoked, and of users who may not send."""
+"""Access tokens at the receiver: for a stream, for all, without scope, revoked, and of users who may not send."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def test_tokens_send_where_their_scope_allows_and_nowhere_else(project: Path) ->
         counted[key] = counted.get(key, 0) + each["times"]
     assert counted["meter", "send to door/events", True] == 2
     assert counted["meter", "send to gate/passes", True] == 2
-    assert counted["meter", "send to gate/passes", False] == 2  # limited and looks
-    assert counted["", "send events", False] == 4  # ended twice, and two that are none
+    assert counted["meter", "send to gate/passes", False] == 2  # `limited` and `looks`
+    assert counted["", "send events", False] == 4  # two ended tokens, and two invalid ones
     assert {each["address"] for each in found if each["action"].startswith("send")} == {"127.0.0.1"}
 
 

@@ -1,4 +1,4 @@
-"""A workbook whose zip shows the checks other members than the library that reads it is refused."""
+"""A workbook is refused if its zip shows the checks other members than the library that reads it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def with_zip64(entries: int = 0) -> io.BytesIO:
 
 
 def with_elsewhere_zip64() -> io.BytesIO:
-    """The longer end record is at a place of its own, and lists nothing."""
+    """Return a workbook whose longer end record is at another position, and lists nothing."""
     content = workbook(HEAD).getvalue()
     at, count, size, begin = end_of(content)
     longer = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 0, 0, 0, at)
@@ -151,7 +151,7 @@ def test_calamine_reads_no_sheet_that_the_checks_did_not_see() -> None:
 
 
 def unseekable() -> io.BytesIO:
-    """Write a zip as a stream, whose members have their sizes behind them."""
+    """Write a zip as a stream, with the sizes of members after their data."""
 
     class Stream(io.RawIOBase):
         def writable(self) -> bool:

@@ -72,7 +72,7 @@ def traced() -> Iterator[None]:
 def test_a_record_is_decoded_only_up_to_the_limit_of_memory(
     kind: Any, row: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file of 2 kB took 800 MB, and one of 256 kB would have taken 100 GB."""
+    """Regression: a file of 2 kB took 800 MB, and one of 256 kB would have taken 100 GB."""
     monkeypatch.setattr(avro_memory, "MOST_MEMORY", MIB)
     file = avro(record(a=kind), (1, deflate(row)), codec=b"deflate")
     columns = avro_reading.columns_of(file)
@@ -106,7 +106,7 @@ def test_the_estimated_memory_is_an_upper_bound(kind: Any, row: bytes) -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_a_batch_ends_before_its_records_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them is one of some kilobytes in the file. All 10,000 of a batch were kept at once."""
+    """Regression: each record has some kilobytes in the file, and all 10,000 of a batch were kept at once."""
     monkeypatch.setattr(avro_reading, "MOST_OF_A_BATCH", 8 * MIB)
     block = deflate(zigzag(MIB) + bytes(MIB))
     file = avro(record(a="bytes"), *[(1, block)] * 40, codec=b"deflate")

@@ -1,4 +1,4 @@
-"""A small file that needs more memory than Spark has ends its own batch, and no other."""
+"""A small file that needs more memory than Spark has ends only its own batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from waterclock.planner.plan import Group
 
 
 class InTheJvm(Py4JError):  # type: ignore[misc]
-    """An exception whose text is in the JVM, as Py4J's are: once the JVM has ended, asking for it fails."""
+    """An exception whose text is in the JVM, as Py4J's are: reading it fails once the JVM has ended."""
 
     def __str__(self) -> str:
         raise ConnectionRefusedError(111, "Connection refused")
@@ -42,7 +42,7 @@ class InTheJvm(Py4JError):  # type: ignore[misc]
 
 @pytest.mark.parametrize("is_gone_at_once", [True, False])
 def test_an_error_of_a_jvm_that_has_ended_is_reported(*, is_gone_at_once: bool) -> None:
-    """Its text was asked from the JVM: the whole run ended in E999, and so did each run after it."""
+    """Regression: its text was read from the JVM, so the whole run ended in E999, and so did each later run."""
     looks = iter([is_gone_at_once, True])
     work: Any = SimpleNamespace(sessions=SimpleNamespace(has_ended=lambda: next(looks)))
     error = batch_error(work, collect("raw.bomb"), InTheJvm(), "raw.bomb@20200101000000")
@@ -108,7 +108,7 @@ def test_a_workbook_that_is_a_bomb_is_named(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches that ran beside it were lost with it a second time, and failed as well."""
+    """Regression: parallel batches were lost with it a second time, and failed as well."""
     names = ["a.bomb", "a.b", "a.c", "a.d"]
     runner = Planned(work_of([table(name) for name in names]), *(group(name, 1) for name in names))
     together, lock = dict[str, threading.Event](), threading.Lock()
@@ -119,7 +119,7 @@ def test_a_batch_that_ends_the_jvm_again_fails_alone(monkeypatch: pytest.MonkeyP
         with lock:
             together[of.table] = ended
         if of.table == "a.bomb":
-            ended.wait(0.2)  # the others begin
+            ended.wait(0.2)  # the other batches start
             with lock:
                 for each in together.values():
                     each.set()

@@ -1,4 +1,4 @@
-"""The tools of developers use no folder that another user created for them in /var/tmp."""
+"""Developer tools do not use folders in /var/tmp that another user created."""
 
 from __future__ import annotations
 

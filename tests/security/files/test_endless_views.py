@@ -1,4 +1,4 @@
-"""A view of a database from elsewhere that has no end is ended."""
+"""Reading an endless view of an untrusted database is stopped."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_read_that_was_over_in_time_leaves_no_limit_behind(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_view_of_firebird_with_too_many_rows_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sign of AWAIT, or the windows of a LOOKBACK, are read as a whole."""
+    """The signal of an AWAIT, and the windows of a LOOKBACK, are read completely."""
     database = FirebirdDatabase(tmp_path)
     pairs = " CROSS JOIN ".join(f"rdb$fields AS f{number}" for number in range(6))
     database.run(f"CREATE VIEW endless AS SELECT f0.rdb$field_name AS n FROM {pairs}")

@@ -1,4 +1,4 @@
-"""A file that its sender can exchange is read from a copy, so that what was checked is what Spark reads."""
+"""A file that its sender can replace is read from a copy, so Spark reads the content that was checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small Avro file cannot take memory or time without bounds, nor put text of its own into a schema."""
+"""A small Avro file cannot use unbounded memory or time, or insert text into a schema."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_few_rows_without_bytes_are_read() -> None:
 
 
 def test_a_list_of_records_within_itself_is_read() -> None:
-    """As trees are, whose leaves have no children."""
+    """Trees have such a schema; their leaves have no children."""
     node = {"type": "record", "name": "node", "fields": [
         {"name": "v", "type": "int"}, {"name": "children", "type": {"type": "array", "items": "node"}}]}  # fmt: skip
     leaf = b"\x04" + zigzag(0)

@@ -130,7 +130,7 @@ def sheet_of(rows: str) -> str:
 )
 @pytest.mark.parametrize("rows", [FAR, UNRECKONED])
 def test_a_sheet_whose_path_programs_read_differently_is_refused(target: str, member: str, rows: str) -> None:
-    """The library takes the path as it is, so a resolved path would be that of another, harmless sheet."""
+    """The library uses the path literally, so a resolved path would belong to another, harmless sheet."""
     head = f'<row r="1">{cell("A1", "id")}</row>'
     with pytest.raises(ValueError, match=r"two members|programs differ in how they read it"):
         columns_of(workbook(HEAD, target=target, more={member: sheet_of(head + rows)}), parse_read_options({}), ())
@@ -176,7 +176,7 @@ LONG = "".join(f'<row r="{at}"><c r="A{at}"><v>{at}</v></c></row>' for at in ran
     ],
 )
 def test_a_duplicate_cell_or_row_of_a_sheet_is_refused(rows: str, place: str) -> None:
-    # the library takes the last one; Excel reports a damaged file and shows what it can repair
+    # the library uses the last one; Excel reports a damaged file and shows the parts that it can repair
     with pytest.raises(ValueError, match=f"it has the {place} twice"):
         columns_of(workbook(HEAD + rows), parse_read_options({}), ())
 
@@ -207,7 +207,7 @@ def test_the_check_of_cells_is_linear(part: str) -> None:
     try:
         assert read(file) == [["1", "2"]]
     except ValueError as error:
-        assert "the XML of its sheet" in str(error)  # noqa: PT017 - either is fine, in bounded time
+        assert "the XML of its sheet" in str(error)  # noqa: PT017 - both are acceptable, in bounded time
     assert cpu_seconds() - begun < 10
 
 
@@ -260,7 +260,7 @@ def test_many_small_parts_of_a_workbook_are_refused_if_they_need_too_much_memory
 
 
 def test_a_process_that_is_killed_is_no_fault_of_the_workbook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the kernel does it first to this process when the machine has no memory left."""
+    """The kernel kills this process first when the machine is out of memory."""
     monkeypatch.setattr(workbook_process, "_PROCESS_CODE", "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(WaterclockError, match="the process that reads the workbook was killed") as caught:
         columns_of(workbook(HEAD), parse_read_options({}), ())
@@ -343,7 +343,7 @@ def test_an_ods_with_empty_rows_at_its_end_is_read() -> None:
 
 
 def record(kind: int, content: bytes = b"") -> bytes:
-    """Build a record of [MS-XLSB]: its number and its size, of 7 bits a byte, and its content."""
+    """Return a record of [MS-XLSB]: its number and its size, with 7 bits per byte, and its content."""
 
     def numbered(number: int) -> bytes:
         return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
@@ -397,7 +397,7 @@ def test_cells_of_an_xlsb_far_apart_are_refused_before_memory_is_allocated(path:
 @pytest.mark.parametrize("disguise", ["content.xml", "xl/worksheets/sheet1.bin"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_an_xlsb_in_disguise_is_checked_all_the_same(disguise: str) -> None:
-    """It may also have the member of an .ods, or a harmless one of the sheet's own name."""
+    """It may also have the member of an .ods, or a harmless one with the sheet's name."""
     file = xlsb({0: {0: "id"}, 1_048_575: {16_383: "x"}})
     with zipfile.ZipFile(file, "a") as packed:
         packed.writestr(disguise, "<a/>")

@@ -1,4 +1,4 @@
-"""Links in a landing folder lead nowhere, and the sender of an archived file cannot change it."""
+"""Links in a landing folder are not followed, and the sender of an archived file cannot change it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def landing(place: Path) -> Landing:
 
 
 def names(place: Path, unit: str) -> tuple[list[str], list[str]]:
-    """The items and the problems of a unit, found by all ways to look."""
+    """Return the items and the problems of a unit, found by every listing function."""
     found = land.list_items(landing(place), parse_unit_path(unit), now=NOW)
     by_stamp = [item for items in land.newest_first(landing(place), parse_unit_path(unit), now=NOW) for item in items]
     assert {item.name for item in by_stamp} == {item.name for item in found.items}

@@ -47,7 +47,7 @@ class Request(BaseHTTPRequestHandler):
 
     @property
     def range(self) -> tuple[int, int]:
-        """The range that is requested: its begin and its end."""
+        """Return the requested range: its start and its end."""
         begin, end = self.headers["Range"].removeprefix("bytes=").split("-")
         return int(begin), int(end) + 1
 
@@ -65,7 +65,7 @@ class Request(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def send_range(self, *, shorter: int = 0, tag: str = "a", data: bytes = DATA) -> None:
-        """Send the requested range without its last bytes, or the whole object where no range is requested."""
+        """Send the requested range without its last bytes, or the whole object if no range is requested."""
         if self.headers["Range"] is None:
             self.send(200, data)
             return
@@ -73,18 +73,18 @@ class Request(BaseHTTPRequestHandler):
         self.send(206, data[begin : max(begin, end - shorter)], tag=tag, of=len(data))
 
     def log_message(self, *_: object) -> None:
-        """Print nothing."""
+        """Suppress log output."""
 
 
 class LyingStore(ThreadingHTTPServer):
-    """A store of one object."""
+    """A store with one object."""
 
     daemon_threads = True
     answer: Answer = staticmethod(Request.send_range)
     removed = 0
 
     def handle_error(self, *_: object) -> None:
-        """Print nothing of a client that reads no further."""
+        """Ignore clients that stop reading."""
 
     @property
     def options(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A small packed file is not unpacked into memory to look for its columns."""
+"""A small packed file is not unpacked into memory to find its columns."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ COLUMNS = Columns((Column("a", PLACE), Column("b", PLACE)))
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16LE"])
 def test_lines_of_csv_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
-    """A runner reads small packed files for their quotes, and a worker reads all of some encodings."""
+    """A runner reads small packed files to check their quotes, and a worker reads all files in some encodings."""
     monkeypatch.setattr(encodings, "MOST_OF_A_LINE", 2 * MIB)
     path = long_line(tmp_path / "a.csv.gz", "a,b".encode(encoding))
     reading = parse_read_options({"encoding": encoding})

@@ -128,7 +128,7 @@ def test_rates_are_kept_nowhere_that_another_user_prepared(
     if trap != "a link" and os.geteuid() != 0:
         pytest.skip("only root can act as another user")
     (place / "blocked").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "blocked"))  # as a home that cannot be written
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "blocked"))  # simulates a home that cannot be written
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     (place / "victim").mkdir(mode=0o700)
     prepared = place / f"waterclock-rates-{os.geteuid()}"
@@ -147,7 +147,7 @@ def test_rates_are_kept_nowhere_that_another_user_prepared(
 def test_the_report_of_a_defect_is_private_and_follows_no_link(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.chdir(place)
-    monkeypatch.setattr(crash, "command_project_folder", lambda: place)  # a test before may have noted its project
+    monkeypatch.setattr(crash, "command_project_folder", lambda: place)  # an earlier test may have recorded its project
     report_defect(RuntimeError("broken"))
     (report,) = place.glob("**/defect-*.txt")
     assert mode(report) == 0o600

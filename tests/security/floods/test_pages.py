@@ -1,4 +1,4 @@
-"""Many clients, slow clients and long queries at the pages: all others are answered."""
+"""Many clients, slow clients and long queries at the pages: all other requests get a response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
 from waterclock.ui.serving import RunningServer, serve_pages
 from waterclock.ui.slow_clients import MOST
 
-STALLED = 2 * MOST + 50  # as many as uvicorn would answer 503 to, and more
+STALLED = 2 * MOST + 50  # more than uvicorn would accept before it answers 503
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Answering:
-    """Stands for the process that answers: a query runs until it is cancelled, or for ever where it is `deaf`."""
+    """A fake of the query process: a query runs until it is cancelled, or forever if it is `deaf`."""
 
     deaf: bool = False
     asked: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ def ask(served: RunningServer, path: str, timeout: float = 10) -> int:
 
 
 def started(served: RunningServer, path: str, cookie: str = "") -> socket.socket:
-    """Ask, and wait for no answer."""
+    """Send a request without waiting for the response."""
     connection = socket.create_connection(("127.0.0.1", served.port), timeout=10)
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.guard.token}\r\n"
     connection.sendall(f"{head}Cookie: x={cookie}\r\n\r\n".encode())
@@ -138,7 +138,7 @@ def test_pages_are_answered_beside_forty_queries_and_a_query_ends_with_its_reade
         readers[runs[0]].close()
         assert until(lambda: process.cancelled > 0)
     assert until(lambda: queries_of(asker) == 0)
-    assert process.asked == runs, "what waited when its reader left never runs"
+    assert process.asked == runs, "a waiting query whose reader left never runs"
     assert len(runs) == 1
 
 
@@ -199,7 +199,7 @@ def test_few_queries_wait_and_fewer_of_one_reader(project: Project, process: Ans
     assert until(lambda: len(codes) == len(readers) - MOST_WAITING - 1)
     assert set(codes) == {"E732"}
     begun = time.monotonic()
-    asker.close()  # as at the end of the pages
+    asker.close()  # as when the server stops
     for thread in threads:
         thread.join(5)
     assert time.monotonic() - begun < 3

@@ -1,4 +1,4 @@
-"""Queries that would take for ever or eat all memory, in a real process: they end in time, and the next is answered."""
+"""Queries that would run forever or use all memory, in a real process: they end in time, and the next one runs."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ def test_a_killed_query_process_is_reported_and_replaced(project: Project, asker
         asker.ask(project, ENDLESS, 10, as_of=None)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)
     assert pid_of(asker) != first
-    os.kill(pid_of(asker), signal.SIGKILL)  # between two queries nobody notices
+    os.kill(pid_of(asker), signal.SIGKILL)  # a kill between two queries is not noticed
     time.sleep(0.5)
     assert asker.ask(project, ONE, 10, as_of=None).answer.rows == ((1,),)

@@ -1,4 +1,4 @@
-"""Senders that stall, and events that are too wide, at the receiver: all other streams and senders go on."""
+"""Senders that stall, and events that are too wide, at the receiver: all other streams and senders continue."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_70_that_announce_a_megabyte_and_stall_stop_no_stream(sent: int) -> None
         return found
 
     assert played(story, most) == [202] * 10
-    assert set(answers) <= {503}  # the oldest gave way, and are to send it again
+    assert set(answers) <= {503}  # the oldest were dropped, and have to be sent again
 
 
 def test_a_full_stream_does_not_affect_another_stream() -> None:
     async def story(door: Endpoint) -> int:
-        door.streams["door/events"].held = door.max_waiting  # requests that are whole, and wait for a slow disk
+        door.streams["door/events"].held = door.max_waiting  # complete requests that wait for a slow disk
         status = (await ask(door, b'{"a":"' + b"x" * 500 + b'"}', path="/door/others"))[0]
         assert (await ask(door, b'{"a":1}'))[0] == 503
         door.streams["door/events"].held = 0

@@ -1,7 +1,7 @@
 """Queries that try to see more of shop.people than is granted, and honest ones.
 
-Granted of shop.people are id, boss, at, land, email by its mask, and only rows of the reader's land; of shop.wages
-nothing.
+Granted are id, boss, at, land and the masked email of shop.people, only for rows of the reader's land, and nothing of
+shop.wages.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ WHOLE = (
     "SELECT id FROM shop.people WHERE try_divide(1, id - 3) IS NULL",
     "SELECT id FROM shop.people WHERE 1 / (id - 3) > 0 OR TRUE",
     "SELECT id FROM shop.people WHERE CAST(land AS INT) > 0",
-    # only the second project has a row with this id, and a label with rows of others alone
+    # only the second project has a row with this id, and a label with only rows of other users
     "SELECT id FROM shop.people WHERE 1 / (id - 5) > 5",
     "SELECT id FROM shop.people WHERE 1 / (id - 9) > 5",
     "SELECT id FROM shop.people WHERE land = 'FR' AND 1 / (id - 5) > 5",
@@ -113,7 +113,7 @@ HONEST = (
     "SELECT * FROM shop.people PIVOT (count(id) FOR land IN ('DE'))",
     "SELECT try_divide(1, id) AS x, try_cast(land AS INT) AS y FROM shop.people",
 )
-"""Queries of a person who sees shop.people restricted, and which must not be refused."""
+"""Queries of a user who sees shop.people restricted, which must not be refused."""
 
 
 def attacks() -> list[str]:

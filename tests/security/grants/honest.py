@@ -1,4 +1,4 @@
-"""Queries as people write them all day, about a table with a grant and an open one. The gates should answer them."""
+"""Everyday queries about a table with a grant and an open one, which the gates should accept."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FAILING = (
     "SELECT generalize(at, to => 'month') AS month, count(*) AS n FROM shop.people GROUP BY month",
     "SELECT key_of(id, land) AS k, id FROM shop.people",
 )
-"""Calls of functions that can fail at a row. They are refused to a restricted person, as documented."""
+"""Calls of functions that can fail for a row; they are refused to a restricted user, as documented."""
 
 WHOLE = (
     "SELECT DISTINCT land FROM shop.people",
@@ -105,7 +105,7 @@ WHOLE = (
 
 
 def honest_queries() -> list[str]:
-    """Return each expression in each place where its kind may stand, and the whole queries."""
+    """Return each expression in each place that its kind allows, and the whole queries."""
     return [
         *(place.replace("{it}", it) for place, it in product(GROUPED, EXPRESSIONS)),
         *(place.replace("{it}", it) for place, it in product(PLAIN, VALUES)),

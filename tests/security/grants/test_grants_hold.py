@@ -1,7 +1,7 @@
-"""Queries of a restricted person reveal nothing that is not granted.
+"""Queries of a restricted user reveal nothing that is not granted.
 
 Two projects have the same granted rows, and differ in everything else: hidden columns, values behind masks, rows of
-other lands and their number, and a table that is not granted. Each answer and each error must be the same for both.
+other lands and their number, and a table that is not granted. Each result and each error must be the same for both.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def test_attacks_reveal_nothing(pair: tuple[Tiny, Tiny]) -> None:
     found = compare(pair, attacks())
     assert found["leaked"] == []
     assert len(attacks()) > 450
-    # both gates and honest answers take part: the attacks are no empty list of refusals
+    # both gates and honest queries contribute, so this is not only a list of refusals
     assert len(found["answered"]) > 60
     assert len(found["refused"]) > 150
 
@@ -159,7 +159,7 @@ def test_hostile_queries_are_refused_for_a_restricted_person_too(pair: tuple[Tin
     with pair[0].opened() as work:
         anna = anna_of(work)
         answered = [text for text in texts if outcome(work, text, anna)[0] == "answered"]
-    # what is hostile in these is a comment, or a hint, and no code
+    # the hostile part of these is a comment or a hint, not code
     assert [text for text in answered if not text.startswith(("SELECT 'a' AS x -- \\", "SELECT /*+"))] == []
 
 

@@ -1,4 +1,4 @@
-"""One record of any producer does not keep a topic from being collected: odd header keys and timestamps."""
+"""A single hostile record does not block a topic: odd header keys and timestamps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Brokers that lie: each wait ends, no rows are lost, doubled or changed silently, and the error tells what to do.
+"""Malicious brokers: each wait ends, no rows are silently lost, duplicated or changed, and the error names a fix.
 
-A proxy in front of a broker that the client library simulates changes what the broker answers.
+A proxy in front of a broker that the client library simulates changes the broker's responses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = [f"value{number}".encode() for number in range(5)]
 
 
 class Proxy:
-    """Passes requests and answers on. `lie` changes answers to FETCH; None sends no answer."""
+    """Forwards requests and responses. `lie` changes responses to FETCH; None sends no response."""
 
     def __init__(self, port: int, lie: Lie) -> None:
         self.of, self.lie = port, lie
@@ -124,7 +124,7 @@ def change_a_record(answer: bytes) -> bytes:
 
 
 def spoil_packed_records(answer: bytes) -> bytes:
-    """Spoil the packed records of a batch, under a right checksum."""
+    """Corrupt the packed records of a batch, and correct its checksum."""
     at = answer.find(b"\x1f\x8b\x08")
     if at < 0:
         return answer
@@ -151,7 +151,7 @@ def test_records_behind_an_honest_proxy_are_read(port: int) -> None:
 
 @pytest.mark.parametrize(("topic", "lie"), [("plain", change_a_record), ("packed", spoil_packed_records)])
 def test_damaged_records_are_not_read(port: int, topic: str, lie: Lie) -> None:
-    """The client library checks no checksum by default, and the changed record was collected."""
+    """Regression: the client library checks no checksum by default, and the changed record was collected."""
     error = refused(port, topic, lie)
     assert (error.code, error.what) == ("E857", f"records of {topic} are damaged")
     # the changed record may be in a later batch: the producer chooses how many records it sends together
@@ -188,7 +188,7 @@ def test_waiting_for_a_login_that_is_never_answered_ends(security: str) -> None:
 @pytest.mark.parametrize(
     ("starts", "ends"),
     [
-        ({0: 0}, {0: -1}),  # the library reads an offset of -1 from the end on: all records were lost
+        ({0: 0}, {0: -1}),  # regression: the library interprets an offset of -1 as the end, so all records were lost
         ({0: -2}, {0: 9}),
         ({0: 0}, {0: -(2**63)}),
         ({0: 7}, {0: 3}),

@@ -1,4 +1,4 @@
-"""A schema registry that answers nonsense: an error that names it, never a traceback; and no password elsewhere."""
+"""A schema registry with invalid responses: an error that names it, no traceback, and no password sent elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def registry() -> Iterator[RecordingServer]:
 
 
 def refusal(registry: RecordingServer, answer: bytes) -> str:
-    """Return why no schema is read."""
+    """Return the reason that no schema is read."""
     registry.answer = lambda handler: send(handler, answer)
     with pytest.raises(WaterclockError) as refused:
         decoder_of("orders", "bus.orders", {"registry": registry.url}, None)

@@ -1,4 +1,4 @@
-"""Another user of the machine, or a rebound name, at `run --watch --listen`: told that it lives, and nothing else."""
+"""Another user of the machine, or a rebound name, at `run --watch --listen`: learns only that the run is alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another user of the machine, or a site in its browser, at the pages: neither sees or does anything."""
+"""Another user of the machine, or a site in its browser, can see and do nothing on the pages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def path_of(link: str) -> str:
 def test_nothing_is_shown_without_a_token_on_loopback(served: RunningServer, path: str) -> None:
     status, _, text = ask(served, path)
     assert (status, "shop" in text) == (401, False)
-    if "q=" not in path:  # which would start Spark
+    if "q=" not in path:  # this would start Spark
         assert ask(served, path, Authorization=f"Bearer {served.guard.token}")[0] == 200
 
 
@@ -68,7 +68,7 @@ def test_a_plan_is_not_carried_out_without_a_token(served: RunningServer) -> Non
 
 def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: RunningServer) -> None:
     path = path_of(served.new_link())
-    assert ask(served, path, "HEAD")[0] == 401  # what previews links does not use them up
+    assert ask(served, path, "HEAD")[0] == 401  # link previews do not use the link up
     status, headers, _ = ask(served, path)
     assert (status, headers["location"]) == (303, "/")
     name, _, rest = headers["set-cookie"].partition("=")
@@ -180,7 +180,7 @@ def test_a_link_leads_to_no_other_site(served: RunningServer, path: str) -> None
 
 
 def test_a_link_that_another_site_has_is_followed_without_a_redirect(served: RunningServer) -> None:
-    """A browser sends a strict cookie along no redirect that another site began."""
+    """A browser does not send a strict cookie with redirects that another site started."""
     status, headers, text = ask(served, path_of(served.new_link()), Sec_Fetch_Site="cross-site")
     assert (status, "location" in headers, 'content="0;url=/"' in text) == (200, False, True)
 
@@ -232,7 +232,7 @@ def test_sessions_end_and_are_few() -> None:
     now = 8 * 24 * 3600.0
     assert sessions.find(first, user) is None
     assert sessions.find("", user) is None
-    assert not looked_up  # a list of all connections is read for no flood of wrong cookies
+    assert not looked_up  # a flood of wrong cookies causes no listing of all connections
 
 
 def test_the_sessions_of_one_token_end_no_others() -> None:
@@ -295,7 +295,7 @@ def test_a_unix_socket_is_private_to_its_user_and_also_requires_a_token(folder: 
     path = tmp_path / "ui.sock"
     mask = os.umask(0)
     try:
-        for _ in range(2):  # one that is left by a killed server is replaced
+        for _ in range(2):  # the file of a killed server is replaced
             with serve_pages(LiveProject(folder, now="2026-11-21T01:30Z"), f"unix:{path}", 0) as served:
                 assert stat.S_IMODE(path.stat().st_mode) == 0o600
                 assert at_socket(path, "/grid.json").startswith(b"HTTP/1.1 401")

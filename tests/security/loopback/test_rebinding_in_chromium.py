@@ -1,4 +1,4 @@
-"""In a real Chromium, a site whose name was rebound to this machine, or one at another port: it does nothing."""
+"""In a real Chromium, a site with a name rebound to this machine, or one at another port, can do nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waterclock.ui.request_guard import Guard
 from waterclock.ui.serving import serve_pages
 
 NOW = "2026-11-21T01:30Z"
-# what a foreign page would send and read
+# requests of a foreign page, and the responses it tries to read
 ATTACK = """async (address) => {
     const body = new URLSearchParams({verb: "retry", t: "raw.inventory", l: "2026-11-09"});
     await fetch(address + "plan", {method: "POST", mode: "no-cors", credentials: "include", body}).catch(() => null);
@@ -40,7 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_chromium(story: Callable[[BrowserContext], None]) -> None:
-    """Play a story in a browser that takes evil.example for this machine; other tests' browsers have this thread."""
+    """Run a story in a browser that resolves evil.example to this machine.
+
+    It runs in another thread, because other tests' browsers use this one.
+    """
     chromium()
 
     def played() -> None:
@@ -54,7 +57,7 @@ def in_chromium(story: Callable[[BrowserContext], None]) -> None:
 
 
 class _Foreign(BaseHTTPRequestHandler):
-    """A page of a server that another user runs; no policy of ours keeps it from asking."""
+    """A page from a server of another user; none of our policies prevents its requests."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -97,7 +100,7 @@ def test_a_rebound_name_reads_no_page_even_of_a_signed_in_browser(folder: Path) 
 def test_a_page_of_another_port_has_no_session_here_and_does_nothing_by_that_of_the_reader(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Browsers send cookies to all ports of a host, and take these for one site."""
+    """Browsers send cookies to all ports of a host, and treat these ports as one site."""
     refusals: list[tuple[str, str, int | None]] = []
     admit = Guard.admit
 

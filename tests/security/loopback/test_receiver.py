@@ -1,4 +1,4 @@
-"""Who has no token, or a rebound name, at the receiver: no stream is named, and a short token opens none."""
+"""Requests to the receiver without a token or with a rebound name: no stream is named, and short tokens are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = {"error": "a token is needed: Authorization: Bearer"}
 
 
 def answer(path: str, method: str = "POST", headers: Mapping[str, str] | None = None, **more: str | None) -> Answer:
-    """Ask a door of two streams that have tokens; `open` stands for one without."""
+    """Send a request to an endpoint with two streams that have tokens; `open` is one without."""
     tokens = {"hr-salaries/payslips": TOKEN, "door/events": more.get("token", OTHER)}
     streams = {name: Stream(RequestLimits(token=token), Disk()) for name, token in tokens.items()}
     door = Endpoint(streams, metrics_token=more.get("metrics", METRICS), wrong=WrongTokens(seconds=0))

@@ -1,4 +1,4 @@
-"""Another user of the machine at the ports of a local Spark: none answers without the session's secret."""
+"""Another user of the machine at the ports of a local Spark: none responds without the session's secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RPC_REQUEST = 3
 
 
 def listening_ports(spark: SparkSession) -> dict[str, list[int]]:
-    """Return the ports that the JVM listens at, by their addresses, as the kernel knows them."""
+    """Return the JVM's listening ports by address, as the kernel lists them."""
     process = spark.sparkContext._gateway.jvm.ProcessHandle.current().pid()  # type: ignore[union-attr]
     sockets = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
@@ -32,7 +32,7 @@ def listening_ports(spark: SparkSession) -> dict[str, list[int]]:
 
 
 def rpc(port: int, body: bytes) -> bytes:
-    """Send a request of Spark's RPC without a secret, and return what comes back."""
+    """Send a request of Spark's RPC without a secret, and return the response."""
     frame = struct.pack(">BQI", _RPC_REQUEST, 7, len(body)) + body
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(struct.pack(">Q", len(frame) + 8) + frame)

@@ -1,4 +1,4 @@
-"""The record of accesses: who, what, when, from where, also of refused requests; and the sessions that can be ended."""
+"""The record of accesses: who, from where, when and to which page, also of refused requests; and ending sessions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _NoSpark(QueryQueue):
 
 
 class Served:
-    """Pages of a project that declares anna, who sends a token."""
+    """The pages of a project with the user anna, who sends a token."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "waterclock.toml").write_text(stocks.HEADER + USERS)

@@ -1,4 +1,4 @@
-"""People who do not see all tables get no page but the query, and their queries carry who they are."""
+"""Users who may not see all tables get only the query page, and their queries carry their identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sign-in at an OpenID Connect provider: who gets in with which rights, and every forged or foreign answer refused."""
+"""Sign-in at an OpenID Connect provider: users get their rights, and every forged or foreign response is refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CONFIDENTIAL = 'client_secret = { secret = "oidc/client" }'
 
 
 class Pages:
-    """The pages of a project whose people sign in at a provider."""
+    """The pages of a project whose users sign in at a provider."""
 
     def __init__(self, folder: Path, provider: OidcProvider, more: str = CONFIDENTIAL) -> None:
         self.folder, self.provider = folder, provider
@@ -96,7 +96,7 @@ class Pages:
         return str(answer.headers["location"])
 
     def sign_in(self, browser: TestClient, **more: str) -> Response:
-        """Sign in with a browser; return the answer with which it is let in, or refused."""
+        """Sign in with a browser, and return the response that accepts or refuses it."""
         back = self.provider.sign_in(self.start(browser), **more)
         return browser.get(back, headers={"Sec-Fetch-Site": "cross-site"})
 
@@ -136,17 +136,17 @@ def is_in(browser: TestClient) -> bool:
 
 def test_a_declared_user_signs_in_and_has_the_rights_and_attributes_of_the_user(pages: Pages) -> None:
     browser = pages.browser()
-    assert browser.get("/").headers["location"] == "/sign-in"  # a program, which wants no HTML, gets 401
+    assert browser.get("/").headers["location"] == "/sign-in"  # a program that does not accept HTML gets 401
     assert browser.get("/", headers={"Accept": "application/json"}).status_code == 401
     assert f'<a href="/sign-in/start">Sign in at 127.0.0.1:{pages.provider.port}</a>' in browser.get("/sign-in").text
     answer = pages.sign_in(browser)
-    assert answer.status_code == 200  # a page that goes on by itself: the cookie is strict
+    assert answer.status_code == 200  # a page that redirects by itself, because the cookie is strict
     assert "url=/" in answer.text
     cookies = answer.headers.get_list("set-cookie")
     assert any("waterclock_session=" in each and "HttpOnly" in each and "SameSite=strict" in each for each in cookies)
     assert any('waterclock_sign_in=""' in each and "Max-Age=0" in each for each in cookies)
     assert is_in(browser)
-    assert browser.post("/plan", data={"verb": "retry"}).status_code == 403  # anna may look
+    assert browser.post("/plan", data={"verb": "retry"}).status_code == 403  # anna may only read
     [session] = pages.guard.sessions.current()
     assert (session.who, session.credential.sign_in) == ("anna", "oidc")
     assert [(each.who, each.sign_in, each.action) for each in pages.accesses() if not each.refusal] == [
@@ -242,9 +242,10 @@ VALUES: Claims = {"country": "FR", "clearance": 3, "staff": False, "email": "c@e
 
 
 def person_in(pages: Pages) -> Person:
-    """Return the person of the newest session, as each of its requests finds them."""
+    """Return the user of the newest session, as each of its requests resolves them."""
     credential = pages.guard.sessions.current()[-1].credential
-    with ThreadPoolExecutor(1) as other:  # in this thread, a browser of earlier tests may have left a running loop
+    # the browser of earlier tests may have left a running event loop in this thread
+    with ThreadPoolExecutor(1) as other:
         found = other.submit(anyio.run, pages.people.find, credential).result()
     assert found is not None
     return found
@@ -380,14 +381,14 @@ def test_a_signature_by_an_elliptic_curve_is_accepted(pages: Pages) -> None:
 
 
 def unsigned(claims: Claims) -> str:
-    """Return a token of the algorithm none, which the library itself refuses to make."""
+    """Return a token with the algorithm none, which the library itself refuses to create."""
     parts = ({"alg": "none", "kid": "first"}, claims)
     encoded = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in parts)
     return ".".join((*encoded, ""))
 
 
 def signed_with_the_public_key(claims: Claims) -> str:
-    """Return a token signed by HMAC, whose key is the text of the provider's public key."""
+    """Return a token signed by HMAC with the text of the provider's public key as its key."""
     from hmac import digest
 
     parts = ({"alg": "HS256", "kid": "first"}, claims)
@@ -397,7 +398,7 @@ def signed_with_the_public_key(claims: Claims) -> str:
 
 
 def impersonated(claims: Claims) -> str:
-    """Return a token of another key that claims the id of the provider's."""
+    """Return a token signed by another key that claims the id of the provider's key."""
     return signed(claims, OTHER_KEY, kid="first")
 
 
@@ -409,13 +410,13 @@ def cut(claims: Claims) -> str:
 
 
 def with_own_key(claims: Claims) -> str:
-    """Return a token that brings the key that signed it."""
+    """Return a token that contains the key that signed it."""
     header = {"alg": "RS256", "jwk": OTHER_KEY.as_dict(private=False)}
     return jwt.encode(header, claims, OTHER_KEY, ["RS256"])
 
 
 def signed_by_hand(claims: str, **header: object) -> str:
-    """Return a token with a right signature that the library itself refuses to make."""
+    """Return a correctly signed token that the library itself refuses to create."""
     parts = (json.dumps({"alg": "RS256", "kid": "first", **header}), claims)
     text = b".".join(base64.urlsafe_b64encode(each.encode()).rstrip(b"=") for each in parts)
     private = KEY.private_key
@@ -564,7 +565,7 @@ def test_the_state_of_another_browser_is_refused_before_the_provider_is_contacte
     back = pages.provider.sign_in(pages.start(one))
     assert other.get(back).status_code == 403  # without a cookie: the link of an attacker
     pages.start(other)
-    assert other.get(back).status_code == 403  # with a cookie of its own
+    assert other.get(back).status_code == 403  # with its own cookie
     for sent in ("/sign-in/back", "/sign-in/back?state=", "/sign-in/back?state=%FF&code=x", "/sign-in/back?error=x"):
         assert other.get(sent).status_code == 403
     assert "/token" not in pages.provider.asked
@@ -640,7 +641,7 @@ def test_a_configuration_that_leads_elsewhere_is_refused(pages: Pages, changed: 
     for _ in range(3):
         assert pages.browser().get("/sign-in/start").status_code == 403
     assert reason in pages.reason()
-    assert len(pages.provider.asked) == 1  # after a failure, the provider is left alone for some seconds
+    assert len(pages.provider.asked) == 1  # after a failure, no request is sent to the provider for some seconds
 
 
 def test_a_wrong_secret_of_the_client_is_reported_without_it(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:

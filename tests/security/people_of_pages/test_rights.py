@@ -1,4 +1,4 @@
-"""Each right at each route of the pages: the matrix is made from the routes themselves, so that none is forgotten."""
+"""Each right at each route of the pages: the matrix is built from the routes, so that it is complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAILED = stocks.FIRST
 
 @contextmanager
 def opened_pages(folder: Path) -> Iterator[Pages]:
-    """Pages of a project whose first batch of raw.inventory has failed."""
+    """Yield the pages of a project whose first batch of raw.inventory has failed."""
     made = stocks.make(folder / "shop")
     made.fails = {("raw.inventory", FAILED): stocks.SHORT}
     made.fill(until=stocks.NOW.replace(month=9, day=25))
@@ -40,14 +40,14 @@ def opened_pages(folder: Path) -> Iterator[Pages]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """Pages for tests that change nothing."""
+    """Yield pages for read-only tests."""
     with opened_pages(tmp_path_factory.mktemp("rights")) as opened:
         yield opened
 
 
 @pytest.fixture
 def own_pages(tmp_path: Path) -> Iterator[Pages]:
-    """Pages for a test that changes something."""
+    """Yield pages for tests with changes."""
     with opened_pages(tmp_path) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""The pages by HTTPS with an own certificate, and behind proxies whose headers are trusted only if they are named."""
+"""The pages over HTTPS with an own certificate, and behind proxies whose headers are trusted only if configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens and sessions: expired, revoked, of another scope, forged, and of users who are declared no more."""
+"""Access tokens and sessions: expired, revoked, of another scope, forged, and of users who were removed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return what moves the clock by which tokens are kept in memory."""
+    """Return a function that moves the clock by which tokens are kept in memory."""
     passed = 0.0
     monotonic = time.monotonic
 
@@ -211,7 +211,7 @@ def test_the_owner_s_link_stays_the_owner_s_where_users_are_declared(served: Ser
     page = served.client()
     page.get("/", params={"link": served.guard.links.new_code()})
     assert page.get("/query.json").status_code == 200
-    assert 'name="who"' not in page.get("/quality").text  # a declared user types no other name
+    assert 'name="who"' not in page.get("/quality").text  # a declared user cannot enter another name
 
 
 def test_no_user_is_admitted_by_a_token_while_the_ledger_does_not_answer_and_sessions_outlast_that(

@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
 
 @contextmanager
 def piped(file: Path) -> Iterator[None]:
-    """Replace a file by a pipe that delivers its content to who reads it."""
+    """Replace a file by a pipe that delivers its content to its reader."""
     content = file.read_bytes()
     file.unlink()
     os.mkfifo(file)
@@ -47,7 +47,7 @@ def piped(file: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK))  # ends a writer that no reader has met
+        os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK))  # ends a writer without a reader
         writer.join(10)
 
 

@@ -1,4 +1,4 @@
-"""The lock of a branch is a file of its own: nothing is written to a file to which another user has linked it."""
+"""The lock of a branch is a separate file: nothing is written to a file to which another user has linked it."""
 
 from __future__ import annotations
 

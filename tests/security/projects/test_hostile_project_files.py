@@ -1,4 +1,4 @@
-"""A waterclock.toml of any content is refused with an error: that of a linked project belongs to someone else."""
+"""A waterclock.toml of any content is refused with an error; that of a linked project may belong to another user."""
 
 from __future__ import annotations
 

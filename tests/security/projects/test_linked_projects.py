@@ -1,4 +1,4 @@
-"""Linked projects of strangers: their logs evaluate nothing here, and lead to no files that are not theirs."""
+"""Linked projects of untrusted users: their logs evaluate nothing here, and lead only to their own files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Mallory(OtherProject):
         self.here = WaterclockCollector(self.setting)
 
     def change_log(self, metadata: dict[str, str]) -> None:
-        """Add a column to the log of the table of slices, which none of its files has."""
+        """Add a column to the log of the table of slices that none of its files contains."""
         log = self.storage / "tables/shop/orders/_delta_log" / f"{0:020d}.json"
         actions = [json.loads(line) for line in log.read_text().splitlines()]
         for action in actions:
@@ -106,7 +106,7 @@ def mallory(tmp_path: Path) -> Mallory:
 
 
 def put(path: Path, note: str) -> str:
-    """Write a file of a row, as any table of Waterclock has them."""
+    """Write a file of one row, as Waterclock's tables have them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(file_of(note))
     return str(path)
@@ -121,7 +121,7 @@ def file_of(note: str) -> bytes:
 
 @pytest.mark.spark
 def test_defaults_in_a_log_are_not_evaluated(spark: SparkSession, mallory: Mallory) -> None:
-    """Spark filled a column with them that files do not have; `repeat` of 300 MB ended the JVM."""
+    """Regression: Spark filled missing columns with them; a `repeat` of 300 MB ended the JVM."""
     mallory.change_log(DEFAULT)
     put(mallory.write_state("f.parquet", metadata=DEFAULT) / "f.parquet", "own")
     slices, state = mallory.read_slices(spark), mallory.read_state(spark)
@@ -172,7 +172,10 @@ def test_symlinks_among_the_files_of_another_user_are_not_followed(
 
 @needs_root
 def test_a_table_folder_of_another_user_must_be_within_their_storage(mallory: Mallory, tmp_path: Path) -> None:
-    """A link there was followed with our permissions, and so was the folder of a renamed table in their ledger."""
+    """Regression: a link there was followed with our permissions.
+
+    So was the folder of a renamed table in their ledger.
+    """
     folder = mallory.storage / "tables/shop/orders"
     folder.rename(tmp_path / "private")
     folder.symlink_to(tmp_path / "private")
@@ -201,7 +204,7 @@ def test_an_inaccessible_storage_is_reported(mallory: Mallory, monkeypatch: pyte
 
 @pytest.mark.parametrize("options", [{"path": "a"}, {"storage": "a"}, {"path": "theirs"}])
 def test_links_that_lead_to_each_other_are_reported(tmp_path: Path, options: dict[str, str]) -> None:
-    """They ended each command of the project in E999."""
+    """Regression: they ended each command of the project in E999."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/waterclock.toml").write_text('[project]\nname = "theirs"\n[env.dev]\nstorage = "a"\n')
     for folder in (tmp_path, tmp_path / "theirs"):
@@ -225,7 +228,7 @@ def test_links_that_lead_to_each_other_are_reported(tmp_path: Path, options: dic
 def test_a_project_file_of_another_user_cannot_name_a_storage_or_ledger_elsewhere(
     tmp_path: Path, line: str, option: str
 ) -> None:
-    """It named our own private storage, whose rows we then collected for its readers."""
+    """Regression: it named our own private storage, whose rows were then collected for its readers."""
     (tmp_path / "ours").mkdir()
     ours = OtherProject(tmp_path / "ours")
     ours.land(DAY, [{"id": "1", "note": "private"}])
@@ -249,5 +252,5 @@ def test_a_project_file_of_another_user_cannot_name_a_storage_or_ledger_elsewher
     found = WaterclockCollector(setting_of("upstream", tmp_path, path="theirs")).facts(unit)
     assert found.problem is not None
     named = {"storage": "private/.waterclock", "ledger": f"sqlite:///{tmp_path}/private/.waterclock/ledger.db"}
-    assert place(**named) == str(tmp_path / "private/.waterclock"), "what we named ourselves is read"
+    assert place(**named) == str(tmp_path / "private/.waterclock"), "files that we named ourselves are read"
     os.chown(theirs, 0, 0)

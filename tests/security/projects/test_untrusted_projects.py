@@ -40,7 +40,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def made(place: Path, *, flow: str = FLOW) -> Path:
-    """A project whose flow leaves a trace where it is executed."""
+    """Create a project whose flow leaves a trace when it is executed."""
     root = place / "shop"
     (root / "flows").mkdir(parents=True)
     (root / "waterclock.toml").write_text(TOML)
@@ -130,7 +130,7 @@ def test_under_sudo_the_caller_s_project_runs(place: Path, monkeypatch: pytest.M
     assert codes(root) == []
     give(root, MALLORY)
     assert codes(root) == ["E930"]
-    assert as_user(ANN, lambda: codes(root)) == ["E930"], "SUDO_UID means something to root alone"
+    assert as_user(ANN, lambda: codes(root)) == ["E930"], "SUDO_UID is used only by root"
 
 
 @needs_root

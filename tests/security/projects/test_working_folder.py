@@ -40,7 +40,7 @@ def test_a_module_in_the_working_folder_is_not_executed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that a package called waterclock in the working folder writes when it is imported."""
+    """Return the file that a package named waterclock in the working folder writes when it is imported."""
     (tmp_path / "waterclock").mkdir()
     (tmp_path / "waterclock/__init__.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w').close()")
     monkeypatch.chdir(tmp_path)

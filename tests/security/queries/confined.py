@@ -1,6 +1,6 @@
-"""A process whose Spark is confined: runs code past both checks, and prints what of it came through, as JSON.
+"""A process with a confined Spark: runs code past both checks, and prints the successful actions as JSON.
 
-The arguments are the work folder, what may be read, and what may not.
+The arguments are the work folder, a path that may be read, and one that may not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def shell(command: str) -> str:
 def came(ask: Callable[[], Any]) -> str:
     try:
         return str(ask())
-    except Exception as error:  # noqa: BLE001 - whatever hinders it
+    except Exception as error:  # noqa: BLE001 - for any reason
         return f"refused {type(error).__name__}"
 
 

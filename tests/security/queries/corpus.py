@@ -1,10 +1,10 @@
-"""Queries that a person with bad intentions would write: what is to be run, times the places where it may hide."""
+"""Queries of an attacker: harmful pieces, combined with the places where they may be hidden."""
 
 from __future__ import annotations
 
 from itertools import chain
 
-# {secret}: a file that holds the word; {marker}: a file that appears where a command has run; {delta}: a Delta table
+# {secret}: a file that contains the word; {marker}: a file that exists after a command has run; {delta}: a Delta table
 VALUES = (
     "reflect('java.lang.System', 'getenv', 'WATERCLOCK_CANARY')",
     "java_method('java.lang.System', 'getenv', 'WATERCLOCK_CANARY')",
@@ -116,7 +116,7 @@ PLACES_OF_TABLES = (
     "SELECT s.id FROM shop.sales s, LATERAL (SELECT * FROM {it}) l",
     "SELECT (SELECT count(*) FROM {it}) AS n",
 )
-# the second line of a comment, a hint, a quotation: where another parser may see code and the checks none
+# the second line of a comment, a hint, a quotation: another parser may see code where the checks see none
 PLACES_OF_TEXT = (
     "SELECT 'a' AS x -- \\\n/*\nUNION ALL SELECT {it}\n-- \\\n*/",
     "SELECT /*+ BROADCAST(a) */ /* /* */ {it} */ 1 AS x",
@@ -127,7 +127,7 @@ PLACES_OF_TEXT = (
 
 
 def hostile_queries(**paths: str) -> list[str]:
-    """Return each harmful piece in each place where its kind may stand."""
+    """Return each harmful piece in each place that its kind allows."""
     pairs = chain(
         ((place, it) for place in (*PLACES_OF_VALUES, *PLACES_OF_TEXT) for it in VALUES),
         ((place, it) for place in PLACES_OF_TABLES for it in TABLES),

@@ -1,4 +1,4 @@
-"""Code that came past both checks: what the JVM of queries can still do, tried in a process of its own."""
+"""Actions that code past both checks can still take in the JVM of queries, tried in a separate process."""
 
 from __future__ import annotations
 

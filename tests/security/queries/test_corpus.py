@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 CANARY = "canary-7391"
-# read while the plan is made, or seen in no plan: only the checks of the text keep these out
+# these read during planning, or are invisible in the plan: only the checks of the text refuse them
 _BEFORE_THE_PLAN = ("range(CAST(reflect", "IDENTIFIER(reflect", "from_xml(", "from_avro(", "from_protobuf(")
 
 

@@ -1,4 +1,4 @@
-"""Texts that pass the checks have, for Spark's own lexer, the quotations that were checked and no comments."""
+"""Texts that pass the checks have, for Spark's own lexer, the same quotations and no comments."""
 
 from __future__ import annotations
 

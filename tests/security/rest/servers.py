@@ -1,4 +1,4 @@
-"""Starts a server in this process that records each request and answers as a test has it."""
+"""Starts a server in this process that records each request and responds as the test defines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answering = Callable[[BaseHTTPRequestHandler], None]
 
 @dataclass
 class RecordingServer:
-    """A server and what it was asked: method, path as it was sent, and the Authorization header."""
+    """A server and its requests: method, path as sent, and the Authorization header."""
 
     url: str
     requests: list[tuple[str, str, str]] = field(default_factory=list)
@@ -45,10 +45,10 @@ def recording_server() -> Iterator[RecordingServer]:
             except OSError:
                 self.close_connection = True
 
-        do_GET = do_POST = do_PUT = do_HEAD = _any  # noqa: N815 - as http.server looks for them
+        do_GET = do_POST = do_PUT = do_HEAD = _any  # noqa: N815 - names that http.server looks up
 
         def log_message(self, *_: object) -> None:
-            """Print nothing."""
+            """Suppress log output."""
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Credentials go to the API of the connection alone: no path, value or link leads a request elsewhere."""
+"""Credentials are sent only to the connection's API: no path, value or link redirects a request elsewhere."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_address_below_the_url_is_sent(address: str) -> None:
 
 
 def lenient(path: str) -> list[str]:
-    """Return the steps of a path as a server resolves it that decodes twice and takes backslashes for slashes."""
+    """Return the steps of a path as resolved by a server that decodes twice and treats backslashes as slashes."""
     steps: list[str] = []
     for step in unquote(unquote(path)).replace("\\", "/").split("/"):
         plain = step.partition(";")[0].strip()
@@ -95,7 +95,7 @@ def lenient(path: str) -> list[str]:
 
 
 def test_no_value_leads_out_of_its_step_on_any_server() -> None:
-    """Values made of the signs that servers resolve either stay below the path before them, or are refused."""
+    """Values made of the characters that servers resolve stay below the path before them, or are refused."""
     signs = ["..", ".", "/", "\\", "%2e", "%2F", "%5c", "%", "%25", ";", "?", "#", "@", ":", " ", "\t", "a", "", "ü"]
     rng = random.Random(38)
     kept = 0
@@ -183,7 +183,7 @@ def test_a_link_to_the_next_page_stays_below_the_url(
     with pytest.raises(WaterclockError) as caught:
         request_page(reading, first_position(resource.paging), None, 1)
     assert (caught.value.code, other.requests, len(own.requests)) == ("E843", [], 1)
-    # a page that was kept by an older version may name such a link: it is not followed either
+    # a page stored by an older version may contain such a link: it is not followed either
     with pytest.raises(WaterclockError, match="E877"):
         request_page(reading, {"link": whole if "://" in whole else f"{own.url}/admin"}, None, 2)
     assert (other.requests, len(own.requests)) == ([], 1)

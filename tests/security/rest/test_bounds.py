@@ -1,4 +1,4 @@
-"""A server cannot fill our memory: every answer has a bound, that of a token and that of a refusal too."""
+"""A server cannot fill our memory: every response has a bound, including those with tokens and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def server() -> Iterator[RecordingServer]:
 
 
 def flood(handler: BaseHTTPRequestHandler, status: int = 200) -> None:
-    """Answer with 64 MiB."""
+    """Respond with 64 MiB."""
     handler.send_response(status)
     handler.send_header("Content-Length", str(64 * MIB))
     handler.end_headers()

@@ -1,4 +1,4 @@
-"""Answers that are small for a server and expensive for us are refused, in bounded time and memory."""
+"""Responses that are small for a server and expensive for us are refused, in bounded time and memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The rights that docs/explain/security-model.md lists suffice for each connection and for the ledger.
+"""The rights in docs/explain/security-model.md suffice for each connection and for the ledger.
 
-`check --connect` names those that are missing and those that a source does not need, with statements that correct them.
+`check --connect` names missing rights and those that a source does not need, with statements that correct them.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ PLAIN = Delivery(
 
 @pytest.fixture
 def role() -> str:
-    """A role of the PostgreSQL server without any right, and the right to log in."""
+    """Return a role of the PostgreSQL server that may only log in."""
     name = f"role_{next(NUMBERS)}"
     postgres.server().run(f"CREATE ROLE {name} LOGIN")
     return name
 
 
 def delivery(folder: Path, **changes: Any) -> Delivery:
-    """A delivery of one row, by a claim of its own."""
+    """Return a delivery of one row, with its own claim."""
     number = next(NUMBERS)
     path = folder / f"part-{number}.parquet"
     pq.write_table(pa.table({"id": ["a"], "amount": pa.array([number], pa.int32())}), path)
@@ -152,7 +152,7 @@ def test_users_of_mariadb_need_no_more_than_the_page_lists(tmp_path: Path) -> No
 
 
 def extra_of(collector: Any, unit: Unit, *, has_changes: bool = False) -> ExtraPrivileges | None:
-    """Return what the login of a source need not do."""
+    """Return the unneeded privileges of a source's login."""
     login = collector.check_privileges(unit, has_changes=has_changes)
     assert login is not None
     return describe_extra([login])
@@ -165,7 +165,7 @@ def carry_out(fix: str, run: Callable[[str], Any]) -> None:
 
 
 def granted_step_by_step(check: Callable[[], object], run: Callable[[str], Any]) -> list[tuple[str, str]]:
-    """Carry out the fix of each error until none comes; return the codes and the reasons."""
+    """Carry out the fix of each error until there is none; return the codes and the reasons."""
     found = []
     for _ in range(4):
         try:

@@ -49,7 +49,7 @@ def test_a_secret_setting_reaches_spark_but_no_command_line(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_browser_gets_its_link_in_a_file_of_this_user_alone(tmp_path: Path) -> None:
-    """The link is a session: who opens it first acts as the user."""
+    """The link is a session: the first user who opens it acts as this user."""
     start_empty(tmp_path / "shop", today())
     opened = tmp_path / "opened"
     browser = tmp_path / "browser"

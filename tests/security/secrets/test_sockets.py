@@ -1,4 +1,4 @@
-"""A Unix socket of another user, in /tmp, gets no password that can be read."""
+"""A Unix socket of another user, in /tmp, gets no readable password."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REQUESTS = {struct.pack("!I", 80877103), struct.pack("!I", 80877104)}  # for en
 
 @pytest.fixture(params=["/tmp", "a folder in /tmp", "own folder"])
 def folder(request: pytest.FixtureRequest) -> Iterator[tuple[Path, bool]]:
-    """A folder for a socket, and whether other users cannot create it or a socket in it."""
+    """Yield a folder for a socket, and whether other users are unable to create it or a socket in it."""
     is_own = request.param == "own folder"
     with tempfile.TemporaryDirectory(dir=Path.home() if is_own else "/tmp", prefix="sockets-") as name:
         path = Path(name)
@@ -37,7 +37,7 @@ def folder(request: pytest.FixtureRequest) -> Iterator[tuple[Path, bool]]:
 
 
 def asking_for_the_password(at: socket.socket) -> bytes:
-    """Ask the first client for its password, as PostgreSQL may; return what it sends."""
+    """Request the password of the first client, as PostgreSQL may; return its response."""
     connection, _ = at.accept()
     connection.settimeout(10)
     with closing(connection), suppress(OSError):

@@ -1,4 +1,4 @@
-"""`check` refuses credentials that are written out, for every connector, and shows none of them."""
+"""`check` refuses plain-text credentials for every connector, and shows none of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECRETS = [
 
 
 def errors_of(folder: Path, statement: str, settings: str = "") -> list[WaterclockError]:
-    """Check a project of one statement; its errors."""
+    """Return the errors of a project with one statement."""
     (folder / "flows").mkdir()
     (folder / "flows" / "a.dpl").write_text(statement)
     (folder / "waterclock.toml").write_text(f'[project]\nname = "shop"\n[env.dev]\n{settings}\n')
@@ -40,7 +40,7 @@ def errors_of(folder: Path, statement: str, settings: str = "") -> list[Waterclo
 
 
 def texts(errors: list[WaterclockError]) -> str:
-    """Return all that is printed of errors, as text and as JSON."""
+    """Return the printed errors, as text and as JSON."""
     return ProjectErrors(errors).render() + json.dumps([error.to_dict() for error in errors])
 
 
@@ -196,7 +196,7 @@ def test_names_of_secrets_stay_readable(line: str) -> None:
 
 
 def test_a_long_line_of_names_of_settings_is_masked_in_linear_time() -> None:
-    """Each name was compared as far as the end of the line: 105 kB took minutes, and each error masks its line."""
+    """Regression: each name was compared up to the end of the line: 105 kB took minutes. Each error masks its line."""
     line = "fs.azure.account.key." * 20_000
     begun = process_time()
     assert hide_credentials(line) == line

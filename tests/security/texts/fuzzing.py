@@ -1,4 +1,4 @@
-"""Makes hostile texts: seeded mutations of queries and statements that are right, and of pieces that broke parsers."""
+"""Generates hostile texts: seeded mutations of valid queries and statements, and of pieces that broke parsers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ATOMS = tuple(
 
 
 def seeds() -> list[str]:
-    """Return the texts that mutations begin with: all statements of the language's accepted cases."""
+    """Return the texts that are mutated: all statements of the language's accepted cases."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(_ACCEPTED.glob("*"))]
     return [part.strip() for text in texts for part in text.split(";") if 10 < len(part.strip()) < 1500]
 

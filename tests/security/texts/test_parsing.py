@@ -1,4 +1,4 @@
-"""No text crashes the language: each is read, or refused with a code and its place."""
+"""No text crashes the parser: each is accepted, or refused with a code and its position."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
 
 
 def refusal(text: str, flow: Flow) -> WaterclockError | None:
-    """Return what a query is refused with; None for one that is taken."""
+    """Return the error that refuses a query; None if it is accepted."""
     try:
         adhoc_query(text, flow)
     except ProjectErrors as error:
@@ -80,7 +80,7 @@ def test_a_text_nested_too_deeply_is_refused_quickly(flow: Flow, kind: str, leve
     found = refusal(NESTED[kind](levels), flow)
     assert time.monotonic() - begun < 5
     assert found is not None
-    if kind == "dollars":  # Spark takes $$ for a quotation
+    if kind == "dollars":  # Spark treats $$ as a quotation
         assert found.code == "E279"
     else:
         assert found.code == "E267"
@@ -134,11 +134,11 @@ def test_a_cron_of_any_length_is_refused_with_a_short_message(text: str) -> None
 
 def _no_crash(texts: list[str], count: int, seed: int, flow: Flow) -> None:
     for text in mutations(texts, count, seed):
-        begun = time.process_time()  # a machine that is busy otherwise is no finding
+        begun = time.process_time()  # other load on the machine does not count
         try:
             refusal(text, flow)
             parse_text(SourceText("f.dpl", text), variables={})
-        except Exception:  # noqa: BLE001 (reported in ASCII: a worker cannot report a text that is no UTF-8)
+        except Exception:  # noqa: BLE001 (reported in ASCII: a worker cannot report a text that is not UTF-8)
             raise AssertionError(f"seed {seed}: {text!a}: {traceback.format_exc()!a}") from None
         assert time.process_time() - begun < 20, f"seed {seed}: {text!a}"
 
@@ -180,5 +180,5 @@ def test_check_reads_or_refuses_mutated_projects(tmp_path: Path) -> None:
             check_project(tmp_path, capabilities=CAPABILITIES)
         except WaterclockError:
             continue
-        except Exception:  # noqa: BLE001 (reported in ASCII: a worker cannot report a text that is no UTF-8)
+        except Exception:  # noqa: BLE001 (reported in ASCII: a worker cannot report a text that is not UTF-8)
             raise AssertionError(f"seed {seed}: {text!a}: {traceback.format_exc()!a}") from None

@@ -1,4 +1,4 @@
-"""What a terminal would obey is printed as an escape, whoever wrote it; a spreadsheet's formulas can be escaped."""
+"""Control characters of any text are printed as escapes on a terminal; a spreadsheet's formulas can be escaped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u20
 
 
 def printed(*objects: object, is_terminal: bool = False, **how: bool) -> str:
-    """Return what a console writes."""
+    """Return the text that a console writes."""
     stream = io.StringIO()
     console = make_console(stream, width=200)
     console._force_terminal = is_terminal

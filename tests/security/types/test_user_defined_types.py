@@ -1,4 +1,4 @@
-"""Schemas of strangers that name a Python class: no module is imported for them."""
+"""Untrusted schemas that name a Python class: no module is imported for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Celsius(UserDefinedType):
-    """A type of the user's own, loaded by the user's own code."""
+    """A type of the user, loaded by the user's own code."""
 
     @classmethod
     def sqlType(cls) -> IntegerType:  # noqa: N802 - PySpark's name
@@ -40,7 +40,7 @@ def schema_of(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a class in a module that leaves a mark where it is imported."""
+    """Return a class in a module that leaves a mark when it is imported."""
     (tmp_path / "planted.py").write_text(
         f"open({str(tmp_path / 'mark')!r}, 'w').close()\nfrom pyspark.sql.types import UserDefinedType\n"
         "class X(UserDefinedType):\n    pass\n",

@@ -43,7 +43,7 @@ def looked_at(of: Flow, troubles: dict[str, dict[datetime, FailedBatch]], **more
 
 
 def messages(looked: CheckInput) -> tuple[list[str], list[Alert]]:
-    """Return the titles of what a target is told, and the alerts."""
+    """Return the titles sent to a target, and the alerts."""
     every = frozenset(looked.flow.tables)
     rule = AlertRule("all", every, Severity.WARNING, ("ops",), timedelta(days=1))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
@@ -196,7 +196,7 @@ def test_a_batch_refused_by_a_run_is_unresolved_until_a_run_covers_it(code: str,
     refused = RefusedBatch("raw.a", frozenset({day(20)}), WaterclockError(code, "raw.a is not to be had"))
     (trouble,) = build_alert_input(looked_at(of, {}, refused=(refused,), of_run=ALL)).troubles
     assert trouble.kind is kind
-    assert build_alert_input(looked_at(of, {})).unsettled(trouble), "no run looked"
+    assert build_alert_input(looked_at(of, {})).unsettled(trouble), "no run has checked it"
     assert build_alert_input(looked_at(of, {}, of_run=frozenset({"raw.b"}))).unsettled(trouble)
     assert not build_alert_input(looked_at(of, {}, of_run=ALL)).unsettled(trouble)
 

@@ -1,4 +1,4 @@
-"""What is told of deadlines: one message for one cause, and none that comes and goes as work goes on."""
+"""Alerts about deadlines: one message per cause, and none that appears and disappears while work progresses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def late(of: Flow, known: dict[str, TableFacts], hours: float) -> list[RootCause
 
 
 def followed(of: Flow, steps: Iterable[tuple[dict[str, TableFacts], float]]) -> list[tuple[str, ...]]:
-    """Return the titles of what is told at each of some looks."""
+    """Return the titles of the alerts after each of the steps."""
     rule = AlertRule("all", frozenset(of.tables), Severity.WARNING, ("ops",), timedelta(days=9))
     alerting = Alerting({"ops": Target("ops", TargetKind.WEBHOOK, "http://x")}, (rule,), is_on=True)
     alerts: dict[int, Alert] = {}
@@ -126,7 +126,7 @@ def test_collects_of_one_source_that_brings_nothing_are_one_warning() -> None:
 
 
 def test_a_lagging_watermark_is_reported_once_per_state_for_the_upstream_table() -> None:
-    """Two tables stand still for the same device's sake: one message, of the one upstream."""
+    """Two tables wait for the same device: one message, about the upstream table."""
     tables = [*marked("web.clicks", "3 HOURS", per=("device",)), *marked("made.kept", "3 HOURS", "web.clicks")]
     of = flow(*tables, *(table(name, partitioned=True, reads=["made.kept"], every="HOUR") for name in MARTS[:3]))
     rule = AlertRule("all", frozenset(of.tables), Severity.WARNING, ("ops",), timedelta(days=9))

@@ -12,7 +12,7 @@ from waterclock.alerts.sending import SendResult, send
 
 
 class Alerts:
-    """Pending messages without an end, for two targets."""
+    """An endless supply of pending messages for two targets."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -25,7 +25,7 @@ class Alerts:
         return SimpleNamespace(number=len(self.taken), body={}, attempts=0)
 
     def record_sent(self, number: int) -> None:
-        """Record nothing."""
+        """Do nothing."""
 
 
 def test_a_target_that_accepts_slowly_is_left_for_the_next_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_a_measurement_is_due_at_its_next_cadence_boundary_or_after_a_code_chang
     assert next_measurement_time(of, look) == day(4)
     assert (is_due(of, look, day(4) - timedelta(seconds=1)), is_due(of, look, day(4))) == (False, True)
     assert is_due(of, looked(of, day(3), code="older"), day(3))
-    assert is_due(of, look, day(2)), "the clock was set back: else it waited until then"
+    assert is_due(of, look, day(2)), "the clock was set back: otherwise it would wait until then"
     assert not is_due(of, look, day(3)), "another runner has measured some hours later"
     assert not is_due(table("raw.b"), None, day(9))
 

@@ -1,4 +1,4 @@
-"""Versions of columns: what is new, what is known, and which holds at a label."""
+"""Versions of columns: new ones, known ones, and the one that applies to a label."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ def test_a_schema_change_lists_new_removed_and_retyped_columns() -> None:
 def test_old_labels_that_bring_old_columns_are_no_news() -> None:
     versions = [version(1, 1, 0), version(2, 5, 2)]
     assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[0]) == versions[0], (
-        "what the label before it had"
+        "the columns of the label before it"
     )
-    assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[2]) == versions[1], "what the last batch brought"
+    assert find_matching_version(versions, Side.SOURCE, day(3), SHAPES[2]) == versions[1], (
+        "the columns of the last batch"
+    )
     assert find_matching_version(versions, Side.SOURCE, day(6), SHAPES[0]) is None, (
-        "what was there once is a change again"
+        "columns that existed before are a change again"
     )
     assert find_matching_version(versions, Side.TABLE, day(6), SHAPES[2]) is None
     change = change_at(versions, Side.SOURCE, day(6), SHAPES[0])
@@ -61,7 +63,7 @@ def test_old_labels_that_bring_old_columns_are_no_news() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, len(SHAPES) - 1)), max_size=20))
 def test_the_columns_of_every_label_can_be_looked_up(batches: list[tuple[int, int]]) -> None:
-    """Batches in any order of labels: a version is written exactly where neither neighbour has the columns."""
+    """Batches in any order of labels: a version is recorded only if neither neighbour has the columns."""
     versions: list[SchemaVersion] = []
     newest: int | None = None  # the shape written down last
     written: list[tuple[int, int]] = []  # label and shape, in the order written

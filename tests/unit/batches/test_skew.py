@@ -1,4 +1,4 @@
-"""The skew of a batch: which one is felt, and how it is worded."""
+"""The skew of a batch: when it matters, and its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project on disk whose batches are written to the ledger by hand: no Spark, and days that never change."""
+"""Fixtures with a project on disk whose batches are written into the ledger directly: no Spark, and fixed days."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def day(number: int) -> datetime:
 
 @dataclass
 class Shop:
-    """The project of `init`, and a ledger that a test writes."""
+    """The project that `init` creates, and a ledger that tests write."""
 
     folder: Path
     project: Project
@@ -55,12 +55,12 @@ class Shop:
         return Path(ledger_url(self.project).removeprefix("sqlite:///"))
 
     def ask(self, *arguments: str, width: int = 100, **environment: str) -> Result:
-        """Run one command on the project, as if it were 20 November 2024."""
+        """Run a command on the project, with 20 November 2024 as the current day."""
         timed = ("--now", "2024-11-20T08:00") if arguments[0] in _TIMED and "--now" not in arguments else ()
         return ask(*arguments, "--project", str(self.folder), *timed, width=width, **environment)
 
     def json(self, *arguments: str) -> Any:
-        """Run one command with --json, and give what it printed behind its version."""
+        """Run a command with --json, and return its output without the version."""
         told = json.loads(self.ask(*arguments, "--json").stdout)
         assert told.pop("version") == JSON_VERSION
         return told
@@ -74,7 +74,7 @@ class Shop:
         schema: Mapping[str, Any] | None = None,
         **measures: Any,
     ) -> None:
-        """Record batches as done, or as made again, read as the planner binds them."""
+        """Record batches as done, or as made again, with inputs bound as the planner does."""
         for number in days:
             if self.ledger.reads.slices(table, day(number), day(number + 1)):
                 self.ledger.decisions.request_restate(table, [day(number)], "recompute", who="ann")
@@ -105,7 +105,7 @@ class Shop:
 
     def _batch(self, table: str, number: int) -> Batch:
         flow = self.project.flow
-        asked = {table: frozenset({day(number)})}  # a state that nobody reads, or one that is made again
+        asked = {table: frozenset({day(number)})}  # a REPLACE state without readers, or one that is made again
         plan = Planner(flow).plan(self.ledger.reads.snapshot(flow), NOW, PlanRequest(only=[table], force=asked))
         return next(batch for batch in plan.batches if batch.label == day(number))
 
@@ -131,7 +131,7 @@ _TIMED = {"plan", "status", "run", "backfill", "retry", "skip", "recompute", "re
 
 
 def ask(*arguments: str, width: int = 100, **environment: str) -> Result:
-    """Run one command line in this process. JSON is checked against the command's models."""
+    """Run a command line in this process; JSON output is validated against the command's models."""
     done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "TERM": "dumb"} | environment)
     if "--json" in arguments and done.stdout.startswith("{"):
         check_answer(arguments[0], json.loads(done.stdout))
@@ -151,7 +151,7 @@ def cpu_seconds(*arguments: str) -> float:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
-    """A project that never ran: it has no ledger."""
+    """Return a project that never ran and has no ledger."""
     folder = tmp_path / "shop"
     start_project(folder, TODAY)
     return folder
@@ -165,7 +165,7 @@ def shop(fresh: Path) -> Iterator[Shop]:
 
 @pytest.fixture(scope="session")
 def busy_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A ledger in which some is done, one batch failed, and what reads it is blocked."""
+    """Return a ledger with done batches, one failed batch, and blocked batches that read it."""
     folder = tmp_path_factory.mktemp("busy") / "shop"
     start_project(folder, TODAY)
     with _opened(folder) as shop:
@@ -179,7 +179,7 @@ def busy_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def busy_shop(fresh: Path, busy_ledger: Path) -> Iterator[Shop]:
-    """A shop of which some is done, one batch failed, and what reads it is blocked."""
+    """Yield a shop with done batches, one failed batch, and blocked batches that read it."""
     copy = fresh / busy_ledger.relative_to(busy_ledger.parents[1])
     copy.parent.mkdir()
     shutil.copyfile(busy_ledger, copy)
@@ -196,12 +196,12 @@ def _opened(folder: Path) -> Iterator[Shop]:
 
 
 def texts(labels: Iterable[datetime]) -> list[str]:
-    """Write labels as commands do."""
+    """Format labels as commands do."""
     return [label_of(label) for label in labels]
 
 
 class Runs:
-    """Stands where a run is carried out, and keeps what was asked of it."""
+    """Replaces the execution of runs, and records the requested ones."""
 
     def __init__(self) -> None:
         self.asked: list[RunOptions] = []
@@ -220,5 +220,5 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 
 
 def ranges(asked: RunOptions) -> dict[str, str]:
-    """Write the labels of a run by table, as people do."""
+    """Return the labels of a run by table, as users write them."""
     return {name: str(labels) for name, labels in asked.labels.items()}

@@ -52,7 +52,7 @@ class Clock:
 
 
 class Telling:
-    """Writes [alerts] into a shop's project file, and looks."""
+    """Adds [alerts] to a shop's project file, and checks alerts."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
@@ -101,12 +101,12 @@ def test_a_failure_sends_one_alert_with_its_blocked_batches_and_one_when_resolve
     assert alert["annotations"]["blocks"] == "sales.by_country (1), sales.best_customers (1), web.per_order (1)"
     assert "amount is no number" in alert["annotations"]["summary"]
     assert alert["endsAt"] == "0001-01-01T00:00:00Z"
-    told = telling.shop.ask("alerts", width=40).stdout  # who reads a file breaks no line of it
+    told = telling.shop.ask("alerts", width=40).stdout  # output in a file has no line breaks
     assert "   blocks 3 batches of sales.best_customers, sales.by_country, web.per_order\n" in told
 
     telling.shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     telling.look()
-    assert hook.statuses == ["firing"], "it is being tried again, which mends nothing yet"
+    assert hook.statuses == ["firing"], "it is being retried, and not fixed yet"
     telling.shop.done("shop.orders", 19)
     telling.look()
     assert hook.statuses == ["firing", "resolved"]
@@ -124,7 +124,7 @@ def test_a_lost_target_loses_nothing_and_is_left_alone_for_a_while(telling: Tell
     assert found.sent.lost[0].why == "it answered 503"
     assert other.statuses == ["firing"]
     telling.look(minutes=0.1)
-    assert hook.tries == 1, "it is not tried at every look"
+    assert hook.tries == 1, "it is not retried at every check"
     telling.shop.done("shop.orders", 19)
     for _ in range(3):
         telling.look(minutes=20)
@@ -200,7 +200,7 @@ def test_alert_rules_select_by_affected_table_and_severity(telling: Telling, hoo
         '[alerts.rules.loud]\nto = "other"\nseverity = "critical"\n'
     )
     telling.look()
-    assert [body["commonLabels"]["table"] for body in hook.bodies] == ["shop.orders"], "what it reads has failed"
+    assert [body["commonLabels"]["table"] for body in hook.bodies] == ["shop.orders"], "its input has failed"
     assert not other.bodies
 
 
@@ -221,7 +221,7 @@ def test_a_warning_alert_is_open_only_while_the_newest_batch_warns(telling: Tell
     telling.say(webhook(hook))
     telling.look()
     before = len(hook.bodies)
-    shop.done("shop.customers", 18)  # warns, and 19 is there already and does not
+    shop.done("shop.customers", 18)  # 18 triggers an alert; 19 exists already and does not
     telling.look(minutes=20)
     (passed,) = hook.bodies[before:]
     assert passed["status"] == "resolved"
@@ -237,7 +237,7 @@ def test_a_silent_source_alert_stays_open_until_another_run_polls_the_source(tel
     tables = frozenset(telling.shop.project.flow.tables)
     silent = SilentSource("web.visits", day(19), "visits", "has nothing newer than 2024-11-18 00:00Z")
     telling.look(said=RunFindings(tables, silent=(silent,)))
-    telling.look(minutes=20)  # another process, which asked no source
+    telling.look(minutes=20)  # another process, which queried no source
     kinds = [alert.trouble.kind for alert in telling.ledger.alerts.known() if alert.is_open]
     assert TroubleKind.SILENT in kinds
     telling.look(minutes=20, said=RunFindings(tables))
@@ -250,7 +250,7 @@ def test_targets_are_tested_and_those_that_are_lost_are_named(telling: Telling, 
     assert telling.shop.ask("alerts", "test").exit_code == 0
     for body in (*hook.bodies, *other.bodies):
         assert [alert["labels"]["alertname"] for alert in body["alerts"]] == ["waterclock_test"]
-        assert body["status"] == "resolved", "nobody is called for a test"
+        assert body["status"] == "resolved", "a test notifies no user"
     other.answer = 404
     said = telling.shop.ask("alerts", "test")
     assert said.exit_code == 1
@@ -289,7 +289,7 @@ def test_a_target_with_a_missing_secret_is_reported_by_check_and_stops_no_run(te
         assert "waterclock.toml:" in said.output
     assert telling.shop.ask("plan").exit_code == 0
     told = telling.look()
-    assert told.sent.messages == 1, "the others are told"
+    assert told.sent.messages == 1, "the other targets are notified"
     assert [(each.target, each.why) for each in told.sent.lost] == [("far", "secret ops/slack does not resolve")]
 
 
@@ -323,7 +323,7 @@ def test_a_run_alerts_about_unclaimed_batches_and_continues_if_alerting_fails(
         told = [alert["annotations"]["summary"] for body in hook.bodies for alert in body["alerts"]]
         assert any(each.startswith("the project stopped: Java is missing (E701)") for each in told)
         monkeypatch.setattr("waterclock.alerts.checking.build_alert_input", lambda _: 1 / 0)
-        check_alerts_after_run(work, outcome, None, is_of_some=False)  # the run goes on
+        check_alerts_after_run(work, outcome, None, is_of_some=False)  # the run continues
 
 
 def test_a_runner_reports_an_unclaimed_batch_once_and_remembers_it_at_later_checks(telling: Telling) -> None:
@@ -334,7 +334,7 @@ def test_a_runner_reports_an_unclaimed_batch_once_and_remembers_it_at_later_chec
         runner, first, second = Runner(work), RunOutcome(), RunOutcome()
         runner._report_unclaimed(report, set(), first)
         runner._report_unclaimed(report, set(), second)
-    assert (len(first.failed), len(second.failed)) == (1, 0), "it is told once"
+    assert (len(first.failed), len(second.failed)) == (1, 0), "it is sent once"
     assert first.unclaimed == second.unclaimed == {"web.visits": report}
 
 
@@ -346,7 +346,7 @@ def test_an_environment_that_sends_no_alerts_reports_it(busy_shop: Shop, hook: H
     refused = busy_shop.ask("alerts", "send")
     assert refused.exit_code == 1
     assert "alerts = true below [env.dev]" in refused.output
-    assert busy_shop.ask("alerts", "test").exit_code == 0, "a test is asked for by name"
+    assert busy_shop.ask("alerts", "test").exit_code == 0, "a test is requested by name"
 
 
 def test_alerts_send_checks_again_and_reports_pending_messages(telling: Telling, hook: Heard) -> None:

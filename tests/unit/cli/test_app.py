@@ -29,7 +29,7 @@ print("|" + " ".join(sorted({{name.partition(".")[0] for name in sys.modules}}))
 
 
 def imported_by(*commands: list[str]) -> set[str]:
-    """Return what a fresh process has imported after running some command lines."""
+    """Return the modules that a fresh process has imported after some command lines."""
     code = IMPORTED.format(commands=list(commands))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stderr.rpartition("|")[2].split())
@@ -60,7 +60,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [[], ["run"]])
 def test_help_takes_less_than_a_fifth_of_a_second_of_cpu(command: list[str]) -> None:
-    # where other processes share the cores CPU time itself stretches: there the ratio to what help stands on decides
+    # CPU time itself grows if other processes share the cores; then the ratio to the cost of help's imports decides
     stretched = 3.5 * cpu_seconds("-c", "import typer")
     assert cpu_seconds("-m", "waterclock", *command, "--help") < max(0.2, stretched)
 
@@ -245,7 +245,7 @@ def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [["plan", "--json"], ["plan"], ["model"]])
 def test_a_closed_output_pipe_causes_no_error(busy_shop: Shop, asked: list[str]) -> None:
-    """`plan | head` exits with 0, as without `head`: a script with pipefail would end."""
+    """`plan | head` exits with 0, as without `head`; otherwise a script with pipefail would end."""
     command = [sys.executable, "-m", "waterclock", *asked, "--project", str(busy_shop.folder)]
     reading, writing = os.pipe()
     os.close(reading)

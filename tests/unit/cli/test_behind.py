@@ -1,4 +1,4 @@
-"""Older states whose inputs were restated since: every command says so, and how to make them again."""
+"""Older states with restated inputs: every command shows them, and how to make them again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEHIND = ["20241117000000", "20241118000000"]
 
 @pytest.fixture
 def late_shop(shop: Shop) -> Shop:
-    """A shop of which all is made, and a day whose orders were restated since; the newest state has followed."""
+    """Return a shop in which all is made, and a day whose orders were restated; only the newest state has followed."""
     shop.done("shop.customers", 19)
     shop.done("shop.orders", 17, 18, 19)
     shop.done(STATE, 17, 18, 19)

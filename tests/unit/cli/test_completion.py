@@ -1,4 +1,4 @@
-"""A project found from a folder below it, and what a shell completes there."""
+"""A project found from a folder below it, and the shell completions there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.cli.project_folder import project_above
 
 @pytest.fixture
 def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder below a project, as the working folder."""
+    """Use a folder below a project as the working folder."""
     start_project(tmp_path / "shop", TODAY)
     monkeypatch.chdir(tmp_path / "shop" / "flows")
     return tmp_path / "shop" / "flows"
@@ -48,7 +48,7 @@ def test_without_a_project_above_the_folder_itself_is_named(tmp_path: Path, monk
 
 
 def completed(*words: str) -> list[str]:
-    """What bash is offered for the last of some words."""
+    """Return bash's completions of the last word."""
     done = subprocess.run(
         [sys.executable, "-m", "waterclock"],
         env=os.environ

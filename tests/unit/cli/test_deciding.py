@@ -1,4 +1,4 @@
-"""What people decide about batches: skip, retry, backfill, up to where Spark would start."""
+"""Decisions about batches: skip, retry and backfill, up to the start of Spark."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_skipped_batch_counts_as_covered_until_a_retry_that_names_it(busy_shop
     assert covered(busy_shop, "shop.orders", 19)
     assert "· ready" in busy_shop.ask("plan", "sales.by_country").stdout
     busy_shop.ask("retry", "--no-run")
-    assert covered(busy_shop, "shop.orders", 19), "only a retry that names it takes a skip back"
+    assert covered(busy_shop, "shop.orders", 19), "only a retry that names it withdraws a skip"
     busy_shop.ask("retry", "shop.orders", "2024-11-19", "--no-run")
     assert not covered(busy_shop, "shop.orders", 19)
     assert runs.asked == []

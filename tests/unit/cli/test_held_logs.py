@@ -1,4 +1,4 @@
-"""What sources keep of their logs for collects BY CHANGES: seen by runs, told by status, plan, show and alerts."""
+"""Logs that sources retain for collects BY CHANGES: recorded by runs, shown by status, plan, show and alerts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLLECT ops_copy.orders (id KEY, *) FROM ops.orders {options}EVERY 5 MINUTES STA
 
 
 class Source:
-    """Stands in for a server: what it keeps, by name, and how often it was asked."""
+    """A fake server with the retained logs by name, and the requests it received."""
 
     def __init__(self) -> None:
         self.keeps: dict[str, RetainedLog] = {}
@@ -60,16 +60,16 @@ class Followed:
             file.write_text(said.replace("[env.dev]\n", f"[env.dev]\n{url}", 1), encoding="utf-8")
 
     def begins_with(self, name: str, kept: RetainedLog) -> None:
-        """Have the table keep something at its source, under a name."""
+        """Record that the source retains a log for the table, under a name."""
         data = {"name": name, "connection": "ops", "unit": "orders"}
         self.shop.ledger.past.add_event(KEPT, who="ann", table="ops_copy.orders", data=data)
         self.source.keeps[name] = kept
 
     def run(self) -> None:
-        """Look as a run of its own does at its end."""
+        """Check the retained logs as a run does at its end."""
         with open_workplace(open_project(self.shop.folder, None)) as work:
             apply_flow(work, work.real_now())
-            for _ in range(2):  # at most once a minute
+            for _ in range(2):  # the check runs at most once a minute
                 watch_logs(work)
 
     def told(self, command: str = "status") -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def test_a_run_succeeds_if_the_ledger_cannot_record_the_log_measurement(
 
 
 def test_a_log_retained_for_a_removed_table_is_reported_with_the_command_that_drops_it(followed: Followed) -> None:
-    followed.run()  # the ledger knows the table
+    followed.run()  # registers the table in the ledger
     followed.begins_with("waterclock_one", RetainedLog(LogSafety.SAFE, 7, 3, None))
     followed.declare(flow="CREATE CONNECTION ops TYPE postgres;\n")
     (told,) = followed.told()
@@ -196,7 +196,7 @@ def test_a_growing_log_sends_an_alert_and_a_resolution(followed: Followed, hook:
 
 
 def telling_lines(hook: Heard) -> list[str]:
-    """Return the first line of each alert that was told."""
+    """Return the first line of each alert."""
     return [
         alert["annotations"]["description"].splitlines()[0] for message in hook.bodies for alert in message["alerts"]
     ]

@@ -17,7 +17,7 @@ BOTH = ["20241117000000", "20241118000000"]
 
 @pytest.fixture
 def held_shop(busy_shop: Shop) -> Shop:
-    """Two days of orders that were restated, of a table that makes at most one label again without a decision."""
+    """Return a shop with two restated days of orders, whose reader makes at most one label again without a decision."""
     for path in (busy_shop.folder / "flows").glob("*.dpl"):
         text = path.read_text(encoding="utf-8")
         limited = f"TRANSFORM {NAME} PARTITIONED ON RESTATE RECOMPUTE AT MOST 1 LABEL ELSE HOLD COMMENT"
@@ -94,7 +94,7 @@ def test_released_labels_are_made_again_and_the_reason_is_kept(held_shop: Shop) 
 def test_some_of_the_labels_can_be_released(held_shop: Shop) -> None:
     answer = held_shop.json("release", f"{NAME}@2024-11-17", "--why", "only this day", "--yes")
     assert answer == {"table": NAME, "released": BOTH[:1], "rows": 0, "why": "only this day"}
-    assert held_shop.json("plan")["held_restatements"] == {}  # one label is left, which the limit allows
+    assert held_shop.json("plan")["held_restatements"] == {}  # one label remains, which the limit allows
 
 
 def test_nothing_is_released_where_nothing_is_held(busy_shop: Shop) -> None:

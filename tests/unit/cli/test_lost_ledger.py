@@ -1,4 +1,4 @@
-"""A ledger that is gone from a storage with tables is an error; a question never makes an empty one."""
+"""A missing ledger of a storage with tables is an error; read-only commands never create an empty one."""
 
 from __future__ import annotations
 

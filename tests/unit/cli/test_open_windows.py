@@ -1,4 +1,4 @@
-"""What commands say of windows whose books are open."""
+"""Output of commands about windows with open books."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = "2020-01-02T18:00Z"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project whose first day is closed at 2020-01-02 12:00, and the half days up to that of 2020-01-02 00:00."""
+    """Return a project with its first day closed at 2020-01-02 12:00, and half days up to that of 2020-01-02 00:00."""
     flow = flow_in(tmp_path)
     life = Life(flow, Random(0), url=ledger_url(open_project(tmp_path, None)), failing=0)
     came = [1, 7, 13, 19, 30, 31, 32]  # hours of rows, one in each slice

@@ -181,7 +181,7 @@ def test_events_for_an_unavailable_server_are_retained_and_later_sent_in_order(
     assert hook.bodies == []
     state = busy_shop.ledger.openlineage.state()
     assert (state.waiting, state.attempts, state.error) == (18, 1, "it answered 503")
-    assert send(project, busy_shop.ledger).is_busy, "it is left alone for half a minute"
+    assert send(project, busy_shop.ledger).is_busy, "no request is sent for half a minute"
     hook.answer = 200
     said = busy_shop.ask("openlineage", "send")
     assert "18 events sent" in said.stdout
@@ -276,7 +276,7 @@ def test_a_run_sends_pending_events_and_its_own_events_when_it_ends(busy_shop: S
     assert len(hook.bodies) == 20
     hook.answer = 500
     again = busy_shop.ask("run", "web.visits@2024-11-17")
-    assert again.exit_code == 0, "no run fails because nobody heard of it"
+    assert again.exit_code == 0, "no run fails because its event was not received"
     assert "events of lineage did not arrive (it answered 500)" in again.output
 
 

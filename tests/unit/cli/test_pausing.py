@@ -1,4 +1,4 @@
-"""Tables are paused and resumed, and every command that is asked why something does not run says by whom and why."""
+"""Tables are paused and resumed; commands that explain why a batch does not run show by whom and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIES = "the source lies"
 
 
 def statuses(shop: Shop) -> dict[str, set[str]]:
-    """Return by table which statuses its planned batches have."""
+    """Return the statuses of the planned batches by table."""
     found: dict[str, set[str]] = {}
     for batch in shop.json("plan")["batches"]:
         found.setdefault(batch["table"], set()).add(batch["status"])

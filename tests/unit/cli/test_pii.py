@@ -1,4 +1,4 @@
-"""`waterclock pii` without Spark: which columns it lists, why, and which declarations are missing."""
+"""`waterclock pii` without Spark: the columns it lists, the reasons, and the missing declarations."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_an_endless_rule_is_stopped(shop: Shop, monkeypatch: pytest.MonkeyPatch,
 
 def test_a_rule_that_needs_much_memory_is_stopped(shop: Shop) -> None:
     write_rule(shop, f"-- message: x\n{LARGE}")
-    # A process begins with the peak of its parent: here with one larger than the limit of the rule.
+    # A process inherits the peak memory of its parent: here one larger than the limit of the rule.
     code = f"""
 from waterclock.operations.project_opening import open_project
 from waterclock.operations.project_rules import check_project_rules

@@ -1,4 +1,4 @@
-"""`release` and `replay` where nothing is held or set aside, and what waits for what is held."""
+"""`release` and `replay` without held batches or quarantined rows, and batches that wait for held ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAID = "E755 shop.orders is held: positive: 3 of 5 rows violate (amount > 0)"
 
 
 def hold(shop: Shop, **measures: Any) -> str:
-    """Have the batch of the 19th held back as its runner leaves it, and return the folder of its slice."""
+    """Hold the batch of the 19th as a runner does, and return the folder of its slice."""
     shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     claim = shop.ledger.claims.take(shop._request(shop._batch("shop.orders", 19)))
     lake = Lake(shop.project.storage)
@@ -85,7 +85,7 @@ def test_a_release_that_was_requested_already_is_not_to_be_requested_again(busy_
 
 
 def test_a_release_extends_the_lease_of_its_claim(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit or a delivery of many rows takes longer than a lease, and another runner would kill it."""
+    """Regression: a commit or delivery of many rows outlasted the lease, so another runner could kill its claim."""
     hold(busy_shop)
     threads: list[list[str]] = []
 
@@ -107,7 +107,7 @@ def test_a_release_needs_a_reason(busy_shop: Shop) -> None:
     said = " ".join((found.stdout + found.stderr).split())
     assert "E903 a reason is needed" in said
     assert "readers have no other explanation of rows that a rule held" in said
-    assert "left out" not in said  # as of `skip`: here rows are shown
+    assert "left out" not in said  # that is the text of `skip`; here rows are shown
 
 
 def test_a_held_batch_is_shown_with_its_blocked_batches_and_the_command_to_release_it(busy_shop: Shop) -> None:
@@ -125,7 +125,7 @@ def test_a_held_batch_is_shown_with_its_blocked_batches_and_the_command_to_relea
 
 
 def test_a_held_batch_with_changed_inputs_is_to_be_retried_and_not_released(busy_shop: Shop) -> None:
-    """What it had read has changed since: a release would be refused."""
+    """An input changed meanwhile, so a release would be refused."""
     ledger, name, where = busy_shop.ledger, "sales.by_country", "sales.by_country@20241118000000"
     ledger.decisions.request_restate(name, [day(18)], "recompute", who="ann")
     claim = ledger.claims.take(busy_shop._request(busy_shop._batch(name, 18)))

@@ -1,4 +1,4 @@
-"""What the command line tells of a table that was renamed: before the run that does it, and after."""
+"""Output of commands about a renamed table: before the run that renames it, and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OLD, NEW = "web.visits", "site.visits"
 
 
 def rename(shop: Shop, *, says_so: bool = True) -> None:
-    """Call web.visits otherwise, wherever the flow names it."""
+    """Rename web.visits everywhere in the flow."""
     for path in (shop.folder / "flows").rglob("*.dpl"):
         text = path.read_text(encoding="utf-8").replace(OLD, NEW)
         if says_so and f"COLLECT {NEW}" in text:

@@ -1,4 +1,4 @@
-"""What commands say of tables of other projects, and of SHARED views: without Spark."""
+"""Output of commands about tables of other projects, and about SHARED views. No Spark."""
 
 from __future__ import annotations
 

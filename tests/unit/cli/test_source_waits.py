@@ -1,4 +1,4 @@
-"""What a run found waiting for its source is told by commands that ask no source."""
+"""Waits for sources that a run found are shown by commands that query no source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.ui.pages.batch import batch
 
 
 def look(shop: Shop, *waiting: int, only: tuple[str, ...] | None = None) -> None:
-    """Note what a run found: the windows of orders that wait for their source, the oldest of them alone is known."""
+    """Record the result of a run: the windows of orders that wait for their source; only the oldest one is known."""
     work: Any = SimpleNamespace(
         flow=shop.project.flow, ledger=shop.ledger, settings=SimpleNamespace(who="ann"), run="r1"
     )
@@ -62,7 +62,7 @@ def test_a_wait_for_a_source_is_recorded_once_and_ends_when_a_run_finds_it_over(
     written = shop.ledger.sequence()
     look(shop, 18)
     look(shop, only=("web.visits",))
-    assert shop.ledger.sequence() == written  # others that watch are not woken by what is known
+    assert shop.ledger.sequence() == written  # watching processes are not woken by known facts
     look(shop)
     assert "waiting for their source" not in shop.ask("plan").stdout
     assert shop.json("plan")["waits_for_source"] == []

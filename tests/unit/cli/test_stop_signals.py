@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, in processes that may be left at once."""
+"""Ctrl-C and SIGTERM, in processes that may exit at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.cli.stop_signals import stoppable
 if TYPE_CHECKING:
     import pytest
 
-# the main thread waits for the lock of a stream, in C, where no handler of Python's is ever called
+# the main thread waits for the lock of a stream in C code, which never calls Python's signal handlers
 STUCK = """
 import os, sys, threading, time
 from waterclock.cli.stop_signals import stoppable
@@ -35,7 +35,7 @@ with stoppable(lambda: os.write(1, b"first\\n"), output=sys.stdout):
 def wait_for(is_so: object, seconds: float = 20.0) -> None:
     until = time.monotonic() + seconds
     while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < until, "it does not come about"
+        assert time.monotonic() < until, "the condition was not met in time"
         time.sleep(0.01)
 
 
@@ -100,7 +100,7 @@ def test_beside_the_main_thread_nothing_is_heard() -> None:
 
 def test_repeated_ctrl_c_does_not_exit_an_embedding_process() -> None:
     heard: list[int] = []
-    before = signal.getsignal(signal.SIGINT)  # Python's own, or PySpark's where a session is in the process
+    before = signal.getsignal(signal.SIGINT)  # Python's own, or PySpark's if the process has a session
     with stoppable(lambda: heard.append(1), output=io.StringIO(), is_own_process=False):
         for number in (1, 2, 3):
             os.kill(os.getpid(), signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What somebody asked for is taken back before a runner does it."""
+"""A request is withdrawn before a runner carries it out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.unit.cli.conftest import Runs, Shop, day
 
 
 def asked(shop: Shop) -> dict[str, object]:
-    """Return by table what is asked for."""
+    """Return the requested labels by table."""
     tables = shop.ledger.reads.snapshot(shop.project.flow).tables
     found = {name: {*facts.requested, *facts.following, *facts.wanted} for name, facts in tables.items()}
     return {name: labels for name, labels in found.items() if labels}

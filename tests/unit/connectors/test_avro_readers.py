@@ -1,4 +1,4 @@
-"""Types of Avro that contain themselves are told from those that are only used again."""
+"""Avro types that contain themselves are distinguished from types that are only used again."""
 
 from __future__ import annotations
 

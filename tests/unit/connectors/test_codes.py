@@ -15,6 +15,6 @@ def test_every_code_that_is_raised_is_explained_and_no_other() -> None:
         *root.glob("connectors/**/*.py"),
         *root.glob("engine/**/*.py"),
         root / "cli/actions/receive.py",
-    ]  # the engine asks sources for what they had
+    ]  # the engine asks sources for their earlier content
     raised = {code for path in files for code in re.findall(r'"(E8\d\d)"', path.read_text())}
     assert raised == set(CONNECTORS)

@@ -1,4 +1,4 @@
-"""Our own connectors, held against the public suites as far as these need no Spark."""
+"""Our own connectors pass the public suites, as far as these need no Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestRestConnector(ConnectorConformance):
 
 
 class TestRestDeliveries(DeliveryConformance):
-    """An API that puts the rows of a newer claim in place of its label's, as the headers of a request let it."""
+    """An API that replaces the rows of a label by those of a newer claim, as request headers allow it."""
 
     @pytest.fixture(params=[{}, {"chunk": 1}])
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> ApiSystem:

@@ -1,4 +1,4 @@
-"""Random lives of a destination: restatements, faults at each point, kills and late comers, against a model by hand."""
+"""Random histories of a destination: restatements, faults at each point, kills and late labels, against a model."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ STEPS = 12
 
 
 class Struck(Exception):
-    """The process ends here."""
+    """Ends the process here."""
 
 
 @dataclass
 class Destination:
-    """A destination, and how its rows are read by others: each with its label, empty where it bears none."""
+    """A destination, and how others read its rows: each with its label, or an empty one."""
 
     deliverer: Deliverer
     unit: Unit
@@ -50,7 +50,7 @@ class Destination:
 
 @dataclass
 class Life:
-    """A destination, and what it has to show."""
+    """A destination and its expected content."""
 
     folder: Path
     dice: Random
@@ -63,7 +63,7 @@ class Life:
     killed: list[list[Delivery]] = field(default_factory=list)
 
     def step(self) -> None:
-        """Deliver one to three labels in one claim, whatever comes between."""
+        """Deliver one to three labels in one claim, despite faults."""
         dice = self.dice
         chosen = sorted(dice.sample(LABELS, dice.randint(1, 3))) if self.kind != "state" else [dice.choice(LABELS)]
         after = [self.drawn() for _ in chosen]
@@ -121,7 +121,7 @@ class Life:
         )  # fmt: skip
 
     def brought(self, made: list[Delivery]) -> bool:
-        """Deliver a claim through faults, or have it killed; tell whether it came."""
+        """Deliver a claim despite faults, or kill the delivery; return whether it was delivered."""
         claim = made[0].claim
         for _ in range(self.dice.randint(0, 2)):
             left = [self.dice.randint(1, 4)]
@@ -207,7 +207,7 @@ def files(folder: Path, kind: str) -> Destination:
 
 
 def _rows_in(path: Path, kind: str) -> list[dict[str, Any]]:
-    assert not path.name.startswith("."), "nothing is left aside"
+    assert not path.name.startswith("."), "no staged rows are left"
     if kind == "json":
         return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
     if kind == "parquet":

@@ -1,4 +1,4 @@
-"""Types as which nested values are read: a text for each DECIMAL, and all else as it is declared."""
+"""Types as which nested values are read: a text for each DECIMAL, and all others as declared."""
 
 from __future__ import annotations
 

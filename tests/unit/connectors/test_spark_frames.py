@@ -10,7 +10,7 @@ from waterclock.connectors.spark_frames import FetchSize, are_few, read_if_few
 
 
 class Source:
-    """Batches of one column, some rows each; it tells how many were asked for, and whether the reading was ended."""
+    """Batches of one column with some rows each; counts the requested ones, and records if the reader was closed."""
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = sizes
@@ -96,5 +96,5 @@ def test_rows_that_become_wide_are_fetched_by_fewer() -> None:
     assert fetching.rows == 100
     fetching.update(100, 100 << 20)
     assert fetching.rows == 8
-    fetching.update(0, 0)  # none of them was wanted
+    fetching.update(0, 0)  # no batch was requested
     assert fetching.rows == 16

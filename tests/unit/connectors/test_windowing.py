@@ -1,4 +1,4 @@
-"""Which texts say their own zone."""
+"""Detection of texts with their own time zone."""
 
 from __future__ import annotations
 

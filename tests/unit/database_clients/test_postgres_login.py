@@ -82,7 +82,7 @@ _ENCRYPTION_REQUESTS = {struct.pack("!I", 80877103), struct.pack("!I", 80877104)
 
 @pytest.fixture
 def refusing() -> Iterator[Refuse]:
-    """Start servers that refuse each connection with a SQLSTATE and a text; gives the address of one."""
+    """Return a function that starts a server which refuses connections with a SQLSTATE and a text."""
     listening: list[socket.socket] = []
 
     def serve(at: socket.socket, message: bytes) -> None:
@@ -131,7 +131,7 @@ def test_a_refusal_in_another_language_has_its_state(
         connect(refusing(state, text), autocommit=True, connect_timeout=10)
     found = refusal_of(refused.value.sqlstate, str(refused.value))
     assert (found and found.reason) == reason
-    if "pg_hba.conf" not in text:  # which is known in any language
+    if "pg_hba.conf" not in text:  # recognized in any language
         assert refused.value.sqlstate == state
 
 
@@ -146,7 +146,7 @@ def test_a_server_that_does_not_answer_has_no_state() -> None:
 
 @pytest.fixture
 def asking() -> Iterator[tuple[str, bytearray]]:
-    """Start a server that asks for the password itself; gives its address, and the messages it got after it asked."""
+    """Start a server that requests the password itself; yield its address and the messages received after that."""
     heard = bytearray()
 
     def serve(at: socket.socket) -> None:
@@ -213,7 +213,7 @@ _DONE = b"C" + struct.pack("!I", 8) + b"SET\0" + b"Z" + struct.pack("!I", 5) + b
 
 @pytest.fixture
 def silent() -> Iterator[Callable[[bytes], str]]:
-    """Start servers that let everyone in, and then only repeat some bytes; gives the address of one."""
+    """Return a function that starts a server which accepts everyone and then only repeats some bytes."""
     listening: list[socket.socket] = []
 
     def serve(at: socket.socket, bytes_sent: bytes) -> None:

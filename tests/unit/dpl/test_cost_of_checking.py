@@ -1,4 +1,4 @@
-"""How much work a check is on wide tables and deep queries, in calls."""
+"""The cost of checking wide tables and deep queries, counted in calls."""
 
 from __future__ import annotations
 

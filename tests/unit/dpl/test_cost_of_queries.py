@@ -1,4 +1,4 @@
-"""How much work the checks of an ad hoc query are as its text grows, in calls: no more than in proportion to it."""
+"""The cost of checking an ad hoc query is at most proportional to its length, counted in calls."""
 
 from __future__ import annotations
 

@@ -280,7 +280,10 @@ def test_each_part_of_temporal_counts(tmp_path: Path) -> None:
 
 
 def test_a_table_of_snapshots_is_another_than_one_of_changes(tmp_path: Path) -> None:
-    """Its keys begin at another time: the ledger keeps this text, and E405 refuses a table that was made by another."""
+    """Its keys begin at another time.
+
+    The ledger stores this text, and E405 refuses a table that was made with another.
+    """
     case = "".join(
         f"COLLECT dim.{name} (id KEY, *) FROM landing.a EVERY DAY {by} TEMPORAL NULLS VALUE;"
         for name, by in (("changes", "BY ARRIVAL TIME"), ("snapshots", ""))

@@ -1,4 +1,4 @@
-"""A big project's flow is compiled once and kept, and is never taken where anything it stands on has changed."""
+"""A large project's flow is compiled once and cached, and never reused after a change of its inputs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PROD = (
 
 
 class Place:
-    """A project in a folder of its own, with a cache beside it, and how often its flow was compiled.
+    """A project in its own folder, with a cache next to it, and the number of compilations.
 
-    It has 33 tables, which are kept here; else only a hundred are.
+    It has 33 tables, which are cached here; otherwise only flows of a hundred tables are.
     """
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:

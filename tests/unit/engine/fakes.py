@@ -1,4 +1,4 @@
-"""Stand-ins for what surrounds the engine: plans of a few batches, a source and a ledger that answer from memory."""
+"""Fakes of the engine's collaborators: plans of a few batches, a source and a ledger in memory."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def collect(
 
 @dataclass
 class FakeConnections:
-    """Connections whose one source tells the clock it is given."""
+    """Connections with one source whose clock is given."""
 
     clock_at: datetime | Exception | None = None
     asked: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class FakeConnections:
 
 
 class FakeLedger:
-    """A ledger that knows no table yet; its clock is far ahead of what is planned."""
+    """A ledger without tables, whose clock is far ahead of the plan."""
 
     def now(self) -> datetime:
         return datetime(2100, 1, 1, tzinfo=UTC)
@@ -106,7 +106,7 @@ class FakeLedger:
         return self
 
     def applied_flow(self) -> None:
-        """No flow was applied."""
+        """Return that no flow was applied."""
 
     def tables(self) -> list[TableRecord]:
         return []
@@ -117,7 +117,7 @@ class FakeLedger:
 
 @dataclass
 class FakeSessions:
-    """Sessions of a Spark that starts, or does not; it ends as often as it is told of."""
+    """Sessions of a Spark that starts or fails to start; it ends on request."""
 
     refusal: WaterclockError | None = None
     revived: int = 0
@@ -136,7 +136,7 @@ class FakeSessions:
 
 @dataclass
 class FakeWork:
-    """As much of a run context as planning and retrying ask for."""
+    """The part of a run context that planning and retrying use."""
 
     flow: Flow
     connections: FakeConnections = field(default_factory=FakeConnections)
@@ -158,7 +158,7 @@ class FakeWork:
 
 
 def work_of(tables: Iterable[Table], *, pools: Mapping[str, int] | None = None, **more: Any) -> Any:
-    """Return a run context around a flow of `tables`; typed loosely, for it stands for the real one."""
+    """Return a run context around a flow of `tables`, typed as Any because it replaces the real one."""
     known = {each.name: each for each in tables}
     return FakeWork(Flow(project="demo", tables=known, order=tuple(known), pools=dict(pools or {})), **more)
 

@@ -1,4 +1,4 @@
-"""What `check --connect` tries; Spark is left out here, and tried in the tests end to end."""
+"""The checks of `check --connect`, except Spark, which the end-to-end tests cover."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ WRITES = SourceLogin((Privilege("INSERT", "orders", "ann"),))
         (WRITES, FLOW, ["W206"]),
         (SourceLogin(), FLOW, []),
         (None, FLOW, None),  # a database without logins
-        (WRITES, f"{FLOW} PUBLISH shop.lost TO shop.copies;", None),  # the login needs to write
+        (WRITES, f"{FLOW} PUBLISH shop.lost TO shop.copies;", None),  # the login has to write
     ],
 )
 def test_a_login_that_only_collects_is_reported_if_it_has_write_privileges(

@@ -20,7 +20,7 @@ HERE = Place("flows/flow.dpl", 1, 1)
 
 
 class _Recording(dict[str, str]):
-    """An environment that records the names of the secrets that are read."""
+    """An environment that records the names of secrets that are read."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(values)

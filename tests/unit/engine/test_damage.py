@@ -1,4 +1,4 @@
-"""A table whose log was made anew is not read before its rows are back."""
+"""A table whose log was created again is not read before its rows are restored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_batches_of_claims_that_the_ledger_does_not_know_say_that_it_is_an_older
     assert list(find_log_errors(work_with(tmp_path, record, known={7}))) == [TABLE]
     other = work_with(tmp_path, record, known={7})
     other.flow.project = "another"
-    require_log(other, TABLE)  # of whom the table is, is asked elsewhere
+    require_log(other, TABLE)  # the owner of the table is checked elsewhere
 
 
 def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ RENAMED = {"web.visits": "tables/web/clicks", "web.clicks": "tables/web/clicks.2
     ("folder", "table"), [("web/clicks", "web.visits"), ("web/clicks.2", "web.clicks"), ("web/other", "web.other")]
 )
 def test_damage_in_the_folder_of_a_renamed_table_is_that_of_its_current_name(folder: str, table: str) -> None:
-    """Its fix would name no table otherwise, or one that took the former name since."""
+    """Otherwise its fix would name no table, or one that has the former name since."""
     lake = Lake("/lake", folders=RENAMED)
     path = "_stage/y=2020/m=01/d=01/h=00/n=00/c=7"
     error = WaterclockError("E605", "the slice is damaged", where=f"/lake/tables/{folder}/{path}")

@@ -1,4 +1,4 @@
-"""A START that moves back while runners of the former flow are at work."""
+"""START moves back while runners of the former flow are active."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = day(9)
 
 @pytest.fixture
 def shop() -> Iterator[Desk]:
-    """Two days of orders, and the first total of them."""
+    """Yield two days of orders, and their first total."""
     opened = desk()
     with opened.ledger:
         opened.apply(ORDERS, TOTAL)
@@ -42,7 +42,10 @@ def total_of_day_6(shop: Desk) -> Claim:
 
 
 def begin_earlier(shop: Desk, total: Table = TOTAL, *, meanwhile: bool = False) -> list[Claim]:
-    """Apply a flow in which orders start on the 2nd. A batch may be claimed once those to make again were found."""
+    """Apply a flow in which orders start on the 2nd.
+
+    If `meanwhile`, a batch is claimed after the search for labels to make again.
+    """
     former, found = shop.flow, list[Claim]()
     earlier = flow(replace(ORDERS, start=day(2)), total, fingerprint="flow 2")
 

@@ -1,4 +1,4 @@
-"""A flow that is changed while a runner works from it; no Spark."""
+"""A flow that changes while a runner uses it. No Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ connections.files = { path = "files" }
 
 @dataclass
 class Site:
-    """A project that a runner works from."""
+    """A project that a runner uses."""
 
     root: Path
     work: RunContext
@@ -241,7 +241,7 @@ def test_a_runner_whose_flow_is_not_the_applied_one_claims_no_batches_and_report
 
 @dataclass
 class Renaming(Heard):
-    """Hears a runner, and has another one rename its tables once it has planned."""
+    """Has another runner rename the tables once the observed runner has planned."""
 
     rename: Callable[[], None] = lambda: None
 
@@ -254,7 +254,7 @@ class Renaming(Heard):
 def test_a_rename_while_a_runner_has_the_old_flow_fails_no_batch_and_is_reported_once(
     site: Site, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables that it has planned go by other names when it comes to claim their batches."""
+    """The planned tables have other names when the runner claims their batches."""
     collect = "COLLECT web.{} PARTITIONED (id BIGINT, at TIMESTAMP) FROM shop.{} EVERY DAY BY DATA TIME at{};"
     start = " START '2020-01-01'"
     reloading = Reloading(site.work, site.said.append)

@@ -1,4 +1,4 @@
-"""Does the JVM ask for huge pages only where the kernel gives them?"""
+"""The JVM requests huge pages only if the kernel provides them."""
 
 from __future__ import annotations
 

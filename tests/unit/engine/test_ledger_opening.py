@@ -1,4 +1,4 @@
-"""A ledger that another runner creates at the same moment is not taken for a lost one."""
+"""A ledger that another runner creates at the same moment is not mistaken for a lost one."""
 
 from __future__ import annotations
 

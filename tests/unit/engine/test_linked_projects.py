@@ -1,4 +1,4 @@
-"""What a run tells of other projects: what is wrong with one, but not what passes by itself."""
+"""Messages of a run about linked projects: errors, but no transient states."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def linked(folder: Path, connection: str, other: str) -> Project:
 
 @pytest.mark.parametrize("where", ["connection", "file of the other project"])
 def test_check_contacts_no_server_of_another_project(tmp_path: Path, where: str) -> None:
-    """Its ledger may be named by a connection, or by that project's own file, which is not ours."""
+    """Its ledger may be named by a connection, or by the other project's own file, which is not ours."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         ledger = f"postgresql://ann@127.0.0.1:{server.getsockname()[1]}/ledger"
@@ -67,7 +67,7 @@ def test_a_folder_without_a_project_is_reported(tmp_path: Path) -> None:
 
 
 class Upstream:
-    """The collector of another project's table: it compares contents in that project's ledger."""
+    """A collector of another project's table, which compares contents in that project's ledger."""
 
     def __init__(self, of: Desk) -> None:
         self.of = of

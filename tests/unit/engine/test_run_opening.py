@@ -1,4 +1,4 @@
-"""What is written down when a run begins; no Spark."""
+"""Facts recorded when a run starts. No Spark."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project without a default START."""
+    """Return a project without a default START."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
     return tmp_path
 
 
 def due_at(root: Path, now: datetime) -> list[str]:
-    """Begin a run at `now` as a process of its own does, and give the labels it finds due."""
+    """Start a run at `now` as a new process does, and return the due labels."""
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
         apply_flow(work, now)
         return [batch.window.label for batch in Runner(work).plan(now).batches]
@@ -71,7 +71,7 @@ def test_files_that_arrived_before_the_first_run_are_collected_by_it(root: Path)
         (landing / f"acme_clicks_{stamp}.csv.gz").write_bytes(gzip.compress(b"id\n1\n", mtime=0))
 
     labels = due_at(root, day(5) + timedelta(seconds=20))
-    assert labels[0] == "20200104234900"  # the source has told all of it, and nothing later
+    assert labels[0] == "20200104234900"  # the source delivered all of it, and nothing later
     assert labels[-1] == "20200104235900"
     assert due_at(root, day(5) + MINUTE)[0] == "20200104234900"
 

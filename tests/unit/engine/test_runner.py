@@ -1,4 +1,4 @@
-"""Many batches side by side, none twice: what may be taken up beside what runs."""
+"""Many batches in parallel, none made twice: which batches may start while others run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_pool_bounds_the_batches_of_its_tables_alone() -> None:
 
 
 class Planned(Runner):
-    """A runner whose plans are given: a group is ready until it was reported on as done."""
+    """A runner with given plans: a group is ready until it is reported as done."""
 
     def __init__(self, work: Any, *groups: Group, **more: Any) -> None:
         super().__init__(work, **more)
@@ -79,7 +79,7 @@ class Planned(Runner):
 
 
 def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str, WaterclockError]) -> RunOutcome:
-    """Run what is ready, by real threads, without a ledger; `answers` are the errors of tables that fail."""
+    """Run ready groups in real threads without a ledger; `answers` are the errors of tables that fail."""
 
     def patiently(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
         del now
@@ -105,7 +105,7 @@ def test_a_run_continues_until_no_batch_is_ready_and_tries_a_failed_one_once(mon
 
 
 class _Rows:
-    """What a batch works with."""
+    """Placeholder for a batch's context."""
 
 
 def test_a_recorded_failure_keeps_no_reference_to_objects_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_g
 def test_a_batch_claimed_by_another_runner_is_reported_once_while_it_stays_claimed(
     monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """A watch looks again at each write of the others."""
+    """A watching run plans again after each write of other runners."""
     work = work_of([table("a.b")])
     repeats: list[bool] = []
     monkeypatch.setattr(work.listener, "on_group_finish", lambda report: repeats.append(report.is_repeat))
@@ -173,7 +173,7 @@ def test_a_batch_claimed_by_another_runner_is_reported_once_while_it_stays_claim
     theirs: dict[str, WaterclockError] = {"a.b": ClaimRefused(code, "another runner holds it")}
 
     def look(answers: dict[str, WaterclockError]) -> None:
-        runner._refused.clear()  # as each look of a watch begins
+        runner._refused.clear()  # as at the start of each planning of a watch
         runner.groups = [group("a.b", 1)]
         drained(monkeypatch, runner, answers)
 
@@ -202,7 +202,7 @@ def test_an_unreadable_source_clock_is_reported_once_while_the_error_is_the_same
     work.connections.clock_at = WaterclockError("E804", "the folder cannot be read")
     assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(2)] == [1, 0]
 
-    work.connections.clock_at = day(1)  # there again, and not far enough
+    work.connections.clock_at = day(1)  # reachable again, but not far enough
     held = drained(monkeypatch, runner, {})
     assert (held.failed, [each.table for each in held.held_back]) == ([], ["a.b"])
     work.connections.clock_at = WaterclockError("E804", "the folder cannot be read")
@@ -310,7 +310,7 @@ def test_a_batch_whose_jvm_died_is_retried_once(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_windows_that_become_due_during_a_long_backfill_are_made_next_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watching run took its instant once, and looked for new windows when all of a backfill was made."""
+    """Regression: a watching run read the clock once, and looked for new windows only after the whole backfill."""
     made = threading.Event()
     work = work_of([table("a.b", partitioned=True), table("c.d", partitioned=True)])
     new = dataclasses.replace(group("c.d", 9), is_fresh=True)
@@ -339,7 +339,7 @@ def test_windows_that_become_due_during_a_long_backfill_are_made_next_to_it(monk
 
 
 def test_new_windows_are_planned_before_the_queue_of_a_backfill_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What reads a new window is ready once that is made: it does not wait for the queue of a backfill."""
+    """Readers of a new window are ready as soon as it is made; they do not wait for the queue of a backfill."""
     work = work_of([table("a.b", partitioned=True), table("c.d", partitioned=True), table("e.f", partitioned=True)])
     old = [group("a.b", number) for number in range(1, 9)]
     new = [dataclasses.replace(group(name, 9), is_fresh=True) for name in ("c.d", "e.f")]

@@ -1,4 +1,4 @@
-"""A runner that has ended on this machine is known by its name; of others nobody can tell."""
+"""A runner that has ended on this machine is recognized by its name; for runners elsewhere this is unknown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_runner_has_ended_when_its_process_has() -> None:
         assert not has_ended(name)
         os.kill(process.pid, signal.SIGKILL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert has_ended(name)  # though nobody has asked for its end yet
+        assert has_ended(name)  # even before its parent has waited for it
     finally:
         process.kill()
         process.wait()

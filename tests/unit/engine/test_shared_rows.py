@@ -1,4 +1,4 @@
-"""Who makes the rows of a SHARED view, and when they go."""
+"""The rows of a SHARED view: which table makes them, and when they are removed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_run_removes_its_shared_rows_and_those_of_a_killed_local_runner(tmp_pa
         assert SharedRows(str(tmp_path), runner).find_or_make(["k"], made)
     rows.clear()
     assert [each.name for each in (tmp_path / FOLDER).iterdir()] == [elsewhere.replace(":", "~")]
-    assert rows.find_or_make(["k"], made), "a later look makes them again"
+    assert rows.find_or_make(["k"], made), "a later lookup makes them again"
 
 
 def test_nothing_is_there_to_clear_at_first(tmp_path: Path) -> None:

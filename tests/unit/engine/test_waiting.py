@@ -1,4 +1,4 @@
-"""A run that waits for what other runners make: how long, and when it does not; no Spark."""
+"""A run that waits for batches of other runners: for how long, and when it does not wait. No Spark."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def test_a_run_that_is_stopped_waits_no_longer(work: RunContext) -> None:
 
 
 def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: RunContext) -> None:
-    runner = waiting(work)  # planned before the claim: planning on a busy machine outlives a short lease
+    # planned before the claim, because planning on a busy machine takes longer than a short lease
+    runner = waiting(work)
     claim(work, lease=1)
     assert runner._wait_for_progress()
     assert runner._wait_for_progress()
@@ -108,7 +109,7 @@ def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settl
 def test_an_expired_claim_that_cannot_be_taken_over_is_not_waited_for(
     work: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a table that the flow no longer has; without this, a run that was refused would look again without end."""
+    """Regression: for a table that was removed from the flow, a refused run looked again without end."""
     claim(work, lease=0.01)
     time.sleep(0.05)
     monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: TakeoverResult())

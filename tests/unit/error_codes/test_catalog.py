@@ -32,7 +32,7 @@ def test_every_code_of_the_language_has_a_case() -> None:
     shown = {
         code for book in books for code in re.findall(r"^(E\d{3}) ", book.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    beneath = {"E101", "E103", "E108", "E266"}  # of the clock, and of `close`: no statement leads to them
+    beneath = {"E101", "E103", "E108", "E266"}  # for the clock, and for `close`: no statement causes them
     assert {code for code in CODES if code[:2] in {"E1", "E2"}} - shown == beneath | {"E200"}
 
 

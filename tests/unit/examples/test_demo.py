@@ -21,7 +21,7 @@ def calls() -> Calls:
 
 @pytest.fixture
 def demo(monkeypatch: pytest.MonkeyPatch, calls: Calls) -> ModuleType:
-    """The demo, with a command line that only notes what it is asked, and days without their files."""
+    """Return the demo with a command line that only records its calls, and days without files."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
     module = importlib.import_module("demo")
 

@@ -34,7 +34,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def end_of(path: Path) -> datetime:
-    """The instant before which everything in a file lies, by the stamp in its name."""
+    """Return the end of a file's rows, according to the stamp in its name."""
     stamp = path.name.removesuffix(".csv.gz").split("_", 2)[2]
     return datetime.strptime(stamp, "%Y_%m_%d_%H_%M_%S").replace(tzinfo=UTC) + timedelta(seconds=1)
 

@@ -1,4 +1,4 @@
-"""A listing has an end, whatever a store says of the page that follows."""
+"""A listing always ends, whatever a store returns as the next page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Page = tuple[Sequence[str], str | None]
 
 
 class Listing:
-    """An object store that answers each listing by a page: its keys, and the name of the page that follows."""
+    """An object store that returns one page per listing request: its keys, and the token of the next page."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -63,7 +63,7 @@ def listing() -> Iterator[Listing]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Print nothing."""
+            """Suppress log output."""
 
     made = Listing()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -77,7 +77,7 @@ def listing() -> Iterator[Listing]:
 
 @pytest.fixture
 def azure(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> Listing:
-    """A store that answers listings of Azure."""
+    """Return a fake store with Azure's listing responses."""
 
     class Azure(Store):
         @property
@@ -132,7 +132,7 @@ def test_pages_that_rise_are_listed_to_their_end(listing: Listing) -> None:
 
 
 def test_the_marker_of_a_folder_may_begin_a_page(listing: Listing) -> None:
-    """It comes after `a-b`, as its name ends with a slash, of which the path has none."""
+    """It sorts after `a-b`, because its name ends with a slash that the path does not have."""
     pages: list[list[str]] = [[*(f"in/a-{number:04}" for number in range(1000))], ["in/a/", "in/a/x"]]
     listing.page = lambda asked: (pages[asked], None if asked else "more")
     assert [path for path, _ in objects_below(listing.store, "in")][-2:] == ["a", "a/x"]
@@ -190,15 +190,15 @@ def test_a_list_of_folders_has_an_end(listing: Listing, monkeypatch: pytest.Monk
     assert (refused.value.code, refused.value.transient) == ("E609", True)
     count = listing.asked
     time.sleep(0.3)
-    assert listing.asked <= count + 1  # no request goes on in the background
+    assert listing.asked <= count + 1  # no request continues in the background
 
 
 def test_a_listing_works_where_the_thread_has_a_loop(listing: Listing) -> None:
-    """Cells of a notebook run in a loop."""
+    """Notebook cells run in an event loop."""
     listing.page = lambda _: (["in/a", "in/b"], None)
 
     async def cell() -> list[str]:
         return [path for path, _ in objects_below(listing.store, "in")]
 
-    with ThreadPoolExecutor(1) as thread:  # this one may have a loop already: Playwright's
+    with ThreadPoolExecutor(1) as thread:  # this thread may already have a loop, from Playwright
         assert thread.submit(asyncio.run, cell()).result(60) == ["a", "b"]

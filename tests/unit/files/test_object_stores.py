@@ -1,4 +1,4 @@
-"""What a store refuses is told in our words; no server is asked."""
+"""Refusals of object stores are reported as our errors. No server is used."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_path_is_returned_relative_to_its_folder_or_as_none_outside_it(
 def test_objects_that_others_removed_do_not_prevent_the_removal_of_the_remaining_ones(
     gone: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store may refuse a removal of many because of one that is gone (versitygw does), and leave the others."""
+    """A store may refuse to remove many objects because one is missing (versitygw does), and keep the others."""
     store = Store("memory://lake", {})
     store.objects = MemoryStore()
     for key in sorted({"a", "b", "c"} - set(gone)):

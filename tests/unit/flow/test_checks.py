@@ -56,7 +56,7 @@ def test_checks_are_in_declared_order_with_the_key_last() -> None:
 
 
 def test_no_check_of_a_column_has_the_name_of_another_rule() -> None:
-    """Rows are counted by name: those of two checks of one name would be added up, and pass the limit of either."""
+    """Rows are counted by name: the counts of two checks with one name would be added up, and exceed either limit."""
     of = ruled(Column("id", SOMEWHERE, "BIGINT", is_not_null=True), Column("at", SOMEWHERE, is_not_null=True))
     of = replace(
         of,
@@ -88,7 +88,7 @@ def test_a_column_whose_type_errors_only_warn_is_requested_as_text() -> None:
 
 
 def test_a_timestamp_with_a_type_action_is_requested_in_the_type_of_its_source() -> None:
-    """A text of an instant has lost its zone."""
+    """The text of an instant has lost its zone."""
     at = Column("at", SOMEWHERE, "TIMESTAMP", else_of_type=ASIDE)
     assert columns_to_request(ruled(at)).named[0].type is None
 

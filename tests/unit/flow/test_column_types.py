@@ -1,4 +1,4 @@
-"""Types of columns are read as they are written, however they are spelled."""
+"""Column types are parsed in every spelling."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""can_read, case by case: types, nulls, columns, keys and rules, and the promises that are made of it.
+"""can_read, case by case: types, nulls, columns, keys and rules, and the promises that build on it.
 
-What is allowed is written to Parquet, read and compared, value by value, at the ends of each type.
+Allowed changes are written to Parquet, read back and compared, value by value, at the ends of each type.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TYPES = (
     "decimal(12,4)", "decimal(20,0)", "decimal(22,2)", "boolean", "string", "binary", "date", "timestamp",
     "timestamp_ntz",
 )  # fmt: skip
-# said by hand, not by the code: which other types each type can be read as
+# written by hand, not computed: the other types as which each type can be read
 WIDENS = {
     "byte": "short integer long double decimal(10,0) decimal(12,2) decimal(20,0) decimal(22,2)",
     "short": "integer long double decimal(10,0) decimal(12,2) decimal(20,0) decimal(22,2)",
@@ -105,13 +105,13 @@ def test_a_type_is_read_as_another_only_where_it_widens(have: str, wanted: str) 
     may = have == wanted or wanted in WIDENS.get(have, "").split()
     assert is_widening(have, wanted) is may
     assert (not can_read(one(wanted), one(have))) is may
-    # promises are made of it: new reads old, old reads new, both
+    # promises build on it: new reads old, old reads new, both
     old, new = one(have), one(wanted)
     back = have == wanted or have in WIDENS.get(wanted, "").split()
     assert (not find_violations(Compatibility(BACKWARD), new, [old])) is may
     assert (not find_violations(Compatibility(FORWARD), new, [old])) is back
     assert (not find_violations(Compatibility(FULL), new, [old])) is (may and back)
-    if readable_as(have, wanted):  # what a commit takes is never more
+    if readable_as(have, wanted):  # a commit never accepts more
         assert may
 
 
@@ -146,22 +146,22 @@ LOSES = [
 
 @pytest.mark.parametrize(("have", "wanted"), LOSES, ids=str)
 def test_a_refused_type_change_loses_values_or_is_listed_as_a_change_of_meaning(have: str, wanted: str) -> None:
-    """An oracle of values: a cast there and back keeps every value at the type's ends, or the pair is listed here."""
+    """Oracle: a cast there and back keeps every value at the type's ends, unless the pair is listed here."""
     values = pa.array(ends_of(have), arrow_of(have))
     try:
         there = values.cast(arrow_of(wanted), safe=True)
         kept = there.cast(arrow_of(have), safe=True).to_pylist() == values.to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         kept = False
-    assert kept is ((have, wanted) in MEANS_ANOTHER), "a pair that keeps all values, and is refused, says why"
+    assert kept is ((have, wanted) in MEANS_ANOTHER), "a refused pair that keeps all values needs a reason"
 
 
 MEANS_ANOTHER = {
-    *product(["byte", "short"], ["float"]),  # Delta widens whole numbers to DOUBLE alone
+    *product(["byte", "short"], ["float"]),  # Delta widens integers only to DOUBLE
     *product(["byte", "short"], ["decimal(10,2)", "decimal(12,4)"]),  # and to decimals with room for an INT
-    *product(["boolean"], ["byte", "short", "integer", "long", "float", "double"]),  # a number says something else
-    *product(["decimal(10,0)", "decimal(10,2)", "decimal(12,2)", "decimal(12,4)"], ["double"]),  # no longer exact
-    ("date", "timestamp"),  # which instant a day begins at hangs on a zone
+    *product(["boolean"], ["byte", "short", "integer", "long", "float", "double"]),  # a number has another meaning
+    *product(["decimal(10,0)", "decimal(10,2)", "decimal(12,2)", "decimal(12,4)"], ["double"]),  # not exact any more
+    ("date", "timestamp"),  # the instant at which a day starts depends on a zone
     ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"),  # likewise
     ("date", "integer"), ("integer", "date"),  # a count of days
     ("long", "timestamp"), ("timestamp", "long"), ("long", "timestamp_ntz"), ("timestamp_ntz", "long"),  # of ticks
@@ -175,7 +175,7 @@ def struct(*members: tuple[Any, ...]) -> Struct:
 INT, LONG, MUST_BE = ("a", "integer"), ("a", "long"), ("a", "long", False)
 OTHER = ("b", "long")
 DEEP = [Array(Dictionary("string", struct(("x", name)))) for name in ("decimal(12,2)", "integer")]
-# title, reader, writer, and whether it can be read
+# title, reader, writer, and whether the reader can read it
 NESTED: list[tuple[str, ColumnType, ColumnType, bool]] = [
     ("a field more is left out", struct(INT), struct(INT, OTHER), True),
     ("a field that is new is null", struct(INT, OTHER), struct(INT), True),
@@ -282,7 +282,7 @@ def test_a_promise_holds_where_new_reads_old_or_old_reads_new_or_both(
 
 
 def _written_and_read(writer: TableSchema, reader: TableSchema, folder: Path) -> None:
-    """Write a row of one schema to Parquet, read it in the columns of the other, and compare all that both have."""
+    """Write a row of one schema to Parquet, read it with the other schema, and compare the columns of both."""
     rows = {each.name: pa.array([_value(each.type)], arrow_of(each.type)) for each in writer.columns}
     path = folder / f"{len(list(folder.iterdir()))}.parquet"
     pq.write_table(pa.table(rows) if rows else pa.table({"none": [1]}), path)
@@ -341,7 +341,7 @@ def test_forward_is_backward_the_other_way_around(new: TableSchema, old: TableSc
 
 @given(_schemas, _schemas, _schemas)
 def test_types_and_rules_widen_from_hand_to_hand(first: TableSchema, second: TableSchema, third: TableSchema) -> None:
-    """Who can read all that one wrote who reads another, reads the other: of columns that none of them lacks."""
+    """can_read is transitive for schemas with the same columns."""
     names = first.by_name.keys() & second.by_name.keys() & third.by_name.keys()
     if not names == first.by_name.keys() == second.by_name.keys() == third.by_name.keys():
         return

@@ -21,7 +21,7 @@ from waterclock.flow.conditions import Condition
 from waterclock.timelabel.window import Window
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "America/Santiago")
-# days on which clocks go forward or back, a skipped day (Apia), the end of leap and plain Februaries, and new years
+# days on which clocks are set forward or back, a skipped day (Apia), the end of leap and common Februaries, new years
 DAYS = (
     "2011-12-30", "2012-02-29", "2013-03-10", "2013-03-31", "2013-10-27", "2013-11-03", "2016-12-31", "2020-02-28",
     "2020-02-29", "2021-01-01", "2023-09-03", "2024-03-10",
@@ -98,7 +98,7 @@ def test_instants_dates_and_texts_are_compared_in_the_zone(text: str, zone: str)
     rules, day, windows = ZoneInfo(zone), date.fromisoformat(text), windows_around(zone, text)
     first = datetime.fromisoformat(text).replace(tzinfo=UTC) - timedelta(days=2)
     while first.astimezone(rules).date() < day:
-        first += timedelta(minutes=15)  # the first instant of the date, or of the one after it
+        first += timedelta(minutes=15)  # the first instant of the date, or of the next one
     at_six = datetime.fromisoformat(text).replace(hour=6, tzinfo=UTC)
     said: dict[str, Callable[[Window], tuple[object, object]]] = {
         f"WINDOW_START() ? '{text}'": lambda window: (window.start, first),

@@ -57,7 +57,7 @@ def test_each_reference_is_an_edge_with_its_role_from_column_to_key(flow: Flow) 
     assert '"marts.flights":out1:e -> "raw.planes":in0:w;' in drawn
     assert '"marts.flights":out2:e -> "raw.airports":in0:w [label="origin at left_at"];' in drawn
     assert '"marts.flights":out3:e -> "raw.airports":in0:w [label="destination at left_at"];' in drawn
-    assert "ops.flights" not in drawn, "what is published is no table of the model"
+    assert "ops.flights" not in drawn, "a published table is not part of the model"
 
 
 def test_a_temporal_table_shows_its_versions(flow: Flow) -> None:
@@ -92,7 +92,7 @@ def test_graphviz_accepts_the_diagram(flow: Flow) -> None:
 
 
 def many(count: int) -> Flow:
-    """Tables that nothing refers to."""
+    """Return tables without references."""
     columns = Columns(tuple(Column(f"c{at}", PLACE, "STRING", is_key=not at) for at in range(7)), is_open=False)
     return flow_of(*(collect(f"raw.t{at}", columns=columns) for at in range(count)))
 
@@ -104,7 +104,7 @@ def test_unreferenced_tables_are_drawn_in_rows_of_four(flow: Flow) -> None:
         '"raw.t4" -> "raw.t5" -> "raw.t6" -> "raw.t7" [style=invis];',
         '"raw.t8" -> "raw.t9" -> "raw.t10" -> "raw.t11" [style=invis];',
     ]
-    assert "style=invis" not in diagram(flow, {}), "what refers or is referred to stands where that sets it"
+    assert "style=invis" not in diagram(flow, {}), "references determine the positions of tables"
 
 
 def test_keys_have_no_column_of_their_own(flow: Flow) -> None:

@@ -1,4 +1,4 @@
-"""Who may edit and approve which form, and which of its columns: by rights of roles, and by grants."""
+"""Rights to edit and approve forms and their columns, by roles and by grants."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_grant_closes_the_form_to_all_others_and_limits_columns(tmp_path: Path
     assert columns(found, "cleo") == []
     assert "no GRANT EDIT of the form is to cleo" in rights(found, "cleo").no_edit
     assert rights(found, "cleo").may_approve
-    assert "the right approve is missing" in rights(found, "eve").no_approval  # granted to viewer, who may not
+    assert "the right approve is missing" in rights(found, "eve").no_approval  # granted to viewer, who may not approve
     for name in ("dora", "owner"):
         assert columns(found, name) == ["sku", "name", "price", "remark"]
         assert rights(found, name).may_approve

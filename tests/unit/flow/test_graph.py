@@ -74,7 +74,7 @@ NAMES = "abcdef"
 
 
 def reaches(reads: dict[str, set[str]], start: str, goal: str) -> bool:
-    """Whether one or more reads lead from one table to another."""
+    """Return whether one or more reads lead from one table to another."""
     seen: set[str] = set()
     left = [start]
     while left:

@@ -36,7 +36,7 @@ def at(text: str) -> datetime:
         ("02:30-05:00", "Europe/Berlin", "2026-03-29T01:30", ("2026-03-29T01:30", "2026-03-29T03:00")),
         # 02:30 comes twice on 25 October: the first one counts
         ("02:30-04:00", "Europe/Berlin", "2026-10-25T00:30", ("2026-10-25T00:30", "2026-10-25T03:00")),
-        # all of the skipped hour: there are no such hours on that day
+        # the whole range is in the skipped hour: that day has no maintenance hours
         ("02:00-03:00", "Europe/Berlin", "2026-03-29T01:00", None),
     ],
 )

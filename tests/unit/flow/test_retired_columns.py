@@ -1,4 +1,4 @@
-"""A column ends with the first window that begins on its day, whatever the zone does at midnight."""
+"""A column ends with the first window that starts on its day, even if the zone skips midnight."""
 
 from __future__ import annotations
 

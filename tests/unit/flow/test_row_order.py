@@ -1,4 +1,4 @@
-"""Which types have an order is what Spark can sort."""
+"""The types with an order are those that Spark can sort."""
 
 from __future__ import annotations
 

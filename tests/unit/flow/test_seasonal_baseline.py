@@ -1,4 +1,4 @@
-"""What is usual: its season, its level, how far values stray, and what it does not say yet."""
+"""The usual range: its season, its level, the spread of values, and when it is still unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SHARED views: who reads them, also through other views, and what stands in their place."""
+"""SHARED views: their readers, also through other views, and the tables that replace them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of tables, and of the tables that follow the grants of another one."""
+"""Visibility of tables for users, and of tables that follow the grants of another one."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_token_without_the_right_to_administer_is_restricted(shop: Project) ->
 def test_the_name_of_a_person_is_not_a_role(tmp_path: Path) -> None:
     to_role = "GRANT SELECT ON raw.* TO (analyst); GRANT SELECT ON marts.* TO ben;"
     flow = project(tmp_path, grants=to_role).flow
-    # a provider may let people choose their names: these are no declared users
+    # a provider may let users choose their names: these are not declared users
     for name in ("analyst", "boss"):
         named = Person(name, frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"guest"}))
         assert form_of(flow, named, "raw.orders") is form_of(flow, named, "marts.daily") is TableVisibility.NONE
@@ -166,7 +166,7 @@ def test_names_of_tables_without_a_grant_are_unknown(shop: Project) -> None:
 
 
 def test_status_tables_are_not_granted(shop: Project) -> None:
-    """They exist in every project, so their names are no secret, and to declare them would not help."""
+    """They exist in every project, so their names are no secret, and declaring them would not help."""
     with pytest.raises(ProjectErrors) as raised:
         adhoc_query("SELECT * FROM waterclock.batches", show_flow(shop.flow, person(shop, "anna")))
     error = raised.value.errors[0]

@@ -1,4 +1,4 @@
-"""What `trend` compares: two levels with their seasons taken out, and what it does not say."""
+"""`trend` compares two levels without their seasons, and returns nothing if data is insufficient."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def after(history: list[tuple[datetime, float]], back: int = 30) -> float | None
 
 @pytest.mark.parametrize(("a_day", "back"), [(0.005, 30), (-0.005, 30), (-0.005, 60), (0.0, 30), (0.01, 60)])
 def test_a_creep_is_the_ratio_of_two_levels_whatever_the_season(a_day: float, back: int) -> None:
-    # a season is a median too: of a weekday it is up to three days off
+    # a season is a median too: for a weekday it is up to three days off
     off = 0.015 + 3 * abs(a_day)
     assert after(days(200, a_day=a_day), back) == pytest.approx((1 + a_day) ** back, rel=off)
     assert after(days(200, a_day=a_day, weekend=0.0), back) == pytest.approx((1 + a_day) ** back, rel=off)

@@ -1,4 +1,4 @@
-"""A response that never ends has an end, wherever the server adds a byte now and then."""
+"""A response that never ends is stopped, even if the server sends a byte now and then."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_time_limit_holds_for_each_part_of_a_response(
     server: Server, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch, part: str, is_reused: bool
 ) -> None:
     monkeypatch.setattr(http_client, "_SLOW", 5)
-    whole: Answer = lambda to: to.sendall(OK)  # noqa: E731 - as the others
+    whole: Answer = lambda to: to.sendall(OK)  # noqa: E731 - like the other functions
     server.answers = [*([whole] if is_reused else []), NEVER_ENDING[part]]
     if is_reused:
         assert get(client, server) == b"[]"

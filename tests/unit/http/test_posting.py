@@ -1,4 +1,4 @@
-"""A message is delivered or not, within a limit of time, and the reason names no secret."""
+"""A message is delivered or not, within a time limit, and the reason contains no secret."""
 
 from __future__ import annotations
 

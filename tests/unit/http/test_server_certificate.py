@@ -1,4 +1,4 @@
-"""Which certificates a server of HTTPS starts with, and the reason for each that it refuses."""
+"""Certificates that an HTTPS server accepts at its start, and the reasons for refusing others."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_migrations_make_exactly_the_declared_tables(tmp_path: Path) -> None:
 
 
 def test_a_ledger_of_these_tests_has_the_tables_that_the_migrations_make(tmp_path: Path) -> None:
-    """`tests.made_once` repeats what the first migration of a run came to."""
+    """`tests.made_once` repeats the result of the first migration in a test run."""
     for name in ("first.db", "repeated.db"):
         Ledger.open(url_of(tmp_path / name)).close()
     migrate = "import sys; from waterclock.ledger.ledger import Ledger; Ledger.open(sys.argv[1]).close()"

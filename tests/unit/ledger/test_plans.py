@@ -1,4 +1,4 @@
-"""How SQLite looks things up: what grows with history is never read from end to end."""
+"""Query plans of SQLite: tables that grow with history are never scanned in full."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def plan_of(desk: Desk, name: str) -> list[str]:
 @pytest.mark.parametrize("at_desk", ["postgres"], indirect=True)
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
 def test_each_statement_has_an_index_of_postgresql_too(at_desk: Desk, name: str) -> None:
-    """Where reading whole tables is made dear, PostgreSQL does it only where it has no other way."""
+    """If full scans are made expensive, PostgreSQL uses them only without an alternative."""
     compiled = str(STATEMENTS[name].compile(dialect=sa.make_url("postgresql://").get_dialect()()))
     text = re.sub(r"\(__\[POSTCOMPILE_\w+\]\)", "('1', '1')", _separated(compiled))
     text = re.sub(r"%\(\w+\)s", "'1'", text)
@@ -128,7 +128,7 @@ def _is_large(index: str) -> bool:
 
 
 def _is_whole(line: str) -> bool:
-    """Whether a plan's line reads all of a table: an index of what is in trouble, suspect, partial or open is small."""
+    """Return whether a plan's line scans a whole table, except small indexes of failed, suspect or open batches."""
     return not any(
         small in line
         for small in ("claims_open", "batches_suspect", "batches_requested", "batches_partial", "batches_in_")

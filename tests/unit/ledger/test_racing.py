@@ -1,4 +1,4 @@
-"""Runners that want the same work at the same time: each label is claimed once, whoever asks."""
+"""Runners that want the same work at the same time: each label is claimed once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def declared() -> Flow:
 
 
 def wait_for_others(folder: Path, seed: int, runners: int, what: str) -> None:
-    """Wait until so many runners have come to the same point, in whatever threads or processes they are."""
+    """Wait until all runners, in any threads or processes, have reached the same point."""
     (folder / f"{what} {seed}").touch()
     while len(list(folder.glob(f"{what} *"))) < runners:
         sleep(0.001)
 
 
 def run_all(url: str, folder: Path, seed: int, runners: int) -> list[tuple[str, datetime, int]]:
-    """Want every label of both tables, in an order of one's own; give those that were got, with their claims."""
+    """Claim every label of both tables in random order; return the obtained ones with their claims."""
     got: list[tuple[str, datetime, int]] = []
     wanted = [(name, label) for label in LABELS for name in ("raw.a", "raw.b")]
     Random(seed).shuffle(wanted)
@@ -50,7 +50,7 @@ def run_all(url: str, folder: Path, seed: int, runners: int) -> list[tuple[str, 
                     if refused.code == "E407":
                         later.append((name, label))
                     continue
-                sleep(0.002)  # the work: time for others to want the same
+                sleep(0.002)  # the work: time in which other runners want the same
                 ledger.claims.record_done(claim, [result(label)])
                 got.append((name, day(label), claim.number))
                 if len(got) == 1:
@@ -122,17 +122,17 @@ def test_threads_share_a_ledger_in_memory() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_of_all", [True, False])
 def test_nothing_is_claimed_once_a_pause_is_written_whoever_is_about_to(url: str, *, is_of_all: bool) -> None:
-    """Each of the threads has a ledger of its own, as a process has, and claims until it is refused."""
+    """Each thread has its own ledger, as a process has, and claims until it is refused."""
 
     def claims(first: int) -> list[int]:
         got = []
         with closing(Ledger.open(url)) as ledger:
             desk = Desk(ledger, ledger.now, flow=declared())  # type: ignore[arg-type]  # the ledger's own clock
-            for label in range(first, first + 10_000):  # whoever pauses may wait long for its turn
+            for label in range(first, first + 10_000):  # the pausing thread may wait long for its turn
                 try:
                     got.append(desk.claim("raw.a", label).number)
                 except ClaimRefused as refused:
-                    assert refused.code == "E429"  # noqa: PT017 - another refusal would be none of the pause
+                    assert refused.code == "E429"  # noqa: PT017 - any other error has nothing to do with the pause
                     return got
         raise AssertionError("nothing was refused")
 

@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: how it is made and found, and what an outage of its server does to those that use it."""
+"""A ledger in PostgreSQL: how it is created and found, and how its users handle an outage of the server."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def desk(url: str) -> Iterator[Desk]:
 
 @pytest.fixture
 def outage() -> Iterator[Server]:
-    """The server, which runs again when the test ends."""
+    """Yield the server, and start it again after the test."""
     at = server()
     yield at
     try:
         at.run("SELECT 1")
-    except Exception:  # noqa: BLE001 - it was left stopped
+    except Exception:  # noqa: BLE001 - the server may still be suspended
         at.start()
 
 
@@ -159,7 +159,7 @@ def test_processes_that_make_one_ledger_at_once_all_find_it(url: str) -> None:
 
 
 def test_the_clock_is_the_servers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose clock is an hour off leases, claims and looks up by the clock that all runners share."""
+    """A machine whose clock is an hour off uses the clock of the server for leases, claims and lookups."""
     before = server().run("SELECT clock_timestamp()")[0][0]
     at = desk.ledger.now()
     after = server().run("SELECT clock_timestamp()")[0][0]
@@ -278,7 +278,7 @@ def test_a_ledger_created_in_the_meantime_is_replaced_only_on_request(url: str, 
 
 
 def test_a_ledger_in_another_schema_is_named_before_a_second_is_made(tmp_path: Path, desk: Desk, url: str) -> None:
-    """A schema that is misspelt looks like a ledger that is lost."""
+    """A misspelt schema looks like a lost ledger."""
     (tmp_path / "flows").mkdir()
     toml = '[project]\nname = "demo"\n\n[env.dev]\nstorage = ".waterclock"\nledger = "{}"\n'
     (tmp_path / "waterclock.toml").write_text(toml.format(url + "x"))
@@ -298,7 +298,7 @@ def test_a_ledger_in_another_schema_is_named_before_a_second_is_made(tmp_path: P
     shutil.rmtree(tmp_path / ".waterclock")
     rebuild_ledger(project, force=True)
     assert desk.ledger.reads.find_table("raw.a")
-    assert place_of(url + "x").others("demo")[0] == schema  # the nearest; those of other tests follow
+    assert place_of(url + "x").others("demo")[0] == schema  # the nearest name is first; schemas of other tests follow
 
 
 def test_a_missing_driver_is_reported_with_the_package_to_install() -> None:
@@ -342,7 +342,7 @@ def test_a_server_that_stays_unreachable_is_reported_when_the_patience_is_over(d
 
 
 def test_a_transaction_whose_connection_breaks_is_repeated_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of a transaction that broke off was written, so the whole of it is done once more: once."""
+    """A broken transaction wrote nothing, so it is repeated as a whole, once."""
     desk.done("raw.a", 0)
     held = desk.claim("raw.a", 1)
     broken: list[int] = []
@@ -361,12 +361,12 @@ def test_a_transaction_whose_connection_breaks_is_repeated_once(desk: Desk, monk
 
 
 def test_a_batch_needs_few_messages_to_the_server(desk: Desk, tmp_path: Path) -> None:
-    """Each is a wait, of this runner and of all that wait for its turn."""
+    """Each message is a delay for this runner and for all that wait for their turn."""
     sources = [table(f"raw.{name}", partitioned=True) for name in "abc"]
     desk.apply(*sources, table("x.y", reads=[each.name for each in sources]), fingerprint="flow 2")
     for each in sources:
         desk.done(each.name, *range(10))
-    for at in range(7):  # a driver prepares what comes again
+    for at in range(7):  # the driver prepares repeated statements
         desk.done("x.y", at, reads={at: [desk.read(each.name, at, at + 1) for each in sources]})
     with _traced(desk, tmp_path / "pins") as asked:
         pins = desk.ledger.reads.pins([(each.name, day(7), day(8)) for each in sources])
@@ -379,7 +379,7 @@ def test_a_batch_needs_few_messages_to_the_server(desk: Desk, tmp_path: Path) ->
 
 @contextmanager
 def _traced(desk: Desk, path: Path) -> Iterator[Callable[[], int]]:
-    """Count the messages to the server that wait for an answer, of the one connection that is open."""
+    """Return a function that counts messages which wait for an answer, on the one open connection."""
     with path.open("wb") as file:
         with closing(desk.ledger._database._engine.raw_connection()) as pooled:
             driver: Any = pooled.driver_connection
@@ -392,7 +392,7 @@ def _traced(desk: Desk, path: Path) -> Iterator[Callable[[], int]]:
     "text", ["it's", 'a "name"', "100%", "%s and %(at)s", "back\\slash", "; DROP TABLE batches; --", ""]
 )
 def test_texts_are_stored_unchanged(desk: Desk, text: str) -> None:
-    """What goes without waiting is written as text, with its values in it."""
+    """Statements that are sent without waiting are written as text, including their values."""
     desk.ledger.past.add_event("seen", who=text, data={text: text})
     [event] = [row for row in desk.ledger.past.rows("events") if row["kind"] == "seen"]
     assert (event["who"], json.loads(event["data"])) == (text, {text: text})
@@ -407,7 +407,7 @@ def _end_connections() -> int:
 def test_a_commit_whose_response_is_lost_is_looked_up_and_written_exactly_once(
     desk: Desk, is_committed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was committed is not done again, what was not is."""
+    """Committed writes are not repeated, uncommitted ones are."""
     execute_all = postgres.execute_all
     lost: list[bool] = []
 

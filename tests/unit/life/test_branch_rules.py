@@ -1,4 +1,4 @@
-"""Branches in the oracle of random lives: which tables and labels they make, and how they differ from production."""
+"""Branches in the oracle of random lives: the tables and labels they make, and how they differ from production."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_branch_makes_the_newest_seven_windows_that_production_has_made() -> N
     assert newest_labels(branch, MADE) == list(range(4, 11))
     branch.today += 3
     assert newest_labels(branch, MADE) == list(range(4, 11))
-    branch.books[MADE].shown.clear()  # never made: those that its inputs have
+    branch.books[MADE].shown.clear()  # never made: the labels of its inputs
     assert newest_labels(branch, MADE) == list(range(4, 11))
     branch.books[RAW].shown.clear()
     assert newest_labels(branch, MADE) == []
@@ -77,7 +77,7 @@ def test_a_branch_makes_the_newest_seven_windows_that_production_has_made() -> N
 
 
 def state_oracle() -> Oracle:
-    """Return production with the state of all that two days have."""
+    """Return production with the states of two days."""
     production = oracle_of("REPLACE", today=3)
     production.tables[MADE].reads = (Read("HISTORY", RAW),)
     run(production)
@@ -85,7 +85,7 @@ def state_oracle() -> Oracle:
 
 
 def state_of(production: Oracle, *, tick: int) -> dict[int, list[Option]]:
-    """Return the options of the states that a branch makes whose tick is some days after the last run of its base."""
+    """Return the options of the states of a branch whose tick is some days after the last run of its base."""
     branch = deepcopy(production)
     start_branch(branch)
     branch.today = tick
@@ -106,8 +106,8 @@ def test_the_newest_state_is_made_whether_or_not_production_has_made_that_of_the
     production = state_oracle()
     assert list(shown(production)) == [2]
     for tick in (3, 4):
-        assert rows_of(state_of(production, tick=tick)[2]) == [[11, 50]], "it follows what it reads"
-        assert 3 not in state_of(production, tick=tick), "production has made no input of that of the tick"
+        assert rows_of(state_of(production, tick=tick)[2]) == [[11, 50]], "it follows its inputs"
+        assert 3 not in state_of(production, tick=tick), "production has made no input for the state at the tick"
     production.tables[MADE].code = 100
     assert rows_of(state_of(production, tick=4)[2]) == [[111, 150]]
     production.books[MADE].shown.clear()

@@ -1,4 +1,4 @@
-"""Erased persons in the oracle of random lives: the tables with a column of them, and rows that no table takes."""
+"""Erased persons in the oracle of random lives: the tables with their column, and rows that are in no table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_tables_of_persons_are_copies_in_either_direction() -> None:
         Declared("COLLECT", "raw.b", "PARTITIONED"),
         transform("made.a", "raw.a", is_declared=True),
         transform("made.b", "made.a", "raw.b"),  # only its sums are of raw.b
-        transform("made.c", "made.a", odd="raw.b"),  # whose persons a label has depends on its window
+        transform("made.c", "made.a", odd="raw.b"),  # the persons of a label depend on its window
         transform("made.d", "made.a", odd="raw.a"),
         transform("made.e", "raw.b"),
         Declared("PUBLISH", "out.p", "PARTITIONED", of="made.b"),

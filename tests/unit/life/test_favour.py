@@ -1,4 +1,4 @@
-"""What random lives prefer: pairs that no life of the soak has met, and above all those that no soak has met."""
+"""Random lives prefer pairs that no life of the soak has met, and above all pairs that no soak has met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flows of random lives are legal: `check` accepts them, and asks for decisions where values are personal."""
+"""The flows of random lives are valid: `check` accepts them, and requires decisions for personal values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persons kept apart in the oracle of random lives: what the joining view shows while one of its tables is not made."""
+"""Persons kept apart in the oracle of random lives: rows of the joining view while one of its tables is not made."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_events_of_an_erased_person_have_no_person_and_disappear_when_made_again
     assert joined_rows(oracle) == {1: tuple(sorted([Row(0, 10, 60), Row(0, 30, 180), ROWS[1]])), 2: (ROWS[3],)}
     oracle.ask(EVENTS, 1, "recompute")
     run(oracle)
-    assert joined_rows(oracle) == {1: (ROWS[1],), 2: (ROWS[3],)}, "made again, the events are gone"
+    assert joined_rows(oracle) == {1: (ROWS[1],), 2: (ROWS[3],)}, "after a recomputation the events are missing"
 
 
 def test_no_life_with_a_branch_keeps_persons_apart() -> None:

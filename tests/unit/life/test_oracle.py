@@ -1,4 +1,4 @@
-"""Rules of the oracle of random lives, for small flows: damaged labels, partial states, late rows, rules of tables."""
+"""The oracle of random lives on small flows: damaged labels, partial states, late rows, rules of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RAW, CLOSED, MADE = "raw.c", "made.closed", "made.t"
 
 
 def oracle_of(mode: str, *parts: Part, size: int = 1, today: int = 3) -> Oracle:
-    """Return a collected table whose days fail by a value of 9, and one that is made of it."""
+    """Return a collected table whose days fail for a value of 9, and a table made from it."""
     raw = Declared("COLLECT", RAW, "PARTITIONED", parts=[Fail()])
     made = Declared("TRANSFORM", MADE, mode, parts=[*parts], reads=(Read("PLAIN", RAW),), size=size)
     made.shapes = {RAW: "PARTITIONED", MADE: mode}
@@ -25,7 +25,7 @@ def oracle_of(mode: str, *parts: Part, size: int = 1, today: int = 3) -> Oracle:
 
 
 def run(oracle: Oracle) -> None:
-    """Run what is due, as the rules have it."""
+    """Run due batches by the oracle's rules."""
     oracle.begin()
     for name in oracle.tables:
         oracle.take(name, oracle.options(name), None)
@@ -50,7 +50,7 @@ def test_a_damaged_label_of_a_transform_is_made_again_as_it_was() -> None:
 def test_only_labels_that_recompute_surely_makes_again_are_damaged() -> None:
     oracle = oracle_of("PARTITIONED")
     run(oracle)
-    oracle.ask(RAW, 1, "recollect")  # its rows may not be there when the label is made
+    oracle.ask(RAW, 1, "recollect")  # its rows may be missing when the label is made
     assert oracle.remakable(oracle.tables[MADE]) == [2]
     oracle.source[RAW] = [row._replace(v=9) for row in oracle.source[RAW]]
     run(oracle)
@@ -59,7 +59,7 @@ def test_only_labels_that_recompute_surely_makes_again_are_damaged() -> None:
     assert oracle.remakable(oracle.tables[MADE]) == []
     of_collect = oracle.tables[RAW]
     assert oracle.remakable(of_collect) == []
-    # what was released may be held again
+    # released rows may be held again
     held = oracle_of("PARTITIONED", Hold())
     held.source[RAW] = [Row(1, 27, 0), Row(1, 12, DAY)]
     run(held)
@@ -147,7 +147,7 @@ def test_a_state_without_partial_after_waits() -> None:
         (Row(1, 21, 0), Row(1, 12, 0), 3, {1: {DONE, FAILED}, 2: {DONE}}),
         (Row(1, 21, 0), Row(2, 12, 0), 3, {1: {FAILED}, 2: {DONE}}),
         (Row(1, 12, 0), Row(1, 21, 0), 3, {1: {DONE}, 2: {FAILED}}),
-        # labels that are new are checked one after the other
+        # new labels are checked one after the other
         (Row(1, 21, 0), Row(1, 12, 0), 1, {1: {FAILED}, 2: {DONE}}),
         # the first label runs again, together with the second as the first new one
         (Row(1, 21, 0), Row(1, 12, 0), 2, {1: {DONE, FAILED}, 2: {DONE}}),
@@ -179,7 +179,7 @@ def test_rows_that_a_table_rule_refuses_are_detected_if_they_become_visible() ->
 
 
 def oracle_of_late_rows(*, closed: tuple[Part, ...] = (), made: tuple[Part, ...] = ()) -> Oracle:
-    """Return tables after a run that closes the first window by the second slice, and opens it again by the third."""
+    """Return tables after a run in which the second slice closes the first window and the third reopens it."""
     closes = Closes("time", lateness=2)
     tables = {
         RAW: Declared("COLLECT", RAW, "PARTITIONED"),
@@ -198,7 +198,7 @@ def oracle_of_late_rows(*, closed: tuple[Part, ...] = (), made: tuple[Part, ...]
 
 
 def results(oracle: Oracle, name: str) -> list[tuple[str | None, list[int]]]:
-    """Return what the first label of a table may have come to: its status, and the values that it shows."""
+    """Return the possible results of a table's first label: status and visible values."""
     found = [(it.status, it.shown.stay if it.shown else ()) for it in oracle.options(name)[1]]
     return [(status, [row.v for row in rows]) for status, rows in dict.fromkeys(found)]
 
@@ -210,7 +210,7 @@ def test_a_window_that_opens_again_in_its_run_may_keep_the_rows_of_before() -> N
     assert results(oracle, CLOSED) == [(DONE, [10, 12, 9])]
     oracle.take(CLOSED, oracle.options(CLOSED), None)
     assert results(oracle, MADE) == refused
-    oracle.begin()  # in another run the window is open no more
+    oracle.begin()  # in another run the window is no longer open
     assert results(oracle, MADE) == refused[:1]
     oracle = oracle_of_late_rows(made=(Report(),))
     oracle.take(CLOSED, oracle.options(CLOSED), None)

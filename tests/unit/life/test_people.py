@@ -1,4 +1,4 @@
-"""The rules of random lives on people: masks, grants, and what is personal data, by the pages of documentation."""
+"""Rules of random lives on people: masks, grants and personal data, as documented on the pages."""
 
 from __future__ import annotations
 

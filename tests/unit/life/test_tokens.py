@@ -25,7 +25,7 @@ PEOPLE, TOKENS = "raw.people", {"1": "a" * 32, "2": "b" * 32}
 
 
 def keys_of(*parts: Tokens | Demands | KeyPast, people: Tokens | None = None) -> dict[int, list[int]]:
-    """Return the keys of a table with some parts that reads another one and sums, by key, those of a third one."""
+    """Return the keys of a table that reads another table and sums a third one by key."""
     tables = {
         RAW: Declared("COLLECT", RAW, "PARTITIONED"),
         PEOPLE: Declared("COLLECT", PEOPLE, "MERGE", parts=[people] if people else []),

@@ -1,4 +1,4 @@
-"""The shop of the command line's tests: what functions show is held against what commands print."""
+"""Fixtures with the shop of the command line's tests, to compare functions with commands."""
 
 from __future__ import annotations
 

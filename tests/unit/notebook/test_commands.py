@@ -1,4 +1,4 @@
-"""Commands called from Python: they mean what the command line means, and show what it prints."""
+"""Commands called from Python behave like the command line, and show its output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Page(HTMLParser):
-    """Reads the text of a piece of HTML, and refuses what is not closed."""
+    """Reads the text of a piece of HTML, and rejects unclosed tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Page(HTMLParser):
         self.close()
         assert self.open_ == []
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - as HTMLParser calls it
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - HTMLParser's signature
         self.open_.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -1,4 +1,4 @@
-"""What a notebook writes goes on by nobody's run."""
+"""Errors of writes from a notebook do not promise that a run sends the remaining rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which labels a branch makes: of a REPLACE table only the states that are needed."""
+"""The labels that a branch makes: of a REPLACE table only the states that are needed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TABLES = (ROWS, STATE, DAILY, SENT)
 
 @dataclass(frozen=True)
 class FlowOnly:
-    """A project of which only the flow is used."""
+    """A project with only a flow."""
 
     flow: Flow
 
 
 @pytest.fixture
 def production() -> Desk:
-    """A ledger in which three days of raw.a are made."""
+    """Return a ledger with three done days of raw.a."""
     found = desk()
     found.apply(*TABLES)
     found.done("raw.a", 0, 1, 2)

@@ -1,4 +1,4 @@
-"""A branch is compared with its base without reading the revisions of borrowed tables, unless the base changed them."""
+"""A branch is compared with its base without reading revisions of borrowed tables, unless the base changed them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def history(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def branch(history: Any, tmp_path: Path) -> Project:
-    """A branch of a project with a history, which owns one table."""
+    """Return a branch of a project with a history, which owns one table."""
     project = project_with_history(history, tmp_path / "project", HOURS)
     create_branch(project, tick=None, now=NOW, days=7, who="a test")
     with Ledger.open(f"sqlite:///{project.storage}/ledger.db") as ledger:
@@ -46,7 +46,7 @@ def branch(history: Any, tmp_path: Path) -> Project:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables of which revisions were read, on either side."""
+    """Return the tables whose revisions were read, on either side."""
     found = list[str]()
 
     def read(ledger: Ledger, table: Any, *bounds: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A comparison is described as text: for people at a terminal, and in Markdown that values cannot format."""
+"""A comparison as text: for a terminal, and as Markdown that values cannot break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which windows miss their deadlines, are near them, or take long, and what is blamed."""
+"""Windows that miss their deadlines, are near them, or take long, and the causes that are reported."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_delay_of_an_input_counts_as_remaining_time() -> None:
     known = {"raw.a": facts(), "mart.c": facts()}
     [due] = found(of, known, day(21) + HOUR)
     assert (due.situation, due.root.table, due.root.detail) == (DeadlineState.NEAR, "raw.a", "is not due yet")
-    assert due.left == 2 * HOUR + timedelta(minutes=90)  # as RUNTIME says, where none was made yet
+    assert due.left == 2 * HOUR + timedelta(minutes=90)  # the RUNTIME, if none was made yet
 
 
 def test_windows_of_a_table_with_the_same_cause_are_reported_together() -> None:
@@ -155,7 +155,7 @@ def test_slow_batches_are_found_among_the_running_ones_and_the_newest_done_ones(
 def test_a_reported_window_stays_reported_until_it_is_done(
     early: int, later: int, usual: int, is_stopped: bool
 ) -> None:
-    """What stands near or missed at an instant is so at each one after it, while nothing happens."""
+    """While nothing changes, a window that is near or past its deadline stays so at each later instant."""
     troubles = {day(20): FAILED} if is_stopped else {}
     known = {name: facts(20, seconds_per_batch=float(usual)) for name in CHAIN.tables}
     known["raw.a"] = facts(20, seconds_per_batch=float(usual), troubles=troubles)

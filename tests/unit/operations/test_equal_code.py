@@ -1,4 +1,4 @@
-"""A changed statement makes the same rows only if it differs in aliases alone, and nothing that it uses differs."""
+"""A changed statement makes the same rows only if it differs only in aliases, and all that it uses is unchanged."""
 
 from __future__ import annotations
 

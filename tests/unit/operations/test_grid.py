@@ -39,7 +39,7 @@ def grid_of(
     span: tuple[datetime, datetime],
     warned: Container[tuple[str, datetime]] = (),
 ) -> Grid:
-    """Tell all states one by one."""
+    """Return a grid with each state listed separately."""
     told = [
         SpanStates(tuple(one for one in states if low <= one.label < high))
         for low, high in pairwise(bounds(by, span, table.cadence))

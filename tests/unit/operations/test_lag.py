@@ -1,4 +1,4 @@
-"""How far tables are behind."""
+"""Delays of tables."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_late_by_watermark_are_labels_whose_end_no_mark_had_come_to_in_time() ->
     ]
     lag = lag_of(of, "web.clicks", LedgerSnapshot(), day(16) + 2 * HOUR, both, 0, reached)
     assert lag.delays is not None
-    # late are the ends of the 11th and the 13th; that of the 14th has two hours left
+    # the ends of the 11th and the 13th are late; that of the 14th has two hours left
     assert (lag.delays.labels, lag.delays.late) == (5, 2)
     assert lag.reached_words == "has reached 2026-11-13 12:00Z, 2 d 11 h behind"
     unknown = lag_of(of, "web.clicks", LedgerSnapshot(), day(16) + 2 * HOUR, both, 0)

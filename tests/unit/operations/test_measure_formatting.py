@@ -1,4 +1,4 @@
-"""What was measured is told in a line a measure, and one a column of a profile."""
+"""Measures are printed as one line each, and profiles as one line per column."""
 
 from __future__ import annotations
 

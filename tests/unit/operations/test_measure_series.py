@@ -1,4 +1,4 @@
-"""Measures over time: their bounds are those that rules are judged by."""
+"""Measures over time: their bounds are those that rules use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 @cache
 def declared(every: str = "DAY", rules: str = "", measures: str = "avg(v) AS mean") -> Table:
-    """Declare a table as its statement says it."""
+    """Declare a table by a statement."""
     said = "".join((f" EXPECT {rules}" if rules else "", f" MEASURE {measures}" if measures else ""))
     flow = f"""CREATE CONNECTION erp TYPE sqlite;
 COLLECT raw.a PARTITIONED (v DOUBLE, at TIMESTAMP) FROM erp.a EVERY {every} BY DATA TIME at{said};
@@ -138,7 +138,7 @@ def test_measures_that_are_not_numbers_or_missing_are_returned_unchanged() -> No
     ]  # fmt: skip
     assert (newest.type, newest.newest) == ("timestamp", newest.points[0])
     assert [(point.value, point.number) for point in mean.points] == [("NaN", None), (None, None), (None, None)]
-    assert [point.value for point in found[0].points] == ["3", "0", None]  # lost rows say nothing
+    assert [point.value for point in found[0].points] == ["3", "0", None]  # lost rows have no value
     assert series_of(table, [], []) == ()
 
 

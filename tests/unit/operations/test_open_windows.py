@@ -1,4 +1,4 @@
-"""The words on open windows that ticks make: what the oldest one waits for, how many rows are shown, and as of when."""
+"""Texts on open windows made by ticks: the reason the oldest one waits, the number of rows shown, and their time."""
 
 from __future__ import annotations
 

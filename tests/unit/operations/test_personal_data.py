@@ -1,4 +1,4 @@
-"""Fields within structs are found by their names, whatever names files give to them."""
+"""Fields within structs are found by their names, also by any names in files."""
 
 from __future__ import annotations
 

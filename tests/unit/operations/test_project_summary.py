@@ -134,7 +134,7 @@ def test_a_table_is_late_once_a_window_more_is_over_and_at_once_where_it_failed(
         ),
     )  # fmt: skip
     found = freshness(FLOW, ["raw.a", "raw.b", "core.a", "marts.a"], snapshot, plan)
-    assert found["raw.a"] == Freshness(label(19), 0, 1, None, State.DUE)  # until 22 November it is in time
+    assert found["raw.a"] == Freshness(label(19), 0, 1, None, State.DUE)  # it is in time until 22 November
     assert found["raw.a"].is_fresh
     assert found["raw.b"] == Freshness(label(20), 1, 0, label(10), State.FAILED)
     assert (found["core.a"].late, found["core.a"].is_fresh) == (label(21), False)

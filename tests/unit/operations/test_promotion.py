@@ -1,4 +1,4 @@
-"""What is said of labels that a promotion may not make."""
+"""Messages about labels that a promotion may not make."""
 
 from __future__ import annotations
 

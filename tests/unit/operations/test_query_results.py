@@ -1,4 +1,4 @@
-"""What is said below the rows of an answer: its tick, and what is missing from it."""
+"""The notes below the rows of a result: its tick, and missing batches."""
 
 from __future__ import annotations
 

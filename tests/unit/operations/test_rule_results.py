@@ -1,4 +1,4 @@
-"""Which rules an error or a warning of a batch is about."""
+"""The rules that an error or a warning of a batch is about."""
 
 from __future__ import annotations
 

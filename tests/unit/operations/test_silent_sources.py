@@ -1,4 +1,4 @@
-"""Sources that bring nothing for unusually long, and none that are merely at rest."""
+"""Sources without new rows for unusually long are reported; those that merely pause are not."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from waterclock.flow.declarations import Rule
 from waterclock.flow.enums import Action, Kind, Scope
 from waterclock.operations.silent_sources import LEAST, silence_of, silence_words, silences
 
-ZONE = "Europe/Berlin"  # whose clock is put back on 25 October 2026
+ZONE = "Europe/Berlin"  # its clock is set back on 25 October 2026
 BEGIN = datetime(2026, 9, 1, tzinfo=UTC)
 Brings = Callable[[datetime], bool]
 
 
 def of_hours(at: datetime) -> bool:
-    """Tell whether a shop that is open on weekdays, and on Saturday mornings, brings something."""
+    """Return whether a shop that is open on weekdays and on Saturday mornings delivers rows."""
     return 8 <= at.hour < (13 if at.weekday() == 5 else 20) and at.weekday() < 6
 
 
@@ -70,7 +70,7 @@ def test_a_source_that_stops_as_the_clock_changes_is_silent(hours: int) -> None:
 def test_no_source_that_keeps_its_calendar_is_silent_on_any_of_ninety_days(name: str) -> None:
     every, brings = CALENDARS[name]
     past = labels(every, brings, 90)
-    # what is told of a silence is told of a longer one, so each is looked at just before it ends
+    # an alert about a silence also holds for a longer one, so each silence is checked just before it ends
     ends = [at for at in range(1, len(past)) if past[at].rows and not past[at - 1].rows]
     assert [past[at - 1].label for at in [*ends, len(past)] if told(every, past[:at])] == []
 

@@ -1,4 +1,4 @@
-"""Past windows are collected again if no batch that will still be made reads their late rows; no Spark."""
+"""Past windows are collected again if no pending batch will read their late rows. No Spark."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_kill_between_any_two_writes_leaves_no_skip_without_its_requests(monke
 
 
 def is_skipped_within(monkeypatch: pytest.MonkeyPatch, at: Desk, most: int) -> bool:
-    """Skip two batches. Return False if this takes more than `most` writes: then it is killed."""
+    """Skip two batches, killed after `most` writes; return whether they were enough."""
     written = count(1)
 
     def kill_after(write: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What `plan` and `status` tell of events that wait for their windows."""
+"""Output of `plan` and `status` about events that wait for their windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlines BY WATERMARK: rows that are old miss them, whether their batches are done or not."""
+"""Deadlines BY WATERMARK: old rows miss them, whether their batches are done or not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def at(hours: float) -> datetime:
 
 
 def marked(name: str, deadline: str | None, *reads: str, per: tuple[str, ...] = (), **more: Any) -> list[Table]:
-    """Return a table that says WATERMARK at 10 MINUTES, and the one that keeps it."""
+    """Return a table with WATERMARK at 10 MINUTES, and its companion table with the marks."""
     made = table(name, partitioned=True, reads=reads, **{"every": "HOUR", **more})
     if deadline is not None:
         made = replace(made, deadline=parse_duration(deadline), is_by_watermark=True)
@@ -55,7 +55,7 @@ def done(upto: float, **more: Any) -> TableFacts:
 
 
 def steady(upto: float, stops: float | None = None, slowest: str = "") -> list[WatermarkPosition]:
-    """Return how far rows came that are there ten minutes before each window's end, up to where they stop."""
+    """Return watermark positions of rows that arrive ten minutes before each window's end, until they stop."""
     ends = [float(end) for end in range(1, int(upto) + 1)]
     newest = [at(end if stops is None else min(end, stops)) - TEN for end in ends]
     return [WatermarkPosition(at(end), new - TEN, slowest, new) for end, new in zip(ends, newest, strict=True)]
@@ -118,7 +118,7 @@ def test_the_slowest_part_is_named() -> None:
 def test_before_the_first_row_it_is_near_at_half_its_time_and_then_missed() -> None:
     nothing = [WatermarkPosition(at(end)) for end in (1, 2, 3, 4)]
     assert told(CLICKS, nothing[:2], 2.9) == []
-    [near] = told(CLICKS, nothing[:3], 3)  # the first rows that could do it are due at 2, of three hours until 4
+    [near] = told(CLICKS, nothing[:3], 3)  # the first rows that could advance it are due at 2, three hours until 4
     assert (near.situation, near.window.end, near.root.detail) == (
         DeadlineState.NEAR,
         at(1),
@@ -144,13 +144,13 @@ def test_watermarks_without_measurements_report_nothing() -> None:
 def test_a_watermark_that_does_not_advance_is_reported_before_its_deadline() -> None:
     stuck = [WatermarkPosition(at(end), at(3.5), "", at(3.5) + TEN) for end in range(4, 14)]
     found = told(CLICKS, stuck[:2], 5.4, upto=5)
-    assert found == []  # of two labels nothing is told
+    assert found == []  # nothing is reported for two labels
     found = told(CLICKS, stuck[:3], 6, upto=6)
     assert [(due.window.end, due.situation) for due in found] == [(at(4), DeadlineState.NEAR)]
 
 
 def test_a_watermark_that_falls_behind_is_reported_as_soon_as_it_will_miss_its_deadline() -> None:
-    """Two hours of windows bring one hour of rows: of each window it is known at once that it will be late."""
+    """Two hours of windows deliver one hour of rows: every window is known to become late."""
     slow = [WatermarkPosition(at(end), at(end / 2), "", at(end / 2) + TEN) for end in range(1, 6)]
     assert needed_end(slow, at(3), at(4)) == at(6)
     assert [(due.window.end, due.situation) for due in told(CLICKS, slow, 5)] == [
@@ -187,7 +187,7 @@ def test_the_table_most_upstream_whose_rows_are_old_is_blamed() -> None:
 
 
 def test_days_are_counted_by_the_zone_over_a_change_of_clocks() -> None:
-    """The day of 29 March 2026 has 23 hours in Berlin; a deadline of two days is its wall clock's."""
+    """The day of 29 March 2026 has 23 hours in Berlin; a deadline of two days follows the wall clock."""
     of = flow(*marked("web.clicks", "2 DAYS", every="DAY", zone="Europe/Berlin"))
     start = datetime(2026, 3, 26, 23, tzinfo=UTC)
     facts = TableFacts(
@@ -237,7 +237,7 @@ def test_watermarks_are_parsed_from_the_stored_measures() -> None:
 def test_missed_are_the_windows_that_the_watermark_had_not_come_to_by_then(
     moves: list[int], minutes: int, is_empty_first: bool, hours: int
 ) -> None:
-    """By brute force: a window is missed if it is over by the deadline, and no mark has come to its end."""
+    """Brute force: a window is missed if it is over by the deadline, and no mark has reached its end."""
     of = flow(*marked("web.clicks", f"{hours} HOURS"))
     newest: datetime | None = None if is_empty_first else DAY
     best: datetime | None = None

@@ -9,7 +9,7 @@ from waterclock.permissions.open_places import find_open_places
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder above which every user can enter, whatever the folders of the test run are."""
+    """Return a folder whose parents every user can enter, independent of the test run's folders."""
     lets_in = "waterclock.permissions.open_places._lets_in"
     monkeypatch.setattr(
         lets_in, lambda folder, bits: not folder.is_relative_to(tmp_path) or bool(folder.stat().st_mode & bits)

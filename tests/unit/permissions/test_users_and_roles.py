@@ -65,7 +65,7 @@ OIDC = OidcSettings(
         ("anna", ("team", "unknown"), {"viewer", "analyst", "clerk"}),
         ("cleo", ("team",), {"analyst", "clerk"}),
         ("cleo", ("team", "chiefs"), {"analyst", "clerk", "boss"}),
-        ("analyst", ("chiefs",), {"boss"}),  # a name gives no role
+        ("analyst", ("chiefs",), {"boss"}),  # names give no role
     ],
 )
 def test_a_person_of_the_provider_has_the_roles_of_the_user_and_of_the_groups(
@@ -87,7 +87,7 @@ def test_only_claims_that_are_declared_now_are_attributes_and_those_of_the_user_
         person = rules.person_of_provider(OIDC.issuer, name, ("team",), sent)
         assert person is not None
         assert person.attributes == attributes
-    assert rules.person_of_provider(OIDC.issuer, "cleo", (), sent) is None  # claims make nobody a person
+    assert rules.person_of_provider(OIDC.issuer, "cleo", (), sent) is None  # claims do not create users
 
 
 def test_the_owner_has_every_right() -> None:

@@ -61,7 +61,7 @@ def test_a_number_in_a_text_is_found_and_a_part_of_a_longer_one_is_not(name: str
 
 
 def columns_without_personal_data() -> dict[str, list[str]]:
-    """Return columns of random values that look like numbers of people."""
+    """Return columns of random values that resemble personal numbers."""
     chance = random.Random(7)
 
     def digits(count: int) -> str:

@@ -1,4 +1,4 @@
-"""The content that a read will have once slices are replaced is the one that the ledger then computes."""
+"""The predicted content of a read after slices are replaced equals the content that the ledger then computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches may take an earlier revision back instead of being computed; no Spark, no ledger."""
+"""Batches that may restore an earlier revision instead of computing it. No Spark, no ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Older states of a REPLACE transform whose inputs were restated: told, and made again only when asked for."""
+"""Older states of a REPLACE transform whose inputs were restated: reported, and made again only on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOW = flow(A, STATE, ABOVE)
 
 
 def states_of_all_days(table: str, *, changed_from: str, last: str = "2013-01-04") -> Suspects:
-    """Return what each day's state read of a table, changed from one day on."""
+    """Return the inputs of each day's state, changed from one day on."""
     found = {}
     for day in range(1, int(last[-2:]) + 1):
         label, end = f"2013-01-{day:02d}", f"2013-01-{day + 1:02d}"
@@ -33,7 +33,7 @@ def states_of_all_days(table: str, *, changed_from: str, last: str = "2013-01-04
 
 
 def restated(changed_from: str = "2013-01-02", **of_state: object) -> LedgerSnapshot:
-    """Return a past in which a day of `a` was restated, after all had been made."""
+    """Return a ledger snapshot in which a day of `a` was restated after all labels were made."""
     suspects = states_of_all_days("a", changed_from=changed_from)
     above = states_of_all_days("state", changed_from="never")
     return past(
@@ -91,7 +91,7 @@ def test_a_following_state_waits_for_its_inputs_and_makes_them_follow_too() -> N
 
 
 def test_only_states_that_depend_on_the_requested_labels_follow_them() -> None:
-    """A state behind for another reason is not brought along."""
+    """A state that is behind for another reason is not made again with them."""
     asked = {"a": [at("2013-01-03")]}
     facts = dict(restated("2013-01-01").tables)
     facts["a"] = done(ALL, requested={at("2013-01-03"): "recompute"})

@@ -1,4 +1,4 @@
-"""Windows that choose between queries read, wait for and follow what their own query reads, and nothing else."""
+"""Windows that choose between queries read, wait for and follow only the inputs of their own query."""
 
 from __future__ import annotations
 

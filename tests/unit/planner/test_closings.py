@@ -1,4 +1,4 @@
-"""At which boundaries the books of windows are looked at, and what stands in the way of that."""
+"""The boundaries at which the books of windows are checked, and the reasons that prevent a check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW = at("2013-01-05 07:00")
 
 
 def books(**more: object) -> Flow:
-    """Make a flow of days over six-hourly slices, and one that reads the days."""
+    """Return a flow of days over six-hourly slices, and a table that reads the days."""
     u = collect("u", "6 HOURS", start=BEGIN)
     columns = Columns((Column("k", PLACE, "STRING"),), is_open=False)
     t = replace(transform("t", [until("u", "1 DAY")], closes=CLOSES, columns=columns), **more)  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def books(**more: object) -> Flow:
 
 
 def past(high: str = "2013-01-05 06:00", **of_t: object) -> LedgerSnapshot:
-    """Return a past in which all of u is done up to an instant."""
+    """Return a ledger snapshot in which all of u is done up to an instant."""
     done = IntervalSet.from_intervals([(BEGIN, at(high))])
     tables = {"u": TableFacts(covered=done), "t": TableFacts(**of_t)}  # type: ignore[arg-type]
     return LedgerSnapshot(tables=tables)
@@ -57,7 +57,7 @@ def test_few_boundaries_are_checked_for_new_windows_and_more_for_one_that_stayed
     [again] = planner.books(past(closings=looked), NOW)
     of_first = [pair.boundary for pair in again.pairs() if pair.window == day("2013-01-01")]
     assert (len(of_first), of_first[0], of_first[-1]) == (10, at("2013-01-03"), at("2013-01-05 06:00"))
-    # where one stays open for long, those behind it are not asked the same at each boundary
+    # while one window stays open for long, later ones are not checked repeatedly at each boundary
     assert len(again.pairs()) == len(of_first)
 
 
@@ -120,7 +120,7 @@ def test_partial_after_closes_at_its_first_boundary_and_not_before_the_window_be
 
 
 def test_a_held_window_that_late_rows_reopened_cannot_be_released() -> None:
-    """A release would be refused: the rows that reopened it are not in what was sealed."""
+    """A release would be refused: the sealed rows do not contain the late rows."""
     label, planner = day("2013-01-01").start, Planner(books())
     then = InputFact("u", at("2013-01-01"), at("2013-01-02 12:00"), "1", "1")
     held = FailedBatch(BatchStatus.HELD, 7, 1, "E755 it is held", is_transient=False, read=(then,))

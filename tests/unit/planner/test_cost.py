@@ -1,4 +1,4 @@
-"""What planning costs does not grow with what is done, and what a plan costs is told from the past."""
+"""The cost of planning does not grow with the number of done batches; a plan's duration is estimated from the past."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_which_tables_go_in_label_order() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.booleans()), max_size=16))
 def test_order_and_circles_are_those_of_brute_force(arrows: list[tuple[int, int, bool]]) -> None:
-    """Any graph whose circles all hold a PREVIOUS: arrows that go up in number are plain, all others PREVIOUS."""
+    """Any graph whose cycles all contain a PREVIOUS: edges to higher numbers are plain, all others PREVIOUS."""
     reads: dict[int, list[Read]] = {number: [] for number in range(8)}
     for reader, above, is_previous in arrows:
         kind = ReadKind.PREVIOUS if is_previous or above >= reader else ReadKind.PLAIN

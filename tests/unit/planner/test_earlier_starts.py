@@ -1,4 +1,4 @@
-"""Which batches a START that moves back from the 5th to the 2nd has made again; the 5th to the 9th are done."""
+"""Batches that are made again when START moves back from the 5th to the 2nd; the 5th to the 9th are done."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LABELS = ("01-05", "01-06", "01-07", "01-08", "01-09")
 def made_again(
     table: Table, *readers: Table, facts: TableFacts | None = None, read: TableFacts | None = None
 ) -> list[str]:
-    """Return the labels of a table that are to be made again; `facts` are its own, `read` those of what it reads."""
+    """Return the labels of a table to be made again; `facts` are its own, `read` those of its input."""
     of = flow(DAILY, APPENDED, table, *readers)
     snapshot = ledger(t=facts or done(DONE), daily=read or done(DONE), appended=done(DONE))
     recorded = {(table.name, at(f"2013-{day}")): recorded_of(of, table, day) for day in LABELS}
@@ -50,7 +50,7 @@ def made_again(
 
 
 def recorded_of(of: Flow, table: Table, day: str) -> tuple[Input, ...]:
-    """Return what a batch read while all began on the 5th."""
+    """Return the recorded inputs of a batch from when everything started on the 5th."""
     window = table.cadence.window_of(at(f"2013-{day}"))
     ticks = dict.fromkeys(of.tables, window.end)
     return tuple(

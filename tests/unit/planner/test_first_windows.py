@@ -82,7 +82,7 @@ def test_a_start_written_down_is_kept() -> None:
         (history("h"), "2013-01-03"),
         (past("h", "2 HOURS"), "2013-01-03"),
         (past("h", "20 HOURS"), "2013-01-04"),
-        (previous("h"), "2013-01-04"),  # reads what there is of the day before
+        (previous("h"), "2013-01-04"),  # reads the existing part of the day before
     ],
 )
 def test_a_transform_begins_where_all_it_reads_exists(read: Read, start: str) -> None:

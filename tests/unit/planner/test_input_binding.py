@@ -156,8 +156,8 @@ def test_previous_of_a_snapshot_is_empty_up_to_its_start(start: str, mode: Mode)
     table = transform("t", [previous("s"), Read("s", ReadKind.PLAIN)])
     tables = flow(replace(snapshot("s", start=at(start)), mode=mode), table)
     before, now = bind(table, DAY, tables, {"s": at(start)})
-    assert before.low == before.high  # what was taken later is no state before it
-    assert (now.low, now.high) == (at("2013-01-05"), at("2013-01-06"))  # the first one stands for all before
+    assert before.low == before.high  # a later snapshot is no earlier state
+    assert (now.low, now.high) == (at("2013-01-05"), at("2013-01-06"))  # the first one stands for all days before
 
 
 def test_latest_reads_at_the_tick_it_was_given() -> None:

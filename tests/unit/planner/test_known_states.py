@@ -1,4 +1,4 @@
-"""Whether all agreed at an instant, by a history written by hand."""
+"""Whether all tables were settled at an instant, for a history written by hand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestNow:
         behind = {at("2013-01-02"): (read_then("b", "2013-01-02", "2013-01-03", is_changed=False),)}
         known = now(flow(A, b, c), past(a=done(ALL), b=done(ALL, suspects=stale), c=done(ALL, suspects=behind)))
         assert found(known.conflicts(needs("c", *ALL), None)) == {("b", at("2013-01-02"))}
-        assert not known.conflicts(needs("c", "2013-01-01", "2013-01-02"), None), "what is read ends before it"
+        assert not known.conflicts(needs("c", "2013-01-01", "2013-01-02"), None), "the inputs end before it"
         assert not known.conflicts(needs("a", *ALL), None)
 
     def test_an_old_state_that_stays_stale_is_in_the_way_of_no_newer_tick(self) -> None:
@@ -125,7 +125,7 @@ class TestThen:
         known = then(flow(A, self.HISTORY), a=a, h=h)
         conflicts = known.conflicts(needs("h", *ALL), None)
         before = known.find_instant_before_conflicts(conflicts, None)
-        assert before == at("2014-01-01 11:15") - INSTANT, "from there on it had read what was at 10:30"
+        assert before == at("2014-01-01 11:15") - INSTANT, "from there on it had read the state at 10:30"
         assert not known.conflicts(needs("h", *ALL), before)
 
     def test_a_conflict_older_than_the_loaded_history_yields_an_instant_before_it(self) -> None:
@@ -218,5 +218,7 @@ class TestThen:
         )
         known = KnownStates(graph_of(tables), LedgerSnapshot(), history, {})
         ticks = Planner(tables).ticks(LedgerSnapshot(), NOON)
-        assert ticks.newest_agreed_tick(["a", "b"], known, NOON) == hours[7], "what is read at it was not followed"
+        assert ticks.newest_agreed_tick(["a", "b"], known, NOON) == hours[7], (
+            "its input had changed and was not followed"
+        )
         assert ticks.newest_agreed_tick(["a"], known, NOON) == hours[-1] + timedelta(hours=1)

@@ -130,7 +130,7 @@ def test_an_empty_span_has_no_states() -> None:
 
 
 def random_past(dice: Random, name: str, days: list[datetime]) -> tuple[TableFacts, list[BatchState]]:
-    """Make up what is known of a table: labels that are done, that are not, that stand for others."""
+    """Return random facts of a table: labels that are done, not done, or stand for others."""
     done = [day for day in days if dice.random() < 0.6]
     stood = [day for day in days if dice.random() < 0.2]
     other = dict.fromkeys((day for day in done if dice.random() < 0.2), "running")

@@ -1,4 +1,4 @@
-"""Each row that comes is in its window, late, early, or its window is open: by brute force over random closings."""
+"""Each row is in its window, late, early, or its window is open: compared with brute force over random closings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
 HOUR = timedelta(hours=1)
-# windows on both sides of the hour that is left out in spring, of the one that is twice in autumn, and of a leap day
+# windows around the skipped hour in spring, the repeated hour in autumn, and a leap day
 BEGINNINGS = (datetime(2024, 2, 27, tzinfo=UTC), datetime(2024, 3, 29, tzinfo=UTC), datetime(2024, 10, 25, tzinfo=UTC))
 
 
 class Books:
-    """Windows of a table with the ticks at which their books were closed, and what of them is done."""
+    """Windows of a table with the ticks at which their books were closed, and those that are done."""
 
     def __init__(self, random: Random) -> None:
         every, reach = random.choice([("DAY", "1 day"), ("DAY", "5 hours"), ("HOUR", "3 hours"), ("8 HOURS", "1 day")])
@@ -56,12 +56,12 @@ class Books:
             late = random.choice([0, 0, 1, 4]) * self.u.cadence.count(self.start, self.start + 6 * HOUR)
             before = max(before, self.u.cadence.shift(self.u.cadence.ceil(window.end), late))
             self.ticks[window.start] = before
-        for label in random.sample(sorted(self.ticks), k=len(self.ticks) // 4):  # opened again by late rows
+        for label in random.sample(sorted(self.ticks), k=len(self.ticks) // 4):  # reopened by late rows
             self.ticks[label] = self.u.cadence.shift(self.ticks[label], random.randrange(1, 9))
         self.done = {label for label in self.ticks if random.random() < 0.7}
 
     def since(self, at: datetime, high: datetime) -> ClosedSince:
-        """Return what the ledger tells of the windows before `high`."""
+        """Return the ledger's entries of the windows before `high`."""
         covered = IntervalSet.from_intervals((label, self.table.cadence.next(label)) for label in self.done)
         return ClosedSince(
             min(self.ticks, default=None),
@@ -72,7 +72,7 @@ class Books:
 
 
 def fate(books: Books, at: datetime, slice_: datetime) -> str:
-    """Say by the rule itself what becomes of a row."""
+    """Classify a row directly by the documented rule."""
     window = books.table.cadence.window_of(at)
     if window.start < books.start:
         return "before START"
@@ -85,7 +85,7 @@ def fate(books: Books, at: datetime, slice_: datetime) -> str:
 
 
 def told(books: Books, since: ClosedSince, at: datetime, slice_: datetime) -> str:
-    """Say what the planner tells of a row."""
+    """Return the planner's classification of a row."""
     if find_closed_windows(books.table, books.late_rows, since, slice_, books.start).covers_instant(at):
         return "late"
     return "early" if at >= first_window_after(books.table, books.late_rows, slice_, books.start) else "neither"
@@ -95,7 +95,7 @@ def told(books: Books, since: ClosedSince, at: datetime, slice_: datetime) -> st
 def test_a_row_is_late_or_early_exactly_if_no_window_contains_it(random: Random) -> None:
     books = Books(random)
     slices = [books.u.cadence.shift(books.u.cadence.ceil(books.start), n) for n in random.sample(range(-8, 60), 4)]
-    since = books.since(min(slices), books.table.cadence.floor(max(slices)))  # asked once for all of them
+    since = books.since(min(slices), books.table.cadence.floor(max(slices)))  # queried once for all slices
     for slice_ in slices:
         for _ in range(8):
             at = books.start + random.randrange(-30, 400) * HOUR + timedelta(minutes=random.choice([0, 59]))
@@ -160,8 +160,8 @@ def test_an_until_of_one_month_is_exact_for_windows_at_the_end_of_a_longer_month
     ("dropped", "left"),
     [
         ({}, [2, 3, 4]),
-        ({"web.u": (2, 3)}, [4]),  # the third begins to read a day before itself
-        ({"web.u": (2, 2)}, [2, 3, 4]),  # what was never there was not dropped
+        ({"web.u": (2, 3)}, [4]),  # the third label reads from one day before its window
+        ({"web.u": (2, 2)}, [2, 3, 4]),  # labels that never existed were not dropped
         ({"web.daily": (1, 3)}, [3, 4]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Linked tables: what their batches wait for in the other project, what is newest, and what is stale."""
+"""Linked tables: batches of the other project that theirs wait for, the newest ones, and stale ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the newest state of a REPLACE transform is blocked, its reason says which older one can be made."""
+"""If the newest state of a REPLACE transform is blocked, the reason names the older state that can be made."""
 
 from __future__ import annotations
 

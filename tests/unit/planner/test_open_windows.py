@@ -1,4 +1,4 @@
-"""Which windows are open at a boundary, and what each of them reads there."""
+"""The windows that are open at a boundary, and their inputs there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PARTIAL AFTER lets a batch go without, what it waits for all the same, and when it is made whole."""
+"""PARTIAL AFTER: inputs that a batch may omit, inputs it always waits for, and when it is completed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def impatient(*reads: str, hours: int = 2) -> Table:
 
 
 def planned(tables: Flow, ledger: LedgerSnapshot, now: datetime = NOW) -> Plan:
-    """Plan, and see that the short way to the groups leads to the same ones."""
+    """Return the plan; assert that the shortcut to the groups gives the same groups."""
     found = plan(tables, ledger, now)
     assert Planner(tables).ready(ledger, now) == found.groups
     return found
@@ -226,7 +226,7 @@ def test_an_input_that_is_no_longer_read_is_no_longer_waited_for() -> None:
 
 
 def test_a_held_partial_batch_whose_rest_has_arrived_cannot_be_released() -> None:
-    """A release would be refused: its batch would read the rest too."""
+    """A release would be refused: the batch would now read the missing inputs too."""
     tables = flow(HOURLY, impatient("hourly"))
     then = InputFact("hourly", at("2013-01-01"), LAST, "1", "1")
     held = replace(failed("E755 it is held", status=BatchStatus.HELD), read=(then,))
@@ -236,7 +236,7 @@ def test_a_held_partial_batch_whose_rest_has_arrived_cannot_be_released() -> Non
         "E755 it is held",
     )
     coming = past(hourly=done(("2013-01-01", "2013-01-01 18:00")), t=done(troubles={at("2013-01-01"): held}))
-    assert not batch(planned(tables, coming)).is_outdated  # it is not known yet what arrives
+    assert not batch(planned(tables, coming)).is_outdated  # it is not known yet which rows arrive
     whole = past(hourly=done(("2013-01-01", "2013-01-02")), t=done(troubles={at("2013-01-01"): held}))
     found = batch(planned(tables, whole))
     assert (found.status, found.is_outdated) == ("held", True)
@@ -248,12 +248,12 @@ def test_a_partial_batch_waits_for_inputs_from_the_start_that_holds_now() -> Non
     lacks = (Missing("middle", LAST, at("2013-01-02")),)
     partial = done(("2013-01-01", "2013-01-02"), partial={label: lacks})
     made = done(("2013-01-01", "2013-01-02"))
-    # `middle` declared a START once, which the ledger keeps
+    # `middle` once declared a START, which the ledger keeps
     earlier = replace(HELD_UP, troubles={}, start=at("2013-01-02"))
     tables = flow(HOURLY, middle, impatient("middle"))
     assert planned(tables, past(hourly=made, middle=earlier, t=partial)).partial == {"t": {label: lacks}}
     found = planned(tables, past(hourly=made, middle=replace(made, start=earlier.start), t=partial))
     assert states(found, "t") == {"01-01": "ready"}
-    # its START follows the later one of `hourly`, so the ledger has none of its own
+    # its START follows the later one of `hourly`, so the ledger has no START for it
     later = flow(replace(HOURLY, start=at("2013-01-02")), middle, impatient("middle"))
     assert not planned(later, past(hourly=TableFacts(), middle=HELD_UP, t=partial)).partial

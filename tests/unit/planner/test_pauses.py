@@ -1,4 +1,4 @@
-"""What a plan makes of a pause: nothing of the table is offered, and whoever asks why is led to it."""
+"""A plan with paused tables: none of their batches is offered, and explanations lead to the pause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAID = "paused by ann since 2013-01-04 22:00 +00:00: the source lies"
 
 
 def planned(tables: Flow, ledger: LedgerSnapshot) -> Plan:
-    """Plan, and see that the short way to the groups leads to the same ones."""
+    """Return the plan; assert that the shortcut to the groups gives the same groups."""
     found = plan(tables, ledger, NOW)
     assert Planner(tables).ready(ledger, NOW) == found.groups
     return found

@@ -39,7 +39,7 @@ EMPTY = LedgerSnapshot()
 
 
 def planned(tables: Flow, ledger: LedgerSnapshot = EMPTY, now: datetime = NOW) -> Plan:
-    """Plan, and see that the short way to the groups leads to the same ones."""
+    """Return the plan; assert that the shortcut to the groups gives the same groups."""
     found = plan(tables, ledger, now)
     assert Planner(tables).ready(ledger, now) == found.groups
     return found
@@ -183,7 +183,7 @@ class TestSettled:
 
 
 class TestReporting:
-    """ON RESTATE REPORT: that what was read has changed is told, counts as settled, and waits to be asked for."""
+    """ON RESTATE REPORT: changed inputs are reported, count as settled, and wait for a request."""
 
     def found(self, **more: object) -> Plan:
         b, c = replace(B, on_restate=OnRestate.REPORT), transform("c", ["b"])
@@ -387,7 +387,7 @@ class TestNotNeeded:
         assert offered(found, "x") == [["01-01"]]
 
     def test_the_newest_label_is_the_newest_that_can_be_made(self) -> None:
-        """An input with a longer DELAY comes after the next label is due: the label before must not be given up."""
+        """An input with a longer DELAY arrives after the next label is due: the label before must not be given up."""
         slow = collect("a", "HOUR", delay=90)
         table = replace_transform("s", ["a"], "HOUR")
         ledger = past(a=done(("2013-01-01", "2013-01-05 01:00")))

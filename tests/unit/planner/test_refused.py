@@ -1,4 +1,4 @@
-"""A table whose declaration is refused stops itself and what reads it, and nothing else."""
+"""A table with a refused declaration stops itself and its readers, and nothing else."""
 
 from __future__ import annotations
 

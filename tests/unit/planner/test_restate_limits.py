@@ -1,4 +1,4 @@
-"""ON RESTATE ... AT MOST n LABELS ELSE HOLD, and `run --at-most n`: beyond it nothing is made again without a user."""
+"""`ON RESTATE AT MOST n LABELS ELSE HOLD` and `run --at-most n`: more labels are made again only after a decision."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reads(table: str, changed: Iterable[int], same: Iterable[int] = ()) -> dict:
 
 
 def planned(tables: Flow, ledger: LedgerSnapshot, request: PlanRequest | None = None) -> Plan:
-    """Plan, and see that the short way to the groups leads to the same ones."""
+    """Return the plan; assert that the shortcut to the groups gives the same groups."""
     asked = request or PlanRequest()
     found = plan(tables, ledger, NOW, asked)
     assert Planner(tables).ready(ledger, NOW, asked) == found.groups
@@ -48,7 +48,7 @@ def planned(tables: Flow, ledger: LedgerSnapshot, request: PlanRequest | None = 
 
 
 def restated(changed: int, most: int, **more: object) -> Plan:
-    """The inputs of the first labels of `b` changed, which has a limit; `c` reads `b`."""
+    """Return a plan in which inputs of the first labels of `b` changed, which has a limit; `c` reads `b`."""
     of_b = reads("a", range(1, changed + 1))
     ledger = past(
         a=done(ALL_DONE),

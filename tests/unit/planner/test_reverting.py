@@ -1,4 +1,4 @@
-"""Which revision a label is reverted to, and why it cannot be; no Spark, no ledger."""
+"""The revision to which a label is reverted, and the reasons against a revert. No Spark, no ledger."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_inputs_are_equal_by_interval_and_content() -> None:
     assert differing_input(was, [replace(each, version=9, location="tables/y") for each in was]) is None
     assert differing_input(was, [was[0], read("shop.lands", "2.3")]) == "shop.lands"
     assert differing_input(was, [read(low=2), was[1]]) == "shop.orders"
-    assert differing_input(was, [was[0]]) == "shop.orders"  # code that read another table, too
+    assert differing_input(was, [was[0]]) == "shop.orders"  # code that also read another table
     assert differing_input([], [was[1]]) == "shop.lands"
 
 

@@ -1,4 +1,4 @@
-"""Where peers fail, as far as the planner decides it. The commands have tests of their own."""
+"""Scenarios that comparable tools get wrong, for the planner alone; the commands have separate tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan` tells how many queries of Spark's make the due labels of a table."""
+"""`plan` shows how many Spark queries make the due labels of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests to release are refused, for no runner can ever carry them out."""
+"""Requests to release are refused if no runner can ever carry them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States that nobody needs, and that somebody has asked for in the ledger: made as a run that is forced to."""
+"""States without readers that a user requested in the ledger are made as in a forced run."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def group(table: str, number: int, *, is_fresh: bool) -> Group:
 
 
 def started(order: WorkOrder, ready: list[Group], count: int) -> list[str]:
-    """Start the first ready group again and again, and return the names of the tables."""
+    """Start the first ready group repeatedly, and return the names of the tables."""
     names = []
     for _ in range(count):
         first = order.sort(ready)[0]
@@ -146,7 +146,7 @@ class TestNewestFirst:
 
 
 CHAINS, DEPTH = 250, 4  # a thousand tables: a collect and three tables below it
-RESTATED, BACKFILLED = 20, 20  # chains whose past is restated, and chains of which three weeks are missing
+RESTATED, BACKFILLED = 20, 20  # chains whose past is restated, and chains with three missing weeks
 SLOTS = 100  # groups that run at the same time, and end together
 BEGIN = at("2013-01-10")
 OLDEST = at("2012-12-20")
@@ -155,7 +155,7 @@ ASKED = PlanRequest(group_cap=24, cap=100)
 
 @dataclass
 class World:
-    """Tables, and what is known of them: a ledger that needs no database. Each step makes groups, and time goes on."""
+    """Simulates tables and their facts without a ledger database; each step makes groups and advances the time."""
 
     planner: Planner
     facts: dict[str, TableFacts]
@@ -166,7 +166,7 @@ class World:
     longest_wait: int = 0
 
     def step(self) -> tuple[int, int]:
-        """Start the first groups of the order, and make them. Return how many fresh and other groups were ready."""
+        """Make the first groups of the order; return how many fresh and other groups were ready."""
         ready = list(self.planner.ready(LedgerSnapshot(self.facts), self.now, ASKED))
         fresh = sum(each.is_fresh for each in ready)
         others = {each.table for each in ready if not each.is_fresh}
@@ -183,7 +183,7 @@ class World:
         return fresh, len(others)
 
     def _make(self, made: Group) -> None:
-        """Record labels as done, with other rows where they were done before: what reads them is stale."""
+        """Record labels as done; labels that were done before get other rows, so their readers become stale."""
         name, labels = made.table, {batch.label for batch in made.batches}
         known = self.facts[name]
         self.facts[name] = replace(
@@ -243,7 +243,7 @@ def test_a_thousand_tables_stay_fresh_while_backfills_and_restatements_end() -> 
 
 
 def test_others_go_on_where_new_windows_alone_would_fill_all_slots() -> None:
-    """With more new windows than slots, backfills and restatements still get each fourth start."""
+    """With more new windows than slots, backfills and restatements still get every fourth start."""
     found = world()
     found.now = at("2013-01-20") + 3 * HOUR
     for _ in range(4):

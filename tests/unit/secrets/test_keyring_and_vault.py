@@ -1,4 +1,4 @@
-"""The keyring by its library and a backend of a file; Vault by its library and a server that speaks its protocol."""
+"""The keyring with its library and a backend in a file; Vault with its library and a server of its protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MADE = "hvs.made-by-login"
 
 
 class Vault(BaseHTTPRequestHandler):
-    """Vault's own paths and answers, as its documentation has them: KV 1 and 2, AppRole, and a namespace."""
+    """Vault's documented paths and responses: KV 1 and 2, AppRole, and a namespace."""
 
     kept: ClassVar[dict[str, dict[str, Any]]] = {}
     asked: ClassVar[list[str]] = []
@@ -51,7 +51,7 @@ class Vault(BaseHTTPRequestHandler):
             return self._answer(400, {"errors": ["invalid role or secret ID"]})
         return self._answer(200, {"auth": {"client_token": MADE}})
 
-    do_PUT = do_POST  # noqa: N815 - as the base class names them
+    do_PUT = do_POST  # noqa: N815 - names of the base class
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         text = json.dumps(body).encode()
@@ -61,8 +61,8 @@ class Vault(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Suppress log output."""
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(
     file = tmp_path / "ops/password"
     file.parent.mkdir()
     file.write_bytes(b"caf\xe9")
-    if broken != "text":  # root may read all files: no right can be taken from it
+    if broken != "text":  # root may read all files, so no permission can be removed
         refused = PermissionError(13, "Permission denied")
 
         def refuse(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Each file of `bad/` says below it, as comments, every error that it makes, in the order of their places."""
+"""Each file of `bad/` lists in comments at its end every error that it causes, in the order of their places."""
 
 from __future__ import annotations
 

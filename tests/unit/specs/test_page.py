@@ -60,7 +60,7 @@ _VOID = {"meta", "br"}
 
 
 class Outline(HTMLParser):
-    """Reads a page: which tags are left open, ids, links, headings, and the addresses of anything outside."""
+    """Parses a page: unclosed tags, ids, links, headings, and external addresses."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def test_in_a_notebook_the_page_is_a_frame_of_its_own(outcome: SpecOutcome) -> N
 
 
 def colours() -> list[dict[str, str]]:
-    """The colours of light, dark and printed pages, by their meaning."""
+    """Return the colours of light, dark and printed pages, by their meaning."""
     text = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
     return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})", block)) for block in blocks]

@@ -13,7 +13,7 @@ def day(number: int, hour: int = 0) -> datetime:
 
 
 def placed(project: Project, steps: str) -> list[object]:
-    """What each step means: labels of what is given and run, from and up to of what is expected."""
+    """Return the meaning of each step: labels of given and run tables, and the range of expected ones."""
     found: list[object] = []
     for action in script(project, steps).actions:
         if isinstance(action, GivenStep):

@@ -1,4 +1,4 @@
-"""Where things lie, and whether the storage can carry a latch."""
+"""Locations in the storage, and whether the storage supports a latch."""
 
 from __future__ import annotations
 

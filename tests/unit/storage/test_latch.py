@@ -1,4 +1,4 @@
-"""Data or kill, the first commit under a claim's number wins: raced by threads and by processes."""
+"""The first commit with a claim's number wins, with rows or as a kill: raced by threads and by processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_threads_commit_labels_of_one_table_side_by_side_and_all_land(tmp_path: 
 
 
 def _race(pool: Executor, root: Path, *, seconds_to_start: float) -> None:
-    """Let four runners take the same claims in orders of their own, each as data by two and as a kill by two."""
+    """Four runners take the same claims in different orders: two write rows, two kill the claim."""
     folder = new_table(root, is_partitioned=True)
     claims = list(range(1, 61))
     for claim in claims:

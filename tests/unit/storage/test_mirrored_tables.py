@@ -1,4 +1,4 @@
-"""The table of a branch starts with the commits that its ledger knows, whatever its base has committed since."""
+"""The table of a branch starts with the commits in its ledger, whatever its base has committed since."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_rows(folder: str) -> None:
 
 @pytest.mark.parametrize("act", [make_empty_batch, kill, add_rows])
 def test_later_claims_of_the_base_are_left_out_also_without_rows(tmp_path: Path, act: Callable[[str], None]) -> None:
-    """Their claims are unknown to the ledger of the branch, which would be reported as an older copy (E758)."""
+    """The ledger of the branch does not know their claims, which would be reported as an older copy (E758)."""
     folder = new_table(tmp_path)
     commit(folder, 1, {hour(0): rows_of(1)})
     newest = commit(folder, 2, {hour(1): rows_of(2)})

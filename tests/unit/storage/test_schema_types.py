@@ -1,4 +1,4 @@
-"""Which schemas fit."""
+"""Compatible schemas."""
 
 from __future__ import annotations
 

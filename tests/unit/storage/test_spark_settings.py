@@ -1,4 +1,4 @@
-"""Into how many parts Spark shuffles follows what it reads; and which Spark may commit to S3."""
+"""Settings of Spark: shuffle partitions follow the size of inputs; and which versions may commit to S3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines without Delta read by a symlink manifest: what the table shows and nothing else, after any history."""
+"""Engines without Delta that read a symlink manifest see exactly the rows of the table, after any history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def asked(sql: str, of: object) -> list[Any]:
 
 
 def read_by_all(paths: Sequence[str]) -> list[list[int]]:
-    """Return the ids of some files as DuckDB, pyarrow and Polars see them."""
+    """Return the ids in some files, as read by DuckDB, pyarrow and Polars."""
     if not paths:
         return [[], [], []]
     by_duckdb = asked("SELECT id FROM read_parquet(?) ORDER BY id", list(paths))
@@ -56,11 +56,11 @@ def test_readers_of_the_symlink_manifest_never_see_a_replaced_slice_with_its_rep
     commit(folder, 1, {hour(0): rows_of(1, 2), hour(1): rows_of(3)}, files=2)
     symlink_manifests.write_newest_manifests(folder)
     commit(folder, 2, {hour(0): rows_of(9)})
-    # between the commit and its manifest: the label as it was before, whose files still lie there
+    # between the commit and its manifest: the previous label, whose files still exist
     assert read_by_all(listed(folder)) == [[1, 2, 3]] * 3
     assert symlink_manifests.write_newest_manifests(folder) == 1
     assert read_by_all(listed(folder)) == [[3, 9]] * 3
-    everything = f"{folder}/_stage/**/*.parquet"  # what a reader of the stage would count
+    everything = f"{folder}/_stage/**/*.parquet"  # the files that a reader of the stage would count
     assert len(asked("SELECT * FROM read_parquet(?)", everything)) == 4
     assert symlink_manifests.write_newest_manifests(folder) == 0
 
@@ -99,11 +99,11 @@ def test_after_any_history_and_any_crash_the_manifest_matches_the_table(tmp_path
         some = {hour(chance.randrange(6)) for _ in range(chance.randrange(1, 3))}
         commit(folder, claim, {at: rows_of(*range(claim * 10, claim * 10 + chance.randrange(3))) for at in some})
         fate = chance.random()
-        if fate < 0.2:  # who committed died before the manifest
+        if fate < 0.2:  # the committing process died before the manifest
             continue
-        if fate < 0.3:  # or in the middle of it
+        if fate < 0.3:  # or while writing it
             Path(folder, symlink_manifests.FOLDER, "_version").unlink(missing_ok=True)
-        if fate < 0.4:  # a slow writer put back what it had seen before the others
+        if fate < 0.4:  # a slow writer restored the older manifests that it had read
             for path in Path(folder, symlink_manifests.FOLDER).rglob("manifest"):
                 path.write_text("file:///nowhere.parquet\n")
             symlink_manifests.restore_links(folder)

@@ -1,4 +1,4 @@
-"""Equal buckets of time: how many, and of which keys a hash may stand for the key."""
+"""Equal buckets of time: their number, and the keys that a hash may replace."""
 
 from __future__ import annotations
 

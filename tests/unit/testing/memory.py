@@ -1,4 +1,4 @@
-"""A source and destination in memory that keeps what the suites ask for, but for one fault. Needs no Spark."""
+"""A source and destination in memory that fulfils the conformance suites, except for one fault. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ LONG_AGO = datetime.fromisoformat("2013-01-01T00:00Z")
 
 
 class Row(dict[str, Any]):
-    """A row as Spark gives it."""
+    """A row with the methods of Spark's Row."""
 
     asDict = dict[str, Any].copy  # noqa: N815 (Spark's own name)
 
 
 class Frame:
-    """Rows as a frame gives them, or the error of evaluating it."""
+    """A frame of given rows, or of an error that is raised when it is evaluated."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], error: Exception | None = None) -> None:
         self.rows = rows
@@ -58,7 +58,7 @@ class Frame:
 
 
 class Memory:
-    """A system, its connector, its collectors and its deliverers. `fault` is what it does wrong; empty: nothing."""
+    """A system with its connector, collectors and deliverers; `fault` is its defect, empty for none."""
 
     capabilities = Capabilities(type="memory", awaits=frozenset({WindowSignal.QUERY}))
     secrets = ("password",)
@@ -89,7 +89,7 @@ class Memory:
         self.rows_held = [dict(row) for row in rows]
 
     def remove(self) -> None:
-        raise AssertionError("no test here takes it away")
+        raise AssertionError("no test here removes it")
 
     def put(self, *said: Any) -> None:
         if isinstance(said[0], datetime):
@@ -138,7 +138,7 @@ class Memory:
 
 
 class Opened:
-    """What is opened of it."""
+    """An open connection to it."""
 
     def __init__(self, memory: Memory, setting: Setting) -> None:
         self._memory = memory
@@ -146,7 +146,7 @@ class Opened:
         self._fault = memory.fault
 
     def clock(self, unit: Unit) -> None:
-        """It has none."""
+        """Return None: it has no clock."""
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         del unit
@@ -300,7 +300,7 @@ class Opened:
 
 
 class Delivering(Opened):
-    """The same as a destination."""
+    """A destination in memory."""
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         import pyarrow.parquet as pq
@@ -323,6 +323,6 @@ class Delivering(Opened):
 
 
 def replaced(error: WaterclockError, **parts: Any) -> WaterclockError:
-    """Return the error with other parts."""
+    """Return the error with some parts replaced."""
     said = error.to_dict() | parts
     return WaterclockError(said.pop("code"), said.pop("what"), **said)

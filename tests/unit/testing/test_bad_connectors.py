@@ -1,4 +1,4 @@
-"""Each demand of the public suites is one that a connector can fail: what is wrong with it fails the tests for that."""
+"""Every requirement of the public suites can fail: a connector with a defect fails the tests of that requirement."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.unit.testing import memory  # what the inner tests import is loaded already
+from tests.unit.testing import memory  # so that the inner tests need not import it
 
 pytest_plugins = ["pytester"]
 
@@ -122,7 +122,7 @@ CHOSEN = (
         "test_a_scan_does_not",
     ),
 )
-"""The tests that memory can go through: without Spark, and with what it does."""
+"""Tests of the suites that memory can run: without Spark, and only of its features."""
 
 
 @pytest.mark.parametrize(("module", "suite"), FAULTS)

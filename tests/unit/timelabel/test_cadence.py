@@ -171,7 +171,7 @@ def test_a_batch_is_due_at_the_end_of_its_window_and_the_delay() -> None:
 def test_a_delay_is_elapsed_time() -> None:
     cadence = every("DAY", "America/New_York", delay=timedelta(hours=6))
     window = cadence.window_of(at(2013, 3, 9, 12))
-    assert cadence.due_at(window) == at(2013, 3, 10, 11)  # 07:00 of the day whose clock skips an hour
+    assert cadence.due_at(window) == at(2013, 3, 10, 11)  # 07:00 on the day whose clock skips an hour
 
 
 def test_a_delay_longer_than_the_window_leaves_several_waiting() -> None:

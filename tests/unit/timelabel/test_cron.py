@@ -23,7 +23,7 @@ from waterclock.timelabel.zone import nominal_zone
         ("0 0,12 * * *", "EVERY 12 HOURS"),
         ("30 6 * * 0-6", "EVERY DAY DELAY 390 MINUTES"),
         ("0 0 1-31 * 1", "EVERY DAY"),  # either day field may match, and one always does
-        ("0 0 */1 * MON", "EVERY WEEK"),  # a day field that begins with a star restricts together with the other
+        ("0 0 */1 * MON", "EVERY WEEK"),  # a day field that starts with a star restricts together with the other one
         ("0 0 * * 1", "EVERY WEEK"),
         ("0 0 * * 0", "EVERY WEEK DELAY 6 DAYS"),
         ("0 0 * * 7", "EVERY WEEK DELAY 6 DAYS"),

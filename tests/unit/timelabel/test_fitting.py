@@ -67,7 +67,7 @@ def test_windows_made_of_whole_windows_fit(reader: str, read: str) -> None:
         ("DAY", "WEEK"),
         ("24 HOURS", "WEEK"),
         ("MONTH in Europe/Berlin", "MONTH"),
-        ("DAY in Europe/Paris", "DAY in Europe/Berlin"),  # four summers of the seventies apart
+        ("DAY in Europe/Paris", "DAY in Europe/Berlin"),  # they differed in four summers of the seventies
         ("WEEK in Pacific/Apia", "WEEK in Pacific/Pago_Pago"),
     ],
 )

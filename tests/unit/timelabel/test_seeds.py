@@ -1,4 +1,4 @@
-"""Every example of the seed documents that speaks of time: the data model, batching by timelabels, what a label is."""
+"""Every example about time in the seed documents: the data model, batching by timelabels, the meaning of a label."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def at(*parts: int) -> datetime:
 
 
 def triggered_window(cadence: Cadence, now: datetime) -> Window:
-    """The window whose batch starts at `now`."""
+    """Return the window whose batch starts at `now`."""
     end = cadence.last_due(now)
     window = Window(cadence.previous(end), end)
     assert cadence.due_at(window) == now

@@ -43,7 +43,7 @@ def form(folder: Path) -> OpenedForm:
 
 
 class Desk:
-    """The pages, asked for by any person. `attributes` are those of the people, by name."""
+    """The pages, requested by any user. `attributes` are those of the users, by name."""
 
     def __init__(self, folder: Path, attributes: Mapping[str, Mapping[str, object]] | None = None) -> None:
         self.pages, self.attributes = Pages(folder, "2020-01-05"), attributes or {}
@@ -83,7 +83,7 @@ def test_a_saved_row_is_a_proposal_that_another_person_approves(desk: Desk, form
     assert "Approve 1 row" in page
     assert desk.ask("ben", APPROVER, "POST", DECIDE, number="1", do="approve")[0] == 303
     assert content(form)["sku"] == "A"
-    assert desk.ask("ben", APPROVER, "POST", DECIDE, number="1", do="approve")[0] == 303  # after a lost answer
+    assert desk.ask("ben", APPROVER, "POST", DECIDE, number="1", do="approve")[0] == 303  # after a lost response
     [change] = list_changes(form.database, form.entity, ("S1",))
     assert (change.who, change.approved_by) == ("anna", "ben")
     assert "anna approved by ben" in text_of(desk.ask("kim", [Right.LOOK], "GET", f"{ROW}?key=S1")[1])
@@ -149,7 +149,7 @@ def test_pasted_rows_and_undo_are_proposals(desk: Desk, form: OpenedForm) -> Non
     digest = re.search(r'name="digest" value="(\w+)"', page)
     assert digest is not None
     sent = {"text": text, "do": "apply", "digest": digest[1], "why": "list"}
-    for _ in range(2):  # and again after a lost answer
+    for _ in range(2):  # and again after a lost response
         assert desk.ask("anna", EDITOR, "POST", paste, **sent) == (303, f"{PROPOSAL}?number=1")
     assert content(form) is None
     assert list_proposals(form.database, form.entity)[0].origin is Origin.IMPORT

@@ -1,4 +1,4 @@
-"""The pages of a form whose columns are granted to different people: fields, buttons, posts, pastes and undo."""
+"""The pages of a form whose columns are granted to different users: fields, buttons, posts, pastes and undo."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_columns_that_are_not_granted_are_read_only(desk: Desk) -> None:
 
 def test_a_post_changes_only_granted_columns(desk: Desk, form: OpenedForm) -> None:
     sent = posted(form, price="3.00", name="Coffee")
-    assert desk.ask("ben", EDITOR, "POST", ROW, **sent)[0] == 303  # the field of the name is not his, and is not read
+    # the field of the name is not granted to him, and is not read
+    assert desk.ask("ben", EDITOR, "POST", ROW, **sent)[0] == 303
     assert content(form) == {"sku": "S1", "name": "Tea", "price": "3.00", "kind": "a"}
     assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, price="9.00", name="Cocoa"))[0] == 303
     assert content(form) == {"sku": "S1", "name": "Cocoa", "price": "3.00", "kind": "a"}

@@ -219,7 +219,7 @@ def test_values_of_similar_keys_are_filled_into_the_fields_and_not_saved(client:
     assert re.search(r'<textarea id="f-2" name="f.sku"[^>]*>\n\s*A &lt;b&gt;</textarea>', chosen)
     assert "not saved yet" in chosen
     assert content(form, "TEA-2") == {"supplier_sku": "TEA-2"}
-    other = client.get(f"{ROW}?key=TEA-2&like=Z").text  # which is not alike
+    other = client.get(f"{ROW}?key=TEA-2&like=Z").text  # a key that is not similar
     assert "not saved yet" not in other
     assert "Values of alike keys" not in client.get(f"{ROW}?key=TEA-1").text
 

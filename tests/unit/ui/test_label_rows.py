@@ -1,4 +1,4 @@
-"""Cells of compared rows show characters that are invisible, or that would turn the text around."""
+"""Cells of compared rows show invisible characters and those that would reverse the text."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Graph = tuple[list[str], list[tuple[str, str]]]
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Draw a graph without circles, its nodes in any order."""
+    """Draw an acyclic graph with its nodes in any order."""
     count = draw(st.integers(0, 14))
     pairs = list(combinations(range(count), 2))
     chosen = draw(st.lists(st.sampled_from(pairs), max_size=30, unique=True)) if pairs else []

@@ -1,4 +1,4 @@
-"""How often the list of the machine's connections is read to identify the peer of a connection."""
+"""The number of times that the machine's connections are listed to identify the peer of a connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.ui.peers import KEPT, PeerMiddleware, peer_of
 
 
 class Lookups:
-    """Stands in for the list of the machine's connections: returns or raises one result after the other."""
+    """A fake list of the machine's connections: returns or raises one result after the other."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *results: int | OSError | None) -> None:
         self.results = list(results)

@@ -1,4 +1,4 @@
-"""The users of a project are those of its project file, which alone is checked for each request."""
+"""The users of a project are those of its project file, which is checked for each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connections end if too many clients do not complete their TLS handshake."""
+"""The connections that are closed if too many clients do not complete their TLS handshake."""
 
 from __future__ import annotations
 

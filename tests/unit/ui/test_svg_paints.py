@@ -1,4 +1,4 @@
-"""A drawing that is taken away looks as it does in the page: its paints are those of the sheet's light side."""
+"""A saved drawing looks as on the page: its colours are those of the style sheet's light theme."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 
 
 def light(value: str) -> str:
-    """Return the colour that a value of the sheet is on its light side."""
+    """Return the colour of a style sheet's value in the light theme."""
     value = re.sub(r"var\(--([\w-]+)\)", lambda found: light(TOKENS[found[1]]), value.strip())
     value = re.sub(r"light-dark\(([^,]+),[^)]*\)", r"\1", value)
     if mixed := re.fullmatch(r"color-mix\(in srgb, (#\w+) (\d+)%, (#\w+)\)", value):
@@ -28,7 +28,7 @@ def numbers(colour: str) -> list[int]:
 
 
 def in_the_sheet() -> dict[tuple[str, str], str]:
-    """Return by class and property the colours of the parts of a drawing."""
+    """Return the colours of a drawing's parts by class and property."""
     found = {}
     for selectors, body in RULE.findall(SHEET):
         for selector in selectors.split(","):

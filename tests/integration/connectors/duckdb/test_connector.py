@@ -1,4 +1,4 @@
-"""What a DuckDB database holds becomes rows of Spark's types, of one moment, and comes back."""
+"""Values of a DuckDB database become rows of Spark's types, of one moment, and are delivered back."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_type_becomes_its_counterpart(
     assert row.ub == 18446744073709551615
     assert row.day == date(2024, 2, 29)
     assert [at.astimezone(UTC).isoformat() for at in (row.local, row.instant)] == [
-        "2024-03-31T01:30:00.000001+00:00",  # a skipped time is moved on by the gap
+        "2024-03-31T01:30:00.000001+00:00",  # a skipped time is moved forward by the gap
         "2024-02-29T11:00:00.000001+00:00",
     ]
     assert (len(row.u), row.e, row.t) == (36, "a", "01:00:00")
@@ -74,7 +74,7 @@ def test_each_type_becomes_its_counterpart(
 def test_a_view_reads_no_other_file(
     spark: SparkSession, database: DuckDatabase, collector: DuckdbCollector, tmp_path: Path, view: str
 ) -> None:
-    """A view in a stranger's file would run as the user of the runner, who can read secrets."""
+    """A view in an untrusted file would run as the user of the runner, who can read secrets."""
     (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
     database.run(f"CREATE VIEW totals AS {view.format(tmp_path / 'secret.csv')}")
     with pytest.raises(WaterclockError, match="reads another file or database") as refused:

@@ -1,4 +1,4 @@
-"""Landing folders read by Spark: what the conformance suites do not ask."""
+"""Landing folders read with Spark: cases that the conformance suites do not cover."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def refused(
 ) -> WaterclockError:
     unit = unit_of("landing", f"drop/{name}", **options)
     reader = collector(folder)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's, which is explained)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error, which is explained)
         rows(reader.read_snapshot(spark, unit, columns, "UTC"))
     told = reader.explain(unit, columns, caught.value)
     assert told is not None
@@ -133,7 +133,7 @@ def test_a_landing_folder_path_may_be_relative_to_the_parent_of_the_project(
     }
     read = reader.read_windows(spark, folder.unit, WindowRequest("at", [Window(DAY, DAY + HOUR)]), declared(), "UTC")
     assert [row["id"] for row in rows(read)] == ["0"]
-    assert dict(read.set_aside()) == {"rows without a data time": 1}  # the other is of the next window's file
+    assert dict(read.set_aside()) == {"rows without a data time": 1}  # the other row belongs to the next window's file
 
 
 @pytest.mark.parametrize("columns", [declared(("id", "INT")), declared(("id", "INT"), is_open=False)])
@@ -188,7 +188,7 @@ def test_a_file_deleted_before_it_is_read_is_reported_with_its_path(spark: Spark
     unit = unit_of("landing", "drop/a.csv")
     frame = reader.read_snapshot(spark, unit, declared(), "UTC").frame
     path.unlink()
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error)
         frame.collect()
     told = reader.explain(unit, declared(), caught.value)
     assert told is not None
@@ -209,7 +209,7 @@ def test_a_file_that_is_replaced_while_it_is_read_fails_the_batch(
         unit = unit_of("landing", "shop.orders", format="raw") if kind == "raw" else folder.unit
         read = reader.read_snapshot(spark, unit, declared(), "UTC")
     read.before_commit()
-    path.write_text("id,at\n1,2013-01-01 00:10:00\n")  # the sender writes it again, and has written a part
+    path.write_text("id,at\n1,2013-01-01 00:10:00\n")  # the sender rewrites it, and has written a part
     with pytest.raises(WaterclockError, match="changed while it was read") as caught:
         read.before_commit()
     assert (caught.value.code, caught.value.transient) == ("E807", True)

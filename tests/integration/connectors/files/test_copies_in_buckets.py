@@ -1,4 +1,4 @@
-"""Files copied as they came, from and to buckets of a real S3 server."""
+"""Files are copied unchanged, from and to buckets of a real S3 server."""
 
 from __future__ import annotations
 

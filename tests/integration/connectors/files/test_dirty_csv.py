@@ -1,4 +1,4 @@
-"""CSV as it comes: line breaks in quotes, quotes that are not closed, other encodings, with and without parsed()."""
+"""Dirty CSV: line breaks in quotes, unclosed quotes, other encodings, with and without parsed()."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read(spark: SparkSession, folder: LandingFolder, columns: Columns, **options
 
 def refused(spark: SparkSession, folder: LandingFolder, columns: Columns, **options: Value) -> WaterclockError:
     unit = unit_of("landing", "drop/*.csv", **options)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's, which is explained)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error, which is explained)
         read(spark, folder, columns, **options)
     told = FilesCollector(folder.setting).explain(unit, columns, caught.value)
     assert told is not None, caught.value
@@ -63,7 +63,7 @@ def refused(spark: SparkSession, folder: LandingFolder, columns: Columns, **opti
 
 
 def kept(columns: Columns) -> Columns:
-    """Return the columns as EXPECT parsed() ELSE QUARANTINE asks for them, with lines."""
+    """Return the columns with EXPECT parsed() ELSE QUARANTINE, and with lines."""
     ladder = (RuleAction(Action.QUARANTINE),)
     return replace(columns, named=(*columns.named, ROW), unread=UnparsedLines("parsed", ladder))
 

@@ -1,4 +1,4 @@
-"""A rewritten archive, read by a collect, has the rows that it had before, without those of erased persons."""
+"""A collect reads from a rewritten archive the same rows as before, except those of erased persons."""
 
 from __future__ import annotations
 

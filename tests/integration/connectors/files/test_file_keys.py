@@ -1,4 +1,4 @@
-"""The key by which the rows of a file find their label is the same in Spark and in Python, and of one file only."""
+"""The key that maps the rows of a file to their label is equal in Spark and in Python, and unique per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column of files that is called `_metadata`, as Spark's own with the file of a row."""
+"""A file column named `_metadata`, like Spark's own column with the file of a row."""
 
 from __future__ import annotations
 

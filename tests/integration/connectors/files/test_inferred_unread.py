@@ -1,4 +1,4 @@
-"""Keys of JSON that Spark finds itself, of files with lines that cannot be read."""
+"""JSON keys that Spark infers, in files with unreadable lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of files beside CSV, JSON lines and Parquet, written by libraries of their own and read by Spark."""
+"""File formats besides CSV, JSON lines and Parquet, written by their own libraries and read by Spark."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def refused(
 ) -> WaterclockError:
     unit = unit_of("landing", f"drop/{name}", **options)
     reader = FilesCollector(folder.setting)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's, which is explained)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error, which is explained)
         rows(reader.read_snapshot(spark, unit, columns, "UTC"))
     if isinstance(caught.value, WaterclockError):
         return caught.value
@@ -95,7 +95,7 @@ def by(key: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class TestQuotes:
-    """Texts with quotes and backslashes, as everybody writes CSV (RFC 4180), this project's PUBLISH among them."""
+    """Texts with quotes and backslashes in usual CSV (RFC 4180), including that of this project's PUBLISH."""
 
     TEXTS = ("a", '"', '""', 'a "b" c', 'a "b, c" d', 'ends "q"', "back\\slash", "c:\\", "\\\\host\\x", '\\"', "it's")
 

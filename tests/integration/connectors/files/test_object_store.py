@@ -70,8 +70,8 @@ def listing(system: LandingFolder, path: str = "shop.orders", **options: Any) ->
 
 
 def requests_of(work: Callable[[], Any]) -> list[str]:
-    """Return the kinds of requests that something makes."""
-    time.sleep(0.1)  # the server writes a line of its log when it has answered
+    """Return the kinds of requests that a call sends."""
+    time.sleep(0.1)  # the server writes its log line after the response
     before = len(server().requests())
     work()
     time.sleep(0.1)
@@ -161,7 +161,7 @@ def test_a_name_without_a_stamp_keeps_its_arrival_in_the_archive(system: Landing
     if not str(target).startswith("s3:"):
         os.utime(target, (1e9, 1e9))
     else:
-        time.sleep(1.1)  # S3 keeps whole seconds
+        time.sleep(1.1)  # S3 stores times in whole seconds
     (before,) = listing(system, "shop/orders/*.csv").items
     collector(system).archive(unit_of("landing", "shop/orders/*.csv"), [before])
     (after,) = listing(system, "shop/orders/*.csv").items

@@ -1,4 +1,4 @@
-"""What a Firebird database holds becomes rows of Spark's types, of one moment."""
+"""Values of a Firebird database become rows of Spark's types, of one moment."""
 
 from __future__ import annotations
 

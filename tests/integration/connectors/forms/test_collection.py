@@ -1,4 +1,4 @@
-"""The rows of a form as of any tick are those of its history, whenever they are read and in any order."""
+"""The rows of a form as of any tick are those of its history, read at any time and in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of three brokers of which one dies: what is sent and what is read comes once."""
+"""A cluster of three brokers, one of which dies: each record is sent and read once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def partitions_of(broker: Broker, topic: str) -> dict[int, Any]:
 
 
 def leader_of(asked: Broker, brokers: list[Broker], topic: str, *, besides: Broker | None = None) -> Broker:
-    """Return who leads the first partition that another one leads."""
+    """Return the leader of the first partition that is led by another broker."""
     leaders: list[Broker] = [brokers[part.leader - 1] for _, part in sorted(partitions_of(asked, topic).items())]
     return next(each for each in leaders if each is not besides)
 
@@ -55,7 +55,7 @@ def test_a_broker_that_dies_among_three_leaves_each_row_once(tmp_path: Path) -> 
         [found] = CONNECTOR.deliverer(setting).deliver(unit, [delivery])
         assert found.rows == ROWS
 
-        # another one dies as all is read; the first is there again, and holds all that the others hold
+        # another broker dies during the read; the first one is back and has all records of the others
         lost.start()
         living = next(each for each in brokers if each is not lost)
         until(lambda: all(len(part.isrs) == 3 for part in partitions_of(living, topic).values()))
@@ -66,7 +66,7 @@ def test_a_broker_that_dies_among_three_leaves_each_row_once(tmp_path: Path) -> 
         )
         read: list[tuple[int, int]] = []
         values: list[bytes] = []
-        leader_of(lost, brokers, topic, besides=lost).kill()  # what it led has no leader until its session is over
+        leader_of(lost, brokers, topic, besides=lost).kill()  # its partitions have no leader until its session ends
         for batch in batches(KafkaExtract(cluster, topic, "bus.t", parts)):
             read += zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
             values += batch["value"].to_pylist()

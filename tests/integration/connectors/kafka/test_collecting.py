@@ -1,4 +1,4 @@
-"""Topics are collected exactly once: gaps, brokers that die, topics that go, and records that cannot be read."""
+"""Topics are collected exactly once: gaps, brokers that die, deleted topics, and unreadable records."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_labels_own_offsets_though_transactions_leave_gaps(tiny: Tiny) -> None:
     assert not outcome.failed, described(outcome)
     bus.send(topic, [(b"k", b"2")], commits=True)
     assert not tiny.run(day(3)).failed
-    bus.send(topic, [(b"k", b"never")], commits=False)  # nothing but what was aborted
+    bus.send(topic, [(b"k", b"never")], commits=False)  # the topic has only an aborted record
     assert not tiny.run(day(4)).failed
     sql = "SELECT timelabel, partition, offset, key, value FROM raw.t ORDER BY partition, offset"
     first, second, third = labels(1, 2, 3)
@@ -113,7 +113,7 @@ def test_whoever_tries_again_reads_the_same_offsets(tiny: Tiny) -> None:
     sql = "SELECT timelabel, id FROM raw.t ORDER BY id"
     assert tiny.rows(sql) == [(first, 1), (first, 2), (second, 3)]
 
-    # made again of the same offsets; then they are gone, and the label keeps its rows
+    # made again from the same offsets; after their deletion the label keeps its rows
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("raw.t", [day(1)], RECOMPUTE, who="ann")
     assert not tiny.run(day(3)).failed
@@ -124,7 +124,7 @@ def test_whoever_tries_again_reads_the_same_offsets(tiny: Tiny) -> None:
     assert (code, "0:0-1" in said) == ("E852", True)
     assert tiny.rows(sql) == [(first, 1), (first, 2), (second, 3)]
 
-    # named in the collect, they are left out, and the records that are still there are read
+    # offsets listed in the collect are skipped, and the remaining records are read
     tiny.declare(flow("id INT", topic, "without '0:0-1'"))
     again(tiny, 1)
     outcome = tiny.run(day(3))

@@ -1,4 +1,4 @@
-"""Topics, held against the public suite of logs."""
+"""Topics pass the public suite for logs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Topic:
 
     @contextmanager
     def failing_midway(self) -> Iterator[None]:
-        """Have the broker stand still: who asks it waits."""
+        """Suspend the broker during the block, so that requests wait."""
         process = broker().process
         assert process is not None
         process.send_signal(signal.SIGSTOP)
@@ -71,7 +71,7 @@ class MemoryLog:
     secrets: Sequence[str] = ()
 
     def failing_midway(self) -> None:
-        """Nothing can come between it and its reader."""
+        """Do nothing: no fault can occur between a reader and a local log."""
 
     def __init__(self, folder: Path) -> None:
         self.log = Log()

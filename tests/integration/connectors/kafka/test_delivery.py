@@ -1,4 +1,4 @@
-"""Each claim comes to a topic in one transaction, once, whatever ends between."""
+"""Each claim is delivered to a topic in one transaction, once, after any interruption."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST, _SECOND = "20130101000000", "20130102000000"
 
 
 class Topic:
-    """A topic that is delivered to."""
+    """A topic that receives deliveries."""
 
     secrets: Sequence[str] = ("password",)
 
@@ -42,7 +42,7 @@ class Topic:
         self.unit = unit_of("bus", self.name, **options)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what a reader takes who goes by the newest claim of each label."""
+        """Return the rows of a reader that uses the newest claim of each label."""
         newest: dict[bytes, int] = {}
         found = [(dict(message.headers()), message.value()) for message in broker().read(self.name)]
         for headers, _ in found:
@@ -80,7 +80,7 @@ class TestKafkaDeliveries(DeliveryConformance):
     @pytest.fixture(autouse=True)
     def _as_a_stream(self, request: pytest.FixtureRequest) -> None:
         if any(word in request.node.name for word in ("emptied", "merge")):
-            pytest.skip("a stream takes nothing back; what it does instead is tried below")
+            pytest.skip("a stream cannot remove records; the tests below cover its behavior")
 
 
 def deliverer(system: Topic) -> KafkaDeliverer:
@@ -103,7 +103,7 @@ def test_merge_sends_tombstones_for_deleted_keys(system: Topic, slices: Slices) 
 
 
 def die_at(point: str, setting: Setting, unit: Unit, delivery: Delivery) -> None:
-    """Deliver, and be killed at a point of it."""
+    """Deliver, and kill the process at a point."""
     with inject_faults(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
         CONNECTOR.deliverer(setting).deliver(unit, [delivery])
 
@@ -172,7 +172,7 @@ def forget(publish: str) -> None:
 def test_a_claim_whose_record_is_forgotten_is_found_in_the_topic(system: Topic, slices: Slices) -> None:
     first = slices.of(_FIRST, [row("a", 1), row("b", 2)], Mode.APPEND, is_from_partitioned=True)
     [sent_first] = deliverer(system).deliver(system.unit, [first])
-    assert (sent_first.rows, sent_first.is_repeat) == (2, False)  # an old claim of which there is nothing is sent
+    assert (sent_first.rows, sent_first.is_repeat) == (2, False)  # an old claim without records in the topic is sent
     forget(first.publish)
     assert deliverer(system).find(system.unit, PROJECT, first.publish, first.claim) is None
     [again] = deliverer(system).deliver(system.unit, [first])

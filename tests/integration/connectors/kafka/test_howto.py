@@ -1,4 +1,4 @@
-"""The page about Kafka is run: its statements make one flow, over topics of its names."""
+"""The page on Kafka: its statements form one flow, over topics with its names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How we and a cluster are known to each other: by users, tokens and certificates; what is refused is told."""
+"""Authentication between Waterclock and a cluster: by users, tokens and certificates; refusals are reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def topic() -> str:
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority that the broker does not trust."""
+    """Return an authority that the broker does not trust."""
     return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
 
 
@@ -64,7 +64,7 @@ def cluster(folder: Path, door: str, options: Mapping[str, Value]) -> Cluster:
 
 
 def values(found: Cluster, topic: str) -> list[bytes]:
-    """Return what is read of a topic."""
+    """Return the values read from a topic."""
     log = found.log_of(topic, "bus.t")
     parts = tuple(OffsetPart(datetime(2020, 1, 1, tzinfo=UTC), span) for span in spans_of(first_range(log, log.starts)))
     return [
@@ -73,7 +73,7 @@ def values(found: Cluster, topic: str) -> list[bytes]:
 
 
 def token(folder: Path, name: str = "ann") -> str:
-    """Write a token that nobody signed, which a broker takes that is told to take any."""
+    """Write an unsigned token, which a broker accepts if it is configured to accept any."""
     parts = [{"alg": "none"}, {"sub": name, "iat": time.time() - 60, "exp": time.time() + 600}]
     told = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
     (folder / "token").write_text(f"{told}.\n")
@@ -163,7 +163,7 @@ def test_a_refused_login_is_reported_at_once_with_its_fix(
         cluster_of(setting).log_of(topic, "bus.t")
     said = caught.value
     assert (said.code, what in said.what, fix in str(said.fix)) == (code, True, True), said.render()
-    assert time.monotonic() - begins < 45  # no time is waited out
+    assert time.monotonic() - begins < 45  # no timeout is reached
     assert not [word for word in (WORD, WRONG, LOCK) if word in said.render()]
 
 

@@ -1,4 +1,4 @@
-"""Values become columns as they are, whatever brings them."""
+"""Values become columns unchanged, by any way of reading."""
 
 from __future__ import annotations
 

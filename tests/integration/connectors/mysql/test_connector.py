@@ -1,4 +1,4 @@
-"""MariaDB and MySQL read by Spark: what the conformance suites do not ask."""
+"""MariaDB and MySQL read with Spark: cases that the conformance suites do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of a MariaDB that is collected and published back come to what its own tables hold."""
+"""Random histories of a MariaDB that is collected and published back equal its own tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLLATED = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
 
 
 class Web:
-    """A database with customers that are deleted by a mark, and a log."""
+    """A database with customers that are marked as deleted, and a log."""
 
     def __init__(self, server: mariadb.Server) -> None:
         self.server, self.name = server, server.fresh_database()

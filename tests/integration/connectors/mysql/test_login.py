@@ -1,4 +1,4 @@
-"""How we are known to a MariaDB server, and it to us: by passwords that change meanwhile, and by certificates."""
+"""Authentication with a MariaDB server in both directions: by passwords that change meanwhile, and by certificates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_password_that_changes_is_the_new_one_at_the_next_batch(server: mariad
 
 @pytest.fixture
 def certain(server: mariadb.Server, tmp_path: Path) -> Iterator[mariadb.Server]:
-    """The server, which has a certificate and asks for others."""
+    """Yield the server with a certificate, which requires client certificates."""
     authority = Authority(tmp_path)
     authority.sign("server", "127.0.0.1", owner=server.folder, user="root")
     authority.sign("client", "certified")
@@ -85,7 +85,7 @@ def test_a_client_certificate_replaces_the_password(certain: mariadb.Server, tmp
     files = {"certificate": "client.crt", "key": "client.key", "ca": "ca.crt"}
     assert clock(opened(tmp_path, url=url, **files))
     with pytest.raises(WaterclockError, match="E810"):
-        clock(opened(tmp_path, url=url))  # nobody else is let in
+        clock(opened(tmp_path, url=url))  # no other login is accepted
     Authority(tmp_path / "others")
     with pytest.raises(WaterclockError, match="certificate verify failed"):
         clock(opened(tmp_path, url=url, **files | {"ca": "others/ca.crt"}))

@@ -1,6 +1,6 @@
-"""Random histories of a followed table: rows change while columns and table are altered; no Spark.
+"""Random histories of a followed table: rows change while columns and table are altered. No Spark.
 
-The oracle is the table itself: what was collected comes to what it holds, or the batch is refused with E863.
+The table itself is the oracle: the collected rows equal its content, or the batch is refused with E863.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class History:
         )
 
     def renamed(self) -> list[str]:
-        """Return statements that rename columns, change rows, and mostly rename the columns back."""
+        """Return statements that rename columns, change rows, and usually rename the columns back."""
         names = self.columns()
         if not names:
             return []
@@ -98,7 +98,7 @@ class History:
         return [*alter, *within, *([f"ALTER TABLE t {each}" for each in back] if self.rng.random() < 0.9 else [])]
 
     def altered(self) -> list[str]:
-        """Return statements that add or drop columns, or write the table anew."""
+        """Return statements that add or drop columns, or rewrite the table."""
         names = self.columns()
         new = f"n{next(self.fresh)}"
         kind = "int" if self.is_small else "text"
@@ -121,7 +121,8 @@ class History:
         for each in statements:
             try:
                 self.it.sql(each)
-            except psycopg.errors.ObjectNotInPrerequisiteState:  # pgoutput's publication keeps it logged
+            # the publication of pgoutput requires the table to be logged
+            except psycopg.errors.ObjectNotInPrerequisiteState:
                 assert "UNLOGGED" in each
 
     def agrees(self) -> bool:
@@ -142,7 +143,7 @@ class History:
         return [self.rng.choice(HARMLESS)] if {"a", "b", "c"} <= set(self.columns()) else [self.change()]
 
     def read(self) -> bool:
-        """Collect what came since; return whether it was refused."""
+        """Collect the new changes, and return whether the batch was refused."""
         try:
             self.it.read()
         except WaterclockError as error:
@@ -172,7 +173,8 @@ def test_changes_that_are_harmless_stop_nothing(plugin: str, seed: int) -> None:
     history = History(plugin, LARGE, seed)
     for statement in history.rng.sample([*HARMLESS, "VACUUM FULL t", "CLUSTER t USING t_pkey", "TRUNCATE t"], 6):
         change = history.change()
-        while statement in OF_COLUMNS and change.startswith("TRUNCATE"):  # the how-to says that these stop together
+        # the how-to states that this combination fails
+        while statement in OF_COLUMNS and change.startswith("TRUNCATE"):
             change = history.change()
         history.do([statement, change])
         assert not history.read(), statement
@@ -182,7 +184,7 @@ def test_changes_that_are_harmless_stop_nothing(plugin: str, seed: int) -> None:
 @pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
 @pytest.mark.parametrize("statement", OF_COLUMNS)
 def test_a_column_alteration_with_a_truncate_and_insert_is_refused(plugin: str, statement: str) -> None:
-    """The log does not tell whether the rows were written anew with other values: no batch passes over that."""
+    """The log does not show whether a rewrite changed values, so the batch is refused."""
     history = History(plugin, LARGE, 0)
     history.do([statement, "TRUNCATE t", "INSERT INTO t (id, a) VALUES (1, 7)"])
     assert history.read()

@@ -1,4 +1,4 @@
-"""A table of a PostgreSQL database, followed by its log: the replica comes to what the source holds."""
+"""A table of a PostgreSQL database, followed by its log: the replica equals the source."""
 
 from __future__ import annotations
 
@@ -184,13 +184,13 @@ def test_a_lost_slot_is_reported_and_a_new_snapshot_starts_over(
     it = Replicated.begun(tmp_path, spark)
     it.sql("INSERT INTO orders SELECT n, 'n', n, 'b' FROM generate_series(1, 5) AS n")
     it.replicate()
-    monkeypatch.setattr(change_collection, "DIRECT_ROWS", 3)  # of more rows a worker of Spark reads the slot
+    monkeypatch.setattr(change_collection, "DIRECT_ROWS", 3)  # for more rows, a worker of Spark reads the slot
     it.sql("UPDATE orders SET name = 'x'")
     it.replicate()
     assert it.replica() == it.source()
     drop_all_slots()
     it.sql("DELETE FROM orders WHERE id = 1; ALTER TABLE orders ADD extra int NOT NULL DEFAULT 7")
-    for _ in range(2):  # and so at each try: nothing is passed over
+    for _ in range(2):  # at each attempt; no change is skipped
         (failed,) = it.run().failed
         assert failed.error is not None
         assert (failed.error.code, "is gone" in failed.error.what) == ("E860", True)
@@ -216,7 +216,7 @@ def test_slots_of_failed_first_batches_and_of_removed_tables_are_dropped(tmp_pat
     it.retry()
     it.replicate()
     assert it.replica() == it.source()
-    it.sql("DELETE FROM orders")  # which has no name in the log, and needs one for the rule
+    it.sql("DELETE FROM orders")  # it has no name in the log, and the rule needs one
     it.replicate()
     assert it.replica() == []
     (slot,) = it.slots()

@@ -1,4 +1,4 @@
-"""A PostgreSQL database tells which windows hold rows that changed, by a column of any type of time."""
+"""Change scans of PostgreSQL find the windows with changed rows, by a time column of any type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOURS = tuple(Window(START + timedelta(hours=n), START + timedelta(hours=n + 1))
 
 
 class Source:
-    """A table of orders, which is looked at again and again."""
+    """A table of orders that is scanned repeatedly."""
 
     def __init__(self, folder: Path, time: str, change: str) -> None:
         self.database = PostgresDatabase(folder, epoch="seconds")
@@ -33,14 +33,14 @@ class Source:
         return collector.scan_changes(_no_spark, self.database.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:
-        """Look, note it, and return the hours that changed since the look before."""
+        """Scan, store the notes, and return the hours that changed since the previous scan."""
         looked = self.look(zone=zone)
         self.marks = {w.start: Mark(looked.of_all, looked.of_window.get(w.start)) for w in HOURS}
         return sorted(start.hour for start in looked.changed)
 
 
 def _no_spark() -> Any:
-    raise AssertionError("a database is asked without Spark")
+    raise AssertionError("a database is scanned without Spark")
 
 
 KINDS = {

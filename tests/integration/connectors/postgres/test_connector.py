@@ -1,4 +1,4 @@
-"""PostgreSQL read by Spark: what the conformance suites do not ask."""
+"""Reading PostgreSQL with Spark: cases that the conformance suites do not cover."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_value_that_does_not_fit_its_type_is_reported_and_never_converted(
         ("numeric", "16.00", "INT", 16),
         ("text", "' -16. '", "BIGINT", -16),
         ("float8", "16", "BIGINT", 16),
-        # a number of a type that holds the nearest it can is the nearest
+        # a number that its type can only approximate is the nearest one
         ("int8", "9007199254740993", "DOUBLE", 9007199254740992.0),
         ("int8[]", "'{1,2}'", "STRING", "{1,2}"),
         ("int8", "86400", "TIMESTAMP", "1970-01-02 00:00:00"),
@@ -257,7 +257,7 @@ def test_the_moment_ends_with_the_counts(spark: SparkSession, big: PostgresDatab
     )
     assert big.server.run(held) == [(1,)]
     read.set_aside()
-    wait_until(lambda: big.server.run(held) == [(0,)])  # the server ends a session after its client has gone
+    wait_until(lambda: big.server.run(held) == [(0,)])  # the server ends a session after its client has disconnected
 
 
 def test_the_moment_ends_where_the_rows_are_given_up(spark: SparkSession, big: PostgresDatabase) -> None:
@@ -268,7 +268,7 @@ def test_the_moment_ends_where_the_rows_are_given_up(spark: SparkSession, big: P
     held = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_export_snapshot%' AND pid <> pg_backend_pid()"
     assert big.server.run(held) == [(1,)]
     read.close()
-    wait_until(lambda: big.server.run(held) == [(0,)])  # the server ends a session after its client has gone
+    wait_until(lambda: big.server.run(held) == [(0,)])  # the server ends a session after its client has disconnected
     read.close()
 
 
@@ -354,7 +354,7 @@ def test_a_query_is_read_as_a_table_is(spark: SparkSession, database: PostgresDa
 
 
 def test_an_index_on_the_time_is_used(spark: SparkSession, big: PostgresDatabase) -> None:
-    """What is asked for by window is found, not filtered: the server reads no more than the window."""
+    """The window is found by the index, not filtered: the server reads no more than the window."""
     big.run("CREATE INDEX ON big (at); ANALYZE big")
     before = _blocks_scanned(big)
     window = Window(DAY + 3 * ONE_DAY, DAY + 4 * ONE_DAY)
@@ -373,7 +373,7 @@ def _blocks_scanned(database: PostgresDatabase) -> int:
 def test_a_date_is_the_midnight_of_its_day_in_the_zone(spark: SparkSession, database: PostgresDatabase) -> None:
     database.run("CREATE TABLE totals (id int, on_day date); INSERT INTO totals SELECT d, '2013-03-01'::date + d"
                  " FROM generate_series(0, 30) AS d")  # fmt: skip
-    zone = "America/New_York"  # whose clocks go forward on the 10th
+    zone = "America/New_York"  # its clocks are set forward on the 10th
     starts = [
         datetime(2013, 3, 9, 5, tzinfo=UTC),
         datetime(2013, 3, 10, 5, tzinfo=UTC),

@@ -1,7 +1,7 @@
-"""What happens beside the log, between two batches, is told or is in the log after all; no Spark.
+"""Changes between two batches that bypass the log are reported, or are in the log after all. No Spark.
 
-Each case was made by hand at a real server. The rows that a batch would hand to Spark are put in place key by key: what
-they come to is what the table holds, or the batch is refused.
+Each case was first produced by hand on a real server. The rows that a batch would pass to Spark are applied key by key:
+the result is the content of the table, or the batch is refused.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_changes_missing_from_the_log_are_reported(plugin: str, case: str) -> No
     it = Follower(plugin)
     it.read()
     it.sql(*(text.format(schema=it.schema) for text in texts))
-    for _ in range(2):  # and so at each try
+    for _ in range(2):  # at each attempt
         with pytest.raises(WaterclockError, match=said) as refused:
             it.read()
         assert refused.value.code == code
@@ -317,7 +317,7 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
         assert {row["a"] for row in it.read(end)} == {str(number)}
     assert it.held == it.source()
     size = int(it.noted["to"]) - begin
-    assert sum(decoded) < 3 * size, "up to the log's end each time would be five times and more"
+    assert sum(decoded) < 3 * size, "reading to the log's end each time would be at least five times as much"
 
 
 def test_other_tables_without_an_identity_are_no_concern_of_ours() -> None:

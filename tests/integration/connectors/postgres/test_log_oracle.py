@@ -1,6 +1,6 @@
-"""Random transactions on a real server, read from its log by both decoders: what they come to is what the table holds.
+"""Random transactions on a real server, read from its log by both decoders, give the content of the table.
 
-No Spark: the rows of the log are put in place by hand, key by key, as the simplest reader would.
+No Spark: the rows of the log are applied in plain Python, key by key, as the simplest reader would.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Held = dict[str, Mapping[str, str | None]]
 
 
 class Followers:
-    """A table with two slots, one of each decoder, begun at about the same time with a snapshot each."""
+    """A table with two slots, one per decoder, created at about the same time with a snapshot each."""
 
     def __init__(self) -> None:
         self.at = server()
@@ -69,7 +69,7 @@ class Followers:
                 return cursor.fetchall() if cursor.description else []
 
     def held(self, snapshot: str | None = None) -> Held:
-        """Return what the table holds, as texts."""
+        """Return the rows of the table, as texts."""
         with self.database.open_for_reading("t", snapshot=snapshot) as connection:
             if snapshot is not None:
                 require_unchanged_table(connection, f"{self.schema}.t", "t")
@@ -110,7 +110,7 @@ def followers() -> Iterator[Followers]:
 
 
 def put(held: Held, rows: list[LogRow]) -> None:
-    """Put changes in place, one after the other."""
+    """Apply changes in order."""
     gone: Mapping[str, str | None] = {}
     for row in rows:
         if row.op is Op.TRUNCATE:
@@ -119,7 +119,7 @@ def put(held: Held, rows: list[LogRow]) -> None:
             gone = held.pop(str(row.values["id"]), {})
         else:
             key = str(row.values["id"])
-            before = held[key] if row.op is Op.UPDATE else gone  # an insert that lacks values bore another key
+            before = held[key] if row.op is Op.UPDATE else gone  # an insert without all values had another key
             held[key] = {name: (before if name in row.missing else row.values)[name] for name in NAMES}
 
 
@@ -141,9 +141,9 @@ def _statement(rng: random.Random, *, may_truncate: bool) -> str:
 
 @contextmanager
 def writers(followers: Followers, seed: int, transactions: int, count: int = 3) -> Iterator[threading.Event]:
-    """Have several sessions change the table at once; some of their transactions are rolled back.
+    """Change the table in several sessions at once, and roll some of their transactions back.
 
-    The event lets them truncate the table too.
+    The event allows them to truncate the table too.
     """
     truncating = threading.Event()
 
@@ -182,14 +182,14 @@ def test_snapshot_and_log_of_both_decoders_come_to_the_table(followers: Follower
             with create_slot(followers.database, "t", slot, table) as start:
                 held[plugin], low[plugin] = followers.held(start.snapshot), start.position
         truncating.set()  # not before: TRUNCATE empties the table for older snapshots too
-        middle = followers.end()  # of the midst of transactions
+        middle = followers.end()  # within transactions
         for plugin in followers.slots:
             put(held[plugin], followers.read(plugin, low[plugin], max(middle, low[plugin])))
             low[plugin] = max(middle, low[plugin])
     high = followers.end()
     rows = {plugin: followers.read(plugin, low[plugin], high) for plugin in followers.slots}
     for plugin in followers.slots:
-        assert rows[plugin] == followers.read(plugin, low[plugin], high)  # reading moves nothing
+        assert rows[plugin] == followers.read(plugin, low[plugin], high)  # reading does not move the slot
         put(held[plugin], rows[plugin])
         assert held[plugin] == followers.held()
         list(batches_of(rows[plugin], followers.followed(plugin).extract))

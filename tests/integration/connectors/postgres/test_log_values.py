@@ -1,4 +1,4 @@
-"""Values of every type are the same whether a snapshot brought them or the log, by either decoder."""
+"""Values of every type are equal, whether they come from a snapshot or from the log, by either decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How we are known to a PostgreSQL server: by passwords that change meanwhile, and by certificates."""
+"""Authentication with a PostgreSQL server: by passwords that change meanwhile, and by certificates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNIT = Unit("ops", "orders", None, {}, HERE)
 
 @pytest.fixture
 def server() -> Iterator[postgres.Server]:
-    """The server, which asks `rotating` for a password and `certified` for a certificate, and trusts all others."""
+    """Yield the server: `rotating` needs a password, `certified` a certificate, and all others are trusted."""
     found = postgres.server()
     rules = found.folder / "data/pg_hba.conf"
     before = rules.read_text()
@@ -113,7 +113,7 @@ def test_a_client_certificate_replaces_the_password(server: postgres.Server, tmp
     postgres.wait_until(lambda: server.run("SHOW ssl") == [("on",)])
     assert clock(opened(tmp_path, url=url, **files))
     with pytest.raises(WaterclockError, match="E810"):
-        clock(opened(tmp_path, url=url))  # nobody else is let in
+        clock(opened(tmp_path, url=url))  # no other login is accepted
     Authority(tmp_path / "others")
     with pytest.raises(WaterclockError, match="certificate verify failed"):
         clock(opened(tmp_path, url=url, **files | {"ca": "others/ca.crt"}))

@@ -1,4 +1,7 @@
-"""Slots that lose their log, are dropped or made by others, and servers that were restored or replaced; no Spark."""
+"""Slots that lose their log, or are dropped or created by others, and servers that were restored or replaced.
+
+No Spark.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from waterclock.errors import WaterclockError
 
 @pytest.fixture
 def own() -> Iterator[Server]:
-    """A server of this test's own, to be broken."""
+    """Yield a server for this test only, which it may break."""
     made = postgres.server.__wrapped__()
     yield made
     made.stop("immediate")
 
 
 def refused(it: Follower, said: str) -> WaterclockError:
-    """Tell how a batch is refused, at each try."""
+    """Return the error with which a batch is refused, at each attempt."""
     for _ in range(2):
         with pytest.raises(WaterclockError, match=said) as caught:
             it.read()
@@ -39,21 +42,21 @@ def refused(it: Follower, said: str) -> WaterclockError:
 
 
 def copied(at: Server, to: str) -> Path:
-    """Copy the files of a server that is stopped."""
+    """Copy the files of a stopped server."""
     copy = at.folder / to
     subprocess.run(["cp", "-a", str(at.folder / "data"), str(copy)], check=True)
     return copy
 
 
 def restored(at: Server, copy: Path) -> None:
-    """Put the copied files in the place of the server's."""
+    """Replace the server's files by the copied ones."""
     at.stop("immediate")
     shutil.rmtree(at.folder / "data")
     subprocess.run(["cp", "-a", str(copy), str(at.folder / "data")], check=True)
 
 
 def kept(it: Follower) -> tuple[LogSafety, int, int | None]:
-    """Tell how the slot stands, as a run's look asks."""
+    """Return the state of the slot, as the check of a run reads it."""
     collector = PostgresCollector(it.database)
     assert isinstance(collector, LogRetentionReporter)
     (found,) = collector.find_retained_logs(it.unit, [it.noted["slot"]]).values()
@@ -79,7 +82,7 @@ def test_a_slot_whose_log_was_removed_is_reported_and_does_not_advance(own: Serv
     assert (stands, most) == (LogSafety.LOST, 16 << 20)
     error = refused(it, "has lost its log")
     assert "max_slot_wal_keep_size" in str(error.why)
-    confirm(it.database, it.unit, it.noted)  # of a batch that was committed before: no error, and nothing to move
+    confirm(it.database, it.unit, it.noted)  # the note of an earlier, committed batch: no error, and no change
     assert drop_slots(it.database, it.unit, [it.noted["slot"]]) == (it.noted["slot"],)
     refused(it, "is gone")
     assert kept(it)[0] is LogSafety.GONE
@@ -110,7 +113,7 @@ def test_a_restored_server_is_reported_though_its_slot_exists(own: Server) -> No
     it.read()
     restored(own, copy)
     own.start()
-    refused(it, "was restored")  # its log ends before what was taken
+    refused(it, "was restored")  # its log ends before the position that was collected
     promoted = replace(own)
     promoted.stop()
     (own.folder / "data" / "recovery.signal").touch()
@@ -118,7 +121,7 @@ def test_a_restored_server_is_reported_though_its_slot_exists(own: Server) -> No
         conf.write("restore_command = 'false'\n")
     promoted.start()
     postgres.wait_until(lambda: own.run("SELECT pg_is_in_recovery()") == [(False,)])
-    for _ in range(3):  # so that its log is longer than it was
+    for _ in range(3):  # makes its log longer than before
         it.sql("UPDATE t SET a = 'of the new timeline', b = repeat('b', 9000)")
     assert "timeline 2" in str(refused(it, "was restored").why)
 
@@ -129,7 +132,7 @@ def test_a_promoted_standby_with_the_slot_continues_without_loss(own: Server) ->
     it.read()
     it.sql("UPDATE t SET a = 'y' WHERE id = 1")
     own.stop()
-    (own.folder / "data" / "standby.signal").touch()  # as a copy of the primary, slots and all, that is promoted
+    (own.folder / "data" / "standby.signal").touch()  # as for a promoted copy of the primary, including its slots
     own.start()
     with pytest.raises(WaterclockError, match="is a standby") as caught:
         it.read()

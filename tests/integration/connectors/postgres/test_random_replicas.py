@@ -1,6 +1,6 @@
-"""Random transactions at a real server, of every kind that hides its order: the replica comes to what the source holds.
+"""Random transactions on a real server, of every kind that hides its order: the replica equals the source.
 
-The writer keeps its own account of every committed state: a TEMPORAL replica has just these versions.
+The writer records every committed state itself: a TEMPORAL replica has exactly these versions.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Writer:
                     self.states.append(self.state())
 
     def long(self) -> None:
-        """Leave a transaction open, or prepared, whose keys no other one touches; or end one of these."""
+        """Leave a transaction open, or prepared, whose keys no other one changes; or end one of these."""
         low = 100 * (1 + self.rng.randrange(3))
         if self.open or self.prepared:
             if self.open:
@@ -120,7 +120,7 @@ class Writer:
             self.open.append(connection)
 
     def alter(self) -> None:
-        """Change the table itself, in ways that a replica goes on with."""
+        """Alter the table in ways that a replica can follow."""
         if self.open or self.prepared:
             return
         self.extra += 1
@@ -136,7 +136,7 @@ class Writer:
         )
 
     def versions(self) -> dict[int, list[Any]]:
-        """Return by key the values that it had, one after the other; None where it was not there."""
+        """Return the successive values of each key; None where it did not exist."""
         found: dict[int, list[Any]] = {}
         for key in {key for state in self.states for key in state}:
             values: list[Any] = []

@@ -1,4 +1,4 @@
-"""The page about replicating a database is run: its statements and commands, over a real server."""
+"""The page on replicating a database: its statements and commands run against a real server."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ connections.shop = {{{{ url = "{url}" }}}}
 @pytest.fixture(autouse=True)
 def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(PostgresCollector, "clock", past_all_windows)
-    monkeypatch.setattr(run, "_check_times", lambda *_: None)  # windows of changes made now lie ahead
+    monkeypatch.setattr(run, "_check_times", lambda *_: None)  # windows of changes made now are in the future
     yield
     drop_all_slots()
 
 
 class Page:
-    """The page's commands, run in a project's folder, with what they print otherwise than it says."""
+    """Runs the page's commands in a project's folder, and reports output that differs from the page."""
 
     def __init__(self, folder: Path) -> None:
         page = PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which tables can be followed, at which servers, and what may become of them meanwhile; no Spark."""
+"""Tables that can be followed, the servers that support it, and changes of tables meanwhile. No Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waterclock.flow.declarations import Place, Unit
 
 
 class Here:
-    """A schema of its own."""
+    """A schema of its own in the database."""
 
     def __init__(self) -> None:
         self.schema = server().fresh_schema()
@@ -111,7 +111,7 @@ def test_table_alterations_not_in_the_log_are_reported(here: Here, change: str, 
         return
     with pytest.raises(WaterclockError) as refused:
         require_same(facts, before, unit(), taken, "wal2json")
-    # newer servers mark the columns behind an altered one as well
+    # newer servers also mark the columns after an altered one
     said = {f"t {what.format(behind=behind)}" for behind in ("", " or b or v")}
     assert refused.value.code == "E863"
     assert refused.value.what in said

@@ -1,4 +1,4 @@
-"""`waterclock receive` as processes: killed under load, several on one folder, ended politely, out of disk."""
+"""Processes of `waterclock receive`: killed under load, several on one folder, shut down gracefully, out of disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def starts(project: Path, started: list[Receiver], port: int, **environ: str) ->
 
 @pytest.fixture(params=["granian", "uvicorn"])
 def behind(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Behind which server the door is."""
+    """Select the server that the receiver runs behind."""
     return {"WATERCLOCK_RECEIVER_SERVER": str(request.param)}
 
 
@@ -52,7 +52,7 @@ def behind(request: pytest.FixtureRequest) -> dict[str, str]:
 def test_nothing_acknowledged_is_lost_by_kills_under_load(
     project: Path, started: list[Receiver], is_long: bool
 ) -> None:
-    """Two processes on one folder, senders that resend, a runner that seals; SIGKILL again and again."""
+    """Two processes on one folder, clients that resend, a runner that seals, and repeated SIGKILLs."""
     chance, ports = random.Random(7), [free_port(), free_port()]
     receivers = [starts(project, started, port) for port in ports]
     sealers, senders = Sealers(project), Senders(ports, 12)
@@ -101,7 +101,7 @@ def test_a_terminated_receiver_answers_open_requests_and_its_successor_takes_ove
     assert len(senders.acknowledged) > 100
     assert [each for each in senders.unanswered if "refused" in each.lower()] == []
     assert list((project / "data/door/events").glob("open-*")) == []
-    # a request that was on its way is answered; a connection that rested may have been closed as the next one began
+    # a request in flight gets a response; an idle connection may have been closed as the next request began
     unanswered = {each for each in found if each not in senders.acknowledged}
     assert len(unanswered) <= 3 * 8
 
@@ -110,7 +110,7 @@ def test_a_terminated_receiver_answers_open_requests_and_its_successor_takes_ove
 def test_requests_on_their_way_are_answered_when_it_ends(
     project: Path, started: list[Receiver], behind: dict[str, str]
 ) -> None:
-    """A request whose body is still coming when it is asked to end is taken and answered."""
+    """A request whose body is still arriving at shutdown is accepted and gets a response."""
     receiver = starts(project, started, free_port(), **behind)
     with socket.create_connection(("127.0.0.1", receiver.port)) as slow:
         slow.sendall(b"POST /door/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{")
@@ -131,7 +131,7 @@ def test_requests_on_their_way_are_answered_when_it_ends(
 
 @pytest.mark.slow
 def test_a_full_disk_is_reported_to_senders_with_status_503(project: Path, started: list[Receiver]) -> None:
-    """A limit on the size of files stands for a full disk: what was acknowledged stays, and it goes on."""
+    """A file size limit simulates a full disk: acknowledged events stay, and the receiver continues."""
     receiver = starts(project, started, free_port())
     assert post(receiver.port, b'{"id":1}') == 202
     subprocess.run(["prlimit", f"--pid={receiver.process.pid}", "--fsize=200:"], check=True)
@@ -148,7 +148,7 @@ def test_a_full_disk_is_reported_to_senders_with_status_503(project: Path, start
 
 @pytest.mark.slow
 def test_a_sync_that_fails_ends_the_process(project: Path, tmp_path: Path) -> None:
-    """Events of before are there; nobody is told that those of after are."""
+    """Events before the failure are stored; later ones are not acknowledged."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os\n"
         "real, count = os.fdatasync, [0]\n"

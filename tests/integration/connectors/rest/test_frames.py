@@ -1,4 +1,4 @@
-"""What Spark makes of the records of an API: each type, nested values, and what does not fit."""
+"""Spark's types for the records of an API: each type, nested values, and values that do not fit."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_record_that_does_not_fit_its_type_is_reported_by_page_and_number(
     unit = unit_of("api", "page", **in_pages("page", 2))
     columns = declared(kind)
     read = made.read_snapshot(spark, unit, columns, "UTC")
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's own)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error)
         read.frame.collect()
     error = made.explain(unit, columns, caught.value)
     assert error is not None

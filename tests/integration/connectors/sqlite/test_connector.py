@@ -1,4 +1,4 @@
-"""SQLite read by Spark: what the conformance suites do not ask."""
+"""SQLite read with Spark: cases that the conformance suites do not cover."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_parts_of_different_moments_are_refused_and_tried_again(
     reader = collector(big)
     frame = reader.read_snapshot(spark, unit, declared(), "UTC").frame
     big.run("UPDATE big SET amount = 0 WHERE id = 1")
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's, which is explained)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error, which is explained)
         frame.count()
     told = reader.explain(unit, declared(), caught.value)
     assert told is not None
@@ -85,7 +85,7 @@ def test_an_error_in_a_worker_is_reported_in_full(spark: SparkSession, big: Sqli
     unit = unit_of("ops", "big")
     reader = collector(big)
     frame = reader.read_snapshot(spark, unit, declared(), "UTC").frame
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's, which is explained)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (Spark's error, which is explained)
         frame.count()
     told = reader.explain(unit, declared(), caught.value)
     assert told is not None

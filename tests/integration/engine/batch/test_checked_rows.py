@@ -1,4 +1,4 @@
-"""Rules check the rows of their own label, each once, however the slice was written."""
+"""Rules check the rows of their own label once, for every way of writing a slice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_rule_of_a_delivery_does_not_check_rows_to_delete(tmp_path: Path, spar
     assert not (outcome := tiny.run(day(3))).failed, described(outcome)
     assert tiny.delivered("SELECT id, age FROM people") == [(1, 11)]
     assert warnings_of(tiny, "out.people", 2) == []
-    # rows of a task that ran twice were counted twice
+    # regression: rows of a task that ran twice were counted twice
     with tiny.opened() as work:
         table = work.flow.tables["out.people"]
         [piece] = work.ledger.reads.slices("out.people", day(1), day(2))

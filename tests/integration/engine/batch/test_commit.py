@@ -1,4 +1,4 @@
-"""What a commit looks at before it folds a slice."""
+"""The checks of a commit before it folds a slice."""
 
 from __future__ import annotations
 

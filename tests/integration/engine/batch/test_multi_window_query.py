@@ -1,4 +1,4 @@
-"""One query for many windows gives what a query for each of them gives, and runs a handful of jobs."""
+"""One query for many windows gives the result of a query per window, with a handful of jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# of raw.sales and raw.kinds, of which days lack the one, the other, or both
+# queries of raw.sales and raw.kinds; some days have rows in only one of them, or in neither
 TOGETHER = {
     "row by row": "SELECT id, v * 2 AS v FROM raw.sales WHERE v > 1",
     "grouped": "SELECT k, count(*) AS n, sum(v) AS v FROM raw.sales GROUP BY k HAVING count(*) > 1",
@@ -86,7 +86,7 @@ def name_of(case: str) -> str:
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Six days: the third without sales, the fourth without kinds, the fifth without both."""
+    """Return six days: the third without sales, the fourth without kinds, the fifth without both."""
     tiny = Tiny(tmp_path_factory.mktemp("windows"), spark)
     sold = [
         (10 * number + row, "abc"[row % 3], row % 4, f"2020-01-{number:02} {row:02}:00:00")
@@ -113,7 +113,7 @@ def group_of(work: RunContext, case: str) -> Group:
 
 
 def made(work: RunContext, spark: SparkSession, batches: Sequence[Batch]) -> tuple[int, Counter[Any]]:
-    """Return how many queries were needed, and the rows of all batches."""
+    """Return the number of queries, and the rows of all batches."""
     table = work.flow.tables[batches[0].table]
     pins = pin(work.ledger, work.lake, work.flow, batches)
     parts = transform.transform_parts(work, spark, table, batches, pins)
@@ -122,7 +122,7 @@ def made(work: RunContext, spark: SparkSession, batches: Sequence[Batch]) -> tup
 
 
 def asked(work: RunContext, case: str) -> tuple[Sequence[Batch], Counter[Any]]:
-    """Return the batches of a case, and their rows by a query for each."""
+    """Return the batches of a case, and their rows by separate queries."""
     batches = group_of(work, case).batches
     expected = Counter[Any]()
     for batch in batches:

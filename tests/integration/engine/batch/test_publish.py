@@ -1,4 +1,4 @@
-"""A destination holds what its table holds, after any history: every mode, from every mode, to files and databases."""
+"""A destination has the content of its table after any history: every mode, from every mode, to files and databases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def at(number: int) -> str:
 
 
 FIRST: dict[int, list[Row]] = {1: [(1, 10, 0), (2, 10, 0)], 2: [(1, 20, 0), (3, 20, 0)]}
-# what the source holds, by day; which days are asked for again
+# the source's rows by day, and the days that are requested again
 HISTORY: Sequence[tuple[dict[int, list[Row]], Iterable[int]]] = (
     (FIRST, ()),
     ({**FIRST, 3: [(4, 30, 0)]}, [1, 2]),
@@ -80,7 +80,7 @@ def restate(tiny: Tiny, numbers: Iterable[int]) -> None:
 
 
 def last_by_key(rows: Iterable[Row]) -> list[Row]:
-    """Keep the row of the newest label for each id; a row is (label, id, …)."""
+    """Return the row of the newest label for each id; a row is (label, id, …)."""
     return sorted({row[1]: row[1:] for row in sorted(rows)}.values())
 
 
@@ -93,7 +93,7 @@ def published_files(tiny: Tiny, unit: str) -> list[Row]:
 
 
 def assert_delivered(tiny: Tiny) -> None:
-    """Hold every destination against its table as it is queried."""
+    """Assert that every destination equals its table."""
     rows = {
         name: sorted(tiny.rows(f"SELECT timelabel, id, v FROM raw.{name}")) for name in ("appended", "parts", "merged")
     }
@@ -129,7 +129,7 @@ def test_every_destination_equals_its_table_after_every_step_of_a_history(tiny: 
     for number, (days, again) in enumerate(HISTORY, 3):
         fill(tiny, days)
         with tiny.ledger() as ledger:
-            for table in ("raw.appended", "raw.parts"):  # a label that is left out comes late, with the next step
+            for table in ("raw.appended", "raw.parts"):  # a skipped label is delivered late, with the next step
                 if number == 4:
                     ledger.decisions.skip(table, [Window(day(3), day(4))], who="a test", why="to come late")
                 elif number == 5:
@@ -172,7 +172,7 @@ def test_a_lost_delivery_is_reported_and_restored_by_recompute(tmp_path: Path, s
         for name in publishes[:2]:
             ledger.decisions.request_restate(name, [day(1), day(2)], "recompute", who="a test")
             ledger.decisions.retry(name, [day(3)], who="a test")
-    tiny.shop("DELETE FROM facts")  # what was collected is delivered, not what the source says now
+    tiny.shop("DELETE FROM facts")  # the collected rows are delivered, not the current rows of the source
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     held = [(labels(1)[0], 1), (labels(1)[0], 2), (labels(2)[0], 1), (labels(2)[0], 3), (labels(3)[0], 4)]

@@ -1,4 +1,4 @@
-"""A MERGE publish by the keys that sealed slices name ends where comparing whole states ends."""
+"""A MERGE publish by the keys in sealed slices gives the result of comparing whole states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 COLUMNS = "id INTEGER, name TEXT, gone INTEGER, at TEXT"
-# the rule asks for all that is delivered, with its values: there the states are compared
+# the rule needs all delivered rows with their values, so the states are compared
 FLOW = """
 COLLECT shop.people (id BIGINT KEY, name, gone BIGINT, at TIMESTAMP) FROM shop.people
   EVERY DAY BY DATA TIME at MERGE ORDER BY at {deletes};
@@ -32,7 +32,7 @@ Row = tuple[int, str, int, str]
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Note which publishes were made which way."""
+    """Record how each publish was made."""
     found: dict[str, list[str]] = {"_select_changed_rows": [], "_compare_states": []}
 
     def noted(way: str) -> Any:
@@ -125,7 +125,7 @@ def test_a_missing_slice_is_replaced_by_a_comparison_of_states(
     outcome = tiny.run(day(3), only=["shop.people"])
     assert not outcome.failed, described(outcome)
     for file in (tmp_path / ".waterclock" / "tables" / "shop" / "people" / first.slice_path).glob("*.parquet"):
-        file.unlink()  # as a clean-up of the stage does, once the slice is not current any more
+        file.unlink()  # as the stage's cleanup does, once the slice is not current any more
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
     assert tiny.delivered("SELECT id, name FROM touched ORDER BY id") == [(1, "c"), (2, "b")]
@@ -145,12 +145,12 @@ def test_a_state_that_is_not_kept_any_more_is_made_up_for_by_delivering_all(
         if number == 2:
             shutil.copytree(folder, copy)
     shutil.rmtree(folder)
-    shutil.copytree(copy, folder)  # an older copy is put back
+    shutil.copytree(copy, folder)  # restore an older copy
     tiny.source("people", COLUMNS, [*rows[:2], (4, "d", 0, rows[2][3])])
     assert {report.error.code for report in tiny.run(day(5)).failed if report.error} == {"E754"}
     with tiny.opened() as work:
         rebuild_table(work, "shop.people", plan_rebuild(work, ["shop.people"])["shop.people"])
-    for _ in range(2):  # what was lost is collected again, and then delivered
+    for _ in range(2):  # first the lost rows are collected again, then delivered
         outcome = tiny.run(day(5))
     assert not outcome.failed, described(outcome)
     wanted = tiny.rows("SELECT id, name FROM shop.people ORDER BY id")

@@ -1,4 +1,4 @@
-"""Parts of a destination: rows of a condition, versions and labels in tables of their own behind a view."""
+"""Parts of a destination: rows of a condition, versions, and labels in separate tables behind a view."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_versions_and_labels_are_published_as_views_and_dropped_windows_are_remo
         outcome = tiny.run(day(number))
         assert not outcome.failed, described(outcome)
     assert sorted(tiny.delivered("SELECT id, timelabel FROM labels")) == list(enumerate(labels(1, 2, 3, 4, 5), 1))
-    assert tiny.delivered("SELECT * FROM versions") == [("DE", 20)]  # of the days that RETAIN leaves
+    assert tiny.delivered("SELECT * FROM versions") == [("DE", 20)]  # of the days within RETAIN
     versions = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '\\_versions\\_v%' ESCAPE '\\'"
     assert tiny.delivered(versions) == [(2,)]
     much_later = datetime.now(UTC) + timedelta(days=60)
-    for _ in range(2):  # first the windows of the table, then what was published of them
+    for _ in range(2):  # first the windows of the table, then their published rows
         with tiny.opened() as work:
             for each in find_maintenance(work, ["raw.parts", "out.labels"], much_later):
                 maintain_table(work, each, much_later)
@@ -116,5 +116,5 @@ def test_windows_are_dropped_by_hand_as_retain_does(tmp_path: Path, spark: Spark
         events = [row for row in ledger.past.rows("events") if row["kind"] == "dropped"]
     assert len(events) == 1
     assert "a test" in str(events[0])
-    assert tiny.run(day(6)).done == 0  # what was made of them stays
+    assert tiny.run(day(6)).done == 0  # batches made from them stay
     assert sorted(tiny.rows("SELECT timelabel, v FROM raw.sums")) == before

@@ -1,4 +1,4 @@
-"""A column that ends by date: both shapes live until then, it ends only if nobody reads it, and then it can go."""
+"""A column with RETIRE: both schemas are valid until its date, and it ends and can be removed only without readers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_retiring_column_is_kept_until_its_day_and_until_no_query_reads_it(
     run(tiny, day(5))
     assert names(tiny, "shop.people")[-1] == (4, None)
 
-    # once it has ended it can go from the list, and does not come back
+    # after its end it can be removed from the list, and does not reappear
     tiny.declare(COLLECTS.replace(", full_name STRING AS (upper(name)) RETIRE '2020-01-03'", "") + MOVED)
     tiny.shop("INSERT INTO people VALUES (5, '2020-01-05 12:00:00', 'eve')")
     run(tiny, day(6))
@@ -140,7 +140,7 @@ def test_an_end_in_the_past_is_refused_by_check_exactly_where_run_refuses_it(
         "FROM shop.people EVERY DAY BY DATA TIME at;"
     )
     ended = plain.replace("name STRING", "name STRING RETIRE '2020-01-02'")
-    new = Tiny(tmp_path / "new", spark)  # no batch was made: no reader has to be told
+    new = Tiny(tmp_path / "new", spark)  # no batch was made, so no reader needs to be warned
     new.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
     new.declare(ended)
     assert not retirement_errors(new.load(), day(4))
@@ -148,7 +148,7 @@ def test_an_end_in_the_past_is_refused_by_check_exactly_where_run_refuses_it(
     assert new.rows("SELECT id, name FROM shop.people ORDER BY id") == [(1, "ann"), (2, None), (3, None)]
     assert not retirement_errors(new.load(), day(4))
 
-    old = Tiny(tmp_path / "old", spark)  # also where the next label begins before the column's day
+    old = Tiny(tmp_path / "old", spark)  # also if the next label starts before the column's day
     old.source("people", "id INTEGER, at TEXT, name TEXT", ROWS)
     old.declare(plain)
     run(old, day(2))
@@ -210,6 +210,7 @@ def test_a_lookback_leaves_out_windows_before_the_day_once_the_source_has_no_suc
     early, why = ", ".join(labels(1, 2)), "the source no longer has old, which these windows contain"
     assert said == [f"shop.people: late rows of {early} are not collected: {why}"]
 
-    tiny.declare(declared.replace("old STRING RETIRE '2020-01-03', ", ""))  # the past keeps it, declared or not
+    # past labels keep the column, declared or not
+    tiny.declare(declared.replace("old STRING RETIRE '2020-01-03', ", ""))
     run(tiny, day(5))
     assert tiny.rows("SELECT id, old FROM shop.people ORDER BY id") == [*kept, (4, None)]

@@ -1,4 +1,4 @@
-"""What a runner left behind is taken over: at once where it has ended here, else when its lease is out."""
+"""Claims of another runner are taken over: at once if it has ended on this machine, else when the lease ends."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_a_claim_that_the_run_itself_left_open_is_settled_by_it_before_it_ends(
         assert not outcome.has_failed, described(outcome)
         assert (tiny.done("raw.sales"), tiny.open_claims()) == (labels(1), 0)
         assert tiny.rows("SELECT count(*) FROM raw.sales") == [(1,)]
-    else:  # it still cannot be settled as the run ends, which says so
+    else:  # it still cannot be settled as the run ends, which is reported
         assert outcome.has_failed
         assert [error.code for error in outcome.unsettled] == ["E609"]
-        time.sleep(1.1)  # a run of another process would not wait for the lease
+        time.sleep(1.1)  # a run in another process would not wait for the lease
         assert not tiny.run(day(2)).has_failed
         assert (tiny.done("raw.sales"), tiny.open_claims()) == (labels(1), 0)

@@ -1,4 +1,4 @@
-"""Rows of a query come to the columns of their table."""
+"""The rows of a query are converted to the columns of their table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transform declares to be an instant is meant in the zone of its table."""
+"""Instants that a transform declares are interpreted in the zone of its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Production with its storage in a bucket and its ledger in PostgreSQL, and a user of both who may only read."""
+"""Production with its storage in a bucket and its ledger in PostgreSQL, and a read-only user of both."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RemoteBase:
 
     @contextmanager
     def only_reading(self) -> Iterator[None]:
-        """Use the login that may only read production, as a job of a pull request does; restore the owner's."""
+        """Use the login that may only read production, as a pull request job does; restore the owner's at the end."""
         self._log_in(self.reader)
         try:
             yield
@@ -158,7 +158,7 @@ def make_remote_base(root: Path, spark: SparkSession, *, branch_in_bucket: bool,
 
 
 def _statements(arn: str, reader: str) -> Sequence[Mapping[str, Any]]:
-    """Return the statements of the page about branches, for a user of the server."""
+    """Return the policy statements of the page on branches, for a user of the server."""
     return [
         {"Effect": "Allow", "Principal": reader, "Action": ["s3:ListBucket"], "Resource": arn},
         {"Effect": "Allow", "Principal": reader, "Action": ["s3:GetObject"], "Resource": f"{arn}/lake/*"},

@@ -56,7 +56,7 @@ REPOSITORY = Path(__file__).parents[4]
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Branched:
-    """A project whose production has made three days, with the changed flow in its files."""
+    """Return a project whose production has three days, with the changed flow in its files."""
     found = Branched(tmp_path_factory.mktemp("production"), spark)
     found.source("sales", "id INTEGER, customer TEXT, amount INTEGER, at TEXT", SALES)
     found.source("customers", "customer TEXT, name TEXT, at TEXT", CUSTOMERS)
@@ -69,7 +69,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture
 def copied(production: Branched, tmp_path: Path) -> Branched:
-    """A copy of the project, whose production may be changed."""
+    """Return a copy of the project, whose production may be changed."""
     return production.copied(tmp_path / "copied")
 
 
@@ -102,7 +102,7 @@ def test_a_branch_equals_a_clean_project_and_production_is_byte_identical(copied
 
     branch.heard.finished_.clear()
     branch.make()
-    assert not branch.heard.finished_, "nothing is made twice"
+    assert not branch.heard.finished_, "no batch is made twice"
     delete_branch(find_branch(branch.root, "try"))
     assert not folder.exists()
     assert contents(copied.root / ".prod") == before
@@ -165,7 +165,7 @@ TRANSFORM marts.total AS SELECT sum(net) AS net FROM HISTORY(marts.held);
     assert branch.rows("SELECT net FROM marts.total") == [(21,)]
     branch.heard.finished_.clear()
     branch.make()
-    assert not branch.heard.finished_, "nothing is made twice"
+    assert not branch.heard.finished_, "no batch is made twice"
     plan, _ = project.promote(branch, NOW)
     assert plan.stopped == {name: (day(2), day(3)) for name in ("marts.net", "marts.held")}
     assert sorted(project.rows("SELECT net FROM marts.days")) == [(3,), (7,), (11,)]
@@ -203,7 +203,10 @@ POINTS = ("branch begun", "branch ledger read", "branch ledger copied", "ledger 
 
 
 class Killed(BaseException):
-    """Ends the work at a fault point: no handler of errors catches it. `tests/faults/test_kill_branches.py` kills."""
+    """Ends the work at a fault point: no error handler catches it.
+
+    `tests/faults/test_kill_branches.py` uses real kills.
+    """
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -1,6 +1,6 @@
-"""Production restates, maintains, renames, drops, reverts, rebuilds and resets what a branch borrows, in each mode.
+"""Production restates, maintains, renames, drops, reverts, rebuilds and resets borrowed tables, in each mode.
 
-A branch then makes the rows of the versions that it borrowed, or reports that they are gone: never other rows.
+The branch then makes the rows of the versions that it borrowed, or reports that they are missing: never other rows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def rows_of(project: Branched) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Branched:
-    """Production with two days, of which one was restated once."""
+    """Return a production with two days, one of them restated once."""
     found = Branched(tmp_path_factory.mktemp("base"), spark)
     found.declare(flow(1))
     fill(found, 1)
@@ -76,7 +76,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture(scope="module")
 def expected(production: Branched, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of a branch whose production does nothing."""
+    """Return the rows of a branch whose production does nothing."""
     copied = production.copied(tmp_path_factory.mktemp("quiet") / "copied")
     return rows_of(made(copied))
 
@@ -92,7 +92,7 @@ def run(project: Branched) -> None:
 
 
 def restate(production: Branched, factor: int = 7) -> None:
-    """Collect other rows of a day from every source, and make all that depends on them."""
+    """Collect other rows of a day from every source, and make all dependent batches."""
     fill(production, factor)
     with production.ledger() as ledger:
         for name in SOURCES:
@@ -109,7 +109,7 @@ def made(production: Branched) -> Branched:
 
 
 def maintain(production: Branched, now: datetime = MUCH_LATER) -> set[str]:
-    """Remove what is old. Return the tables of which files were removed."""
+    """Run maintenance, and return the tables whose files were removed."""
     with production.opened() as work:
         found = find_maintenance(work, list(work.flow.tables), now)
         for each in found:
@@ -185,7 +185,7 @@ def test_a_branch_reports_rows_that_maintenance_of_production_removed(
         try:
             branch.make(reader)
         except (AssertionError, WaterclockError) as error:
-            assert "E475" in str(error), error  # noqa: PT017 - or it has all rows
+            assert "E475" in str(error), error  # noqa: PT017 - otherwise it has all rows
             assert "waterclock branch delete try" in str(error)  # noqa: PT017
             reported.add(table)
         else:

@@ -19,7 +19,7 @@ __all__ = ["copied", "production"]  # fixtures
 
 
 def explain(project: Branched, *tables: str, **request: Any) -> Explanation:
-    """Explain a difference by the ledgers alone, and check that the answer is one of the command."""
+    """Explain a difference from the ledgers alone, and check that the result is a valid output of the command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("waterclock.engine.spark.session.Sessions.own", _refuse)
         patch.setattr("waterclock.engine.spark.session.Sessions.root", _refuse)
@@ -46,7 +46,7 @@ def test_differences_are_traced_to_code_or_source_of_the_first_differing_table(c
     assert causes(net) == {("code", "marts.net", (day(2),), ("query",))}
     recent = explain(branch, "marts.recent@2020-01-03", against=prod)
     assert causes(recent) == {("code", "marts.net", (day(2), day(3)), ("query",))}
-    # the state of the first day was made by changed rows, and all later ones from it
+    # the state of the first day was made from changed rows, and all later ones from it
     running = explain(branch, "marts.running@2020-01-03", against=prod)
     assert causes(running) == {("code", "marts.net", (day(1), day(2), day(3)), ("query",))}
     assert running.causes[0].cause.path[-1] == ("marts.running", day(3))

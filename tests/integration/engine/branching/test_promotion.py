@@ -1,4 +1,4 @@
-"""A promotion adopts the slices of a branch where code and inputs are equal, and equals computing again."""
+"""A promotion adopts the slices of a branch if code and inputs are equal, with the result of computing them again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOW = day(4)
 
 @pytest.fixture(scope="module")
 def branched(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Branched:
-    """Production with three days, and a branch that has made the changed flow for the last two of them."""
+    """Return a production with three days, and a branch that has made the changed flow for the last two of them."""
     found = Branched(tmp_path_factory.mktemp("branched"), spark)
     found.source("sales", COLUMNS, SALES)
     found.declare(BEFORE)
@@ -49,7 +49,7 @@ def branched(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> B
 
 @pytest.fixture
 def production(branched: Branched, tmp_path: Path) -> Branched:
-    """A copy of the project with its branch."""
+    """Return a copy of the project with its branch."""
     copied = branched.copied(tmp_path / "copied")
     copied.declare(AFTER)
     branch = copied.of("try")
@@ -125,7 +125,7 @@ def test_a_promotion_that_is_killed_is_finished_by_the_next(production: Branched
             raise Killed
 
     branch, lasting = production.of("try"), production.settings
-    production.settings = replace(lasting, lease=0.001)  # it has ended when the next process looks
+    production.settings = replace(lasting, lease=0.001)  # it has ended when the next process checks
     with pytest.raises(Killed), inject_faults(strike):
         production.promote(branch, NOW)
     production.settings = lasting

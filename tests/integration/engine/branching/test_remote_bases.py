@@ -1,4 +1,4 @@
-"""A branch of a base in a bucket with its ledger in PostgreSQL, by a user who may only read both."""
+"""A read-only user branches a base in a bucket with its ledger in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_rows_that_production_removed_are_reported_to_a_user_who_cannot_keep_the
 
 
 def _require_refusals(base: RemoteBase) -> None:
-    """Check that the login of the reader can write nothing of production: else the test would show nothing."""
+    """Check that the reader's login cannot write to production: otherwise the test would be meaningless."""
     with pytest.raises(WaterclockError, match=r"E603|E609"):
         replace_text(entry_path(f"s3://{base.bucket}", "lake", "written"), "x")
     with (

@@ -1,4 +1,4 @@
-"""The whole life of a branch by commands, each in a process of its own: its base is in a bucket and in PostgreSQL."""
+"""The whole lifecycle of a branch by commands in separate processes; its base is in a bucket and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waterclock.files.object_stores import register_bucket
 
 # four commands start a JVM each: nine minutes on a busy machine
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
-SECONDS = 900  # of one command, on a machine that is very busy
+SECONDS = 900  # for one command, on a very busy machine
 NOW = "2020-01-03"
 BEFORE, AFTER = "amount", "amount * 10"
 
@@ -45,7 +45,7 @@ class Commands:
         return done.stdout
 
     def json(self, *words: str, code: int = 0) -> Any:
-        """Run a command with --json. Return its answer."""
+        """Run a command with --json, and return its output."""
         return json.loads(self.run(*words, "--json", code=code))
 
     def sell(self, rows: Sequence[tuple[int, int, str]]) -> None:

@@ -1,7 +1,7 @@
-"""RETAIN drops what branches borrow: first from the tables of production, and after KEEP VERSIONS from the disk.
+"""RETAIN drops borrowed windows: first from production's tables, and after KEEP VERSIONS from the disk.
 
-Branches do not keep production from it, neither within their lease nor when they are forgotten. A branch has all rows
-of its moment, or reports that they are gone.
+Branches do not prevent this, neither within their lease nor when they are forgotten. A branch has all rows of its
+moment, or reports that they are missing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def maintain(production: Branched, now: datetime) -> None:
 
 
 def files_of(production: Branched) -> list[str]:
-    """Return the data files of sealed slices that production has on the disk."""
+    """Return the data files of production's sealed slices on disk."""
     tables = production.root / ".prod" / "tables"
     return sorted(path.relative_to(tables).as_posix() for path in tables.rglob("*.parquet") if "_stage" in path.parts)
 
@@ -64,7 +64,7 @@ def expected(factor: int, *days: int) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def production(tmp_path: Path, spark: SparkSession) -> Branched:
-    """Production with three days, and the changed flow in its files."""
+    """Return a production with three days, and the changed flow in its files."""
     found = Branched(tmp_path / "project", spark)
     found.declare(FLOW.format(factor=1))
     found.source("sales", "id INTEGER, v INTEGER, at TEXT", ROWS)
@@ -89,7 +89,7 @@ def test_retain_is_not_blocked_by_branches_and_none_shows_other_rows(production:
     production.declare(FLOW.format(factor=1))
     before = files_of(production)
 
-    # production goes on: within KEEP VERSIONS, the rows leave its tables, and their files stay
+    # production continues: within KEEP VERSIONS, rows leave its tables while their files stay
     for project in (production, alone):
         run(project, LATER)
         maintain(project, now)

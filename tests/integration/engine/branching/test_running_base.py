@@ -1,4 +1,4 @@
-"""Production goes on while a branch of it exists: the branch has the rows, files and claims of its own moment."""
+"""Production continues while a branch of it exists: the branch has the rows, files and claims of its creation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(project: Branched, now: datetime, only: Sequence[str] | None = None) -> 
 
 
 def fill(project: Branched, *values: int) -> None:
-    """Fill the source with two rows of the first day, and one of the second. The third has none."""
+    """Fill the source with two rows of the first day, one of the second, and none of the third."""
     days = (1, 1, 2)
     project.source("o", COLUMNS, [(k, v, f"2020-01-{days[k]:02d} 08:00:00") for k, v in enumerate(values)])
 
@@ -83,7 +83,7 @@ def test_a_branch_keeps_its_moment_while_production_makes_tables_empty_batches_a
 
 @pytest.fixture
 def production(tmp_path: Path, spark: SparkSession) -> Branched:
-    """Production with two days."""
+    """Return a production with two days."""
     found = Branched(tmp_path / "project", spark)
     found.declare(FLOW.format(factor=1))
     fill(found, 1, 2, 3)
@@ -101,7 +101,7 @@ def production(tmp_path: Path, spark: SparkSession) -> Branched:
 def test_a_table_that_was_renamed_after_the_run_of_the_branch_is_promoted_whole(
     production: Branched, name: str, renamed: str
 ) -> None:
-    """A promotion without it would leave production with new code in some tables of the change, and not in others."""
+    """Otherwise a promotion would leave production with new code in some tables of the change, and not in others."""
     branch = production.of("try")
     branch.create(day(3))
     branch.declare(FLOW.format(factor=10))

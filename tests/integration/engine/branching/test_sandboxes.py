@@ -1,4 +1,4 @@
-"""A branch delivers to its sandbox what a clean project delivers, and nothing to the destination of production."""
+"""A branch delivers to its sandbox the rows of a clean project, and nothing to the destination of production."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 class Killed(BaseException):
-    """Ends the work at a fault point, as a kill does: nothing catches it."""
+    """Ends the work at a fault point like a kill: no handler catches it."""
 
 
 def test_a_branch_delivers_to_its_sandbox_alone(tmp_path: Path, spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""What one table archived is there for another; what arrives late is taken once by each."""
+"""Files that one table archived are available to another; late files are collected once by each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_new_table_collects_files_that_another_table_already_archived(tmp_path
         assert not outcome.failed, described(outcome)
 
     tiny.declare(FIRST + SECOND)  # its files are archived by now
-    tiny.land("clicks", day(1, 12), "id\n12\n")  # late for the one, and not for the other
+    tiny.land("clicks", day(1, 12), "id\n12\n")  # late for the first table, and not for the second
     tiny.land("clicks", evening(3), "id\n3\n")
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)

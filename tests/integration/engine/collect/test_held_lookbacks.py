@@ -1,4 +1,4 @@
-"""Late rows that a batch found by its LOOKBACK before it was held: each is in its table after the release."""
+"""Late rows that a batch found by LOOKBACK before it was held: each is in its table after the release."""
 
 from __future__ import annotations
 
@@ -121,10 +121,10 @@ def test_a_late_row_that_breaks_a_rule_holds_its_window_alone(
     outcome = tiny.run(day(4, 1))
     assert [report.group.batches[0].label for report in outcome.failed] == [day(2)]
     assert tiny.batches()["raw.o", label_of(day(2))] == "held"
-    assert tiny.rows(ids) == [(1,), (2,), (3,), (7,)], "the batch itself, and what else its LOOKBACK found"
+    assert tiny.rows(ids) == [(1,), (2,), (3,), (7,)], "the batch itself, and the other windows that its LOOKBACK found"
     put(tiny, (4, 1, "2020-01-04 01:00:00", "2020-01-04 01:00:00"))
-    assert not tiny.run(day(5, 1)).failed, "it is held with these rows already"
-    # a further late row of the window: the held slice is made again, with it
+    assert not tiny.run(day(5, 1)).failed, "it is already held with these rows"
+    # a further late row of the window: the held slice is made again and includes it
     put(
         tiny, (5, 1, "2020-01-05 01:00:00", "2020-01-05 01:00:00"), (8, 8, "2020-01-02 10:00:00", "2020-01-05 01:00:00")
     )
@@ -157,7 +157,7 @@ def test_a_late_row_of_a_later_file_than_the_windows_own_holds_it(
     for number in (3, 4, 5):
         tiny.land("o", evening(number), f"id,at\n{number},2020-01-{number:02d} 05:00:00\n")
     tiny.land("o", day(5, 12), "id,at\n12,2020-01-01 07:00:00\n")
-    for _ in range(2):  # labels 3 to 5 in one group, and the 1st by itself
+    for _ in range(2):  # labels 3 to 5 in one group, and the first one alone
         tiny.run(day(6))
     assert tiny.rows("SELECT id FROM raw.o ORDER BY id") == [(n,) for n in range(1, 6)]
     assert tiny.rows("SELECT id FROM raw.o_held ORDER BY id") == [(1,), (12,)]
@@ -182,13 +182,13 @@ def test_a_late_row_of_a_window_that_was_held_is_not_lost_if_it_is_released_afte
     tiny.run(day(3))
     with tiny.ledger() as ledger:
         ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
-    releasing = tiny.run(day(3))  # of MERGE, the second window is collected now, after the first one's release
+    releasing = tiny.run(day(3))  # with MERGE, the second window is collected now, after the first one's release
     ids = "SELECT day(at), id FROM raw.o ORDER BY ALL"
     assert tiny.rows(ids) == [(1, 1), (2, 2)]
-    # the next batch reads the window again, and the rule holds it as it is with the late row
+    # the next batch reads the window again, and the rule holds it unchanged with the late row
     failed = [*releasing.failed, *tiny.run(day(4)).failed]
     assert [report.group.batches[0].label for report in failed] == [day(1)]
-    assert tiny.rows(ids) == [(1, 1), (2, 2)], "what was released stays"
+    assert tiny.rows(ids) == [(1, 1), (2, 2)], "released rows stay"
     with tiny.ledger() as ledger:
         ledger.decisions.request_release("raw.o", [day(1)], who="ann", why="known")
     for number in (4, 5, 6):

@@ -1,4 +1,4 @@
-"""LOOKBACK reads back once, and makes anew only what changed, and what was made of it."""
+"""LOOKBACK reads past windows once more, and makes only changed windows and their readers again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_late_rows_within_the_lookback_restate_their_own_window_and_its_readers_
     assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY timelabel") == list(
         zip(labels(1, 2, 3, 4), (10, 10, 17, 10), strict=True)
     )
-    assert second.done == 3  # the 4th, and the 3rd and 4th of what reads it: the 2nd was read again and is as it was
+    assert second.done == 3  # the 4th, and its reader for the 3rd and 4th: the 2nd was read again and is unchanged
 
 
 @pytest.mark.parametrize(

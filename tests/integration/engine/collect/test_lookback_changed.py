@@ -1,4 +1,4 @@
-"""LOOKBACK ... CHANGED collects those past windows again that the source says have changed, and each change once."""
+"""LOOKBACK ... CHANGED collects past windows again that the source reports as changed, once per change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLLECT land.visits PARTITIONED (id BIGINT, at TIMESTAMP) FROM land.acme.visits
 
 
 def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
-    """Run a day, and return the labels of each claim of a table that was taken for it, past ones among them."""
+    """Run a day, and return the labels of each claim of a table, including past ones."""
     with tiny.ledger() as ledger:
         before = {row["id"] for row in ledger.past.rows("events")}
     outcome = tiny.run(day(now))
@@ -43,7 +43,7 @@ def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
 
 
 def last_look(tiny: Tiny, table: str) -> dict[str, str]:
-    """Return which windows `plan` and `status` say that the newest look found changed, and why."""
+    """Return the windows that the newest scan found changed, with the reason, as `plan` and `status` show them."""
     with open_read_only(tiny.root, "dev", "2020-01-06") as at:
         told: dict[str, str] = lookbacks_json(read_last_lookbacks(at, [table]))[table]["changed"]
         return told
@@ -67,7 +67,7 @@ def test_windows_that_changed_alone_are_collected_again_and_each_change_once(
     told = [(each.rows, each.earlier) for each in tiny.heard.finished_ if each.group.table == "shop.orders"]
     assert told[-1] == (3, 1), "two rows of an earlier day, and one of its own"
     assert last_look(tiny, "shop.orders") == {labels(2)[0]: "changed up to 2020-01-04 09:00:00Z"}
-    assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "what was taken once is not taken again"
+    assert claimed(tiny, "shop.orders", 6) == [list(labels(5))], "a collected change is not collected again"
 
     assert tiny.rows("SELECT timelabel, revenue FROM sales.revenue ORDER BY timelabel") == list(
         zip(labels(1, 2, 3, 4, 5), (10, 17, 10, 10, None), strict=True)
@@ -102,10 +102,10 @@ def test_late_files_for_past_windows_recollect_those_windows(tmp_path: Path, spa
         tiny.land("visits", evening(number), f"id,at\n{number},2020-01-{number:02d} 12:00:00\n")
     tiny.declare(FILES)
     tiny.run(day(4))
-    # the file of the 4th brings a row of the 2nd; that of the 5th none of older days
+    # the file of the 4th contains a row of the 2nd; that of the 5th none of earlier days
     tiny.land("visits", evening(4), "id,at\n4,2020-01-04 12:00:00\n42,2020-01-02 13:00:00\n")
     assert claimed(tiny, "land.visits", 5) == [list(labels(2, 4))]
     tiny.land("visits", evening(5), "id,at\n5,2020-01-05 12:00:00\n")
-    tiny.land("visits", day(3, 6), "id,at\n33,2020-01-03 05:00:00\n")  # late, stamped in the window that it is of
+    tiny.land("visits", day(3, 6), "id,at\n33,2020-01-03 05:00:00\n")  # late, stamped within its window
     assert claimed(tiny, "land.visits", 6) == [list(labels(3, 5))]
     assert tiny.rows("SELECT id FROM land.visits ORDER BY id") == [(n,) for n in (1, 2, 3, 4, 5, 33, 42)]

@@ -1,4 +1,4 @@
-"""LOOKBACK of MERGE and TEMPORAL tables: late rows go to their own windows, and readers of these follow."""
+"""LOOKBACK of MERGE and TEMPORAL tables: late rows go to their own windows, and tables that read them are updated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def put(tiny: Tiny, *rows: tuple[int, str, str]) -> None:
 
 
 def seen(tiny: Tiny, number: int) -> list[tuple[object, ...]]:
-    """Return the ids and cities that the label of a day read of the state at its end."""
+    """Return the ids and cities that the label of a day read, as of its end."""
     return tiny.rows(f"SELECT id, city FROM seen.c WHERE timelabel = '{labels(number)[0]}' ORDER BY ALL")
 
 
@@ -104,11 +104,11 @@ def test_versions_stay_that_the_source_has_replaced_since(tmp_path: Path, spark:
     ran(tiny, 3)
     ran(tiny, 4)
     after = tiny.digests()
-    assert {key for key in before if after[key] != before[key]} == set(), "the window of the replaced row is as it was"
+    assert {key for key in before if after[key] != before[key]} == set(), "the window of the replaced row is unchanged"
     assert tiny.rows("SELECT id, city FROM dim.c ORDER BY ALL") == [(1, "Graz"), (1, "Wien"), (2, "Linz")]
     with tiny.ledger() as ledger:
         done = [row for row in ledger.past.rows("events") if (row["kind"], row["table"]) == ("done", "dim.c")]
-    assert len(done) == 3, "what is unchanged costs no revision"
+    assert len(done) == 3, "unchanged windows get no new revision"
 
 
 def test_of_one_key_and_time_the_source_counts(tmp_path: Path, spark: SparkSession) -> None:
@@ -135,7 +135,7 @@ def test_quarantined_rows_without_a_key_are_distinguished_by_their_content(tmp_p
     tiny.source("c", CITIES, [(1, "Wien", at(1)), (7, "Graz", at(2)), (None, "Linz", at(1)), (None, "Enns", at(1))])
     ran(tiny, 3)
     aside = tiny.rows("SELECT get_json_object(row, '$.city') FROM dim.c_quarantine ORDER BY ALL")
-    assert aside == [("Enns",), ("Graz",), ("Linz",)], "what the source has replaced is kept, and each row once"
+    assert aside == [("Enns",), ("Graz",), ("Linz",)], "rows that the source has replaced are kept, each once"
 
 
 @pytest.mark.parametrize("order", ["ORDER BY at", ""])
@@ -147,7 +147,7 @@ def test_a_late_row_of_a_merge_is_in_the_states_from_its_window_on_and_beats_no_
     tiny.declare(merge(order))
     ran(tiny, 4)
     put(tiny, (1, "Graz", at(2)), (2, "Enns", at(2)))
-    assert ran(tiny, 5) == 4, "the 4th, and the 2nd and what reads it then, each state once"
+    assert ran(tiny, 5) == 4, "the 4th, the 2nd, and the states that read it, once each"
     assert [seen(tiny, number) for number in (1, 2, 3, 4)] == [
         [(1, "Wien")],
         [(1, "Graz"), (2, "Enns")],
@@ -225,13 +225,13 @@ def flow_for(mode: str) -> str:
 
 
 class Said:
-    """What an oracle knows: by window, what the table was ever shown of it, by key and time."""
+    """An oracle that stores, by window, all rows that the table was ever shown, by key and time."""
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[tuple[int, str], str]] = {}
 
     def look(self, source: Iterable[tuple[int, str, str]], newest: int) -> None:
-        """Take the rows of the newest window, and of the three before it."""
+        """Add the rows of the newest window and of the three windows before it."""
         for number in range(max(1, newest - 3), newest + 1):
             self.rows.setdefault(number, {})
         for key, city, when in source:
@@ -268,7 +268,7 @@ def test_each_label_reads_the_rows_observed_up_to_its_tick(
         for _ in range(random.randint(0, 3)):
             number = max(1, newest - random.choice([0, 0, 1, 2, 3, 4]))
             key, when = random.randint(1, 3), at(number, random.randint(1, 23))
-            if random.random() < 0.5:  # the source updates in place: what it had of the key is gone
+            if random.random() < 0.5:  # the source updates in place: the key's earlier row is lost
                 source = {(known, then): city for (known, then), city in source.items() if known != key}
             source[key, when] = random.choice(["Wien", "Graz", "Linz"])
         tiny.source("c", CITIES, [(key, city, when) for (key, when), city in source.items()])

@@ -1,4 +1,4 @@
-"""What a source had is a version, noticed on the batch that brings it, and handled as ON SCHEMA CHANGE says."""
+"""Schema versions of sources: noticed by the batch that delivers them, and handled by ON SCHEMA CHANGE."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_files_with_other_columns_are_noticed_on_the_label_that_brings_them(
     assert tiny.rows("SELECT * EXCEPT (timelabel) FROM web.stays ORDER BY id") == [("1", "a"), ("2", "b"), ("3", "c")]
     assert versions(tiny, "web.stays", Side.TABLE) == [(1, day(1), {"id": "string", "page": "string"})]
 
-    # accepted for one run, and FAIL again: what was seen is a version like any other
+    # accepted for one run, then FAIL again: the accepted schema is now a known version
     tiny.declare(FILES.replace("FAIL", "ADD"))
     with tiny.opened() as work:
         work.ledger.decisions.retry("web.strict", [day(3)], who="ann", why="it is meant")
@@ -82,10 +82,10 @@ def test_files_with_other_columns_are_noticed_on_the_label_that_brings_them(
     run(tiny, day(5))
     assert tiny.done("web.strict") == labels(1, 2, 3, 4)
 
-    # a column that is gone
+    # a column was removed
     tiny.land("visits", evening(5), "id,note\n5,z\n")
     outcome = tiny.run(day(6))
-    assert sorted(code_of(outcome)) == ["E610", "E770"]  # what says nothing stops at a loss, and so does FAIL
+    assert sorted(code_of(outcome)) == ["E610", "E770"]  # without a clause a removed column fails, as with FAIL
     assert tiny.rows("SELECT id, page, note FROM web.grows ORDER BY id")[-1] == (5, None, "z")
     assert tiny.rows("SELECT id, page FROM web.stays ORDER BY id")[-1] == ("5", None)
     assert tiny.rows("SELECT id FROM web.shut ORDER BY id")[-1] == (5,)
@@ -114,12 +114,12 @@ def test_a_batch_with_new_columns_is_held_until_a_user_releases_it(tmp_path: Pat
     assert tiny.rows("SELECT * EXCEPT (timelabel) FROM web.visits ORDER BY id") == [(1, "a"), (2, "b")]
     first = {"id": "STRING", "page": "STRING"}
     assert versions(tiny, "web.visits") == [(1, day(1), first)]
-    run(tiny, day(5))  # held is held, and asks nobody
+    run(tiny, day(5))  # held batches stay held and read no source
     asked = f"web.visits@{labels(3)[0]}"
     assert release_batches(tmp_path, None, asked, "note is meant", None, yes=True, is_json=False) == 0
     assert versions(tiny, "web.visits") == [(1, day(1), first), (2, day(3), first | {"note": "STRING"})]
     assert tiny.rows("SELECT id, page, note FROM web.visits ORDER BY id")[1:] == [(2, "b", None), (3, "c", "x")]
-    # what is a version now is no news
+    # a known version is not reported again
     with tiny.ledger() as ledger:
         ledger.decisions.retry("web.visits", [day(4)], who="ann")
     run(tiny, day(5))
@@ -143,12 +143,13 @@ def test_source_columns_that_change_type_are_collected_as_text_where_declared(
     run(tiny, day(2))
     tiny.source("orders", "id INTEGER, amount REAL, at TEXT", [(1, 2.5, "2020-01-02 12:00:00")])
     outcome = tiny.run(day(3))
-    assert code_of(outcome) == ["E610"], described(outcome)  # of shop.plain: note is gone
+    assert code_of(outcome) == ["E610"], described(outcome)  # for shop.plain: note is missing
     assert tiny.rows("SELECT amount, note FROM shop.texts ORDER BY timelabel") == [("10", "n"), ("2.5", None)]
-    assert tiny.rows("SELECT id, note, at FROM shop.merged")[0][:2] == (1, "n")  # a fold keeps what it is not told
+    # a fold keeps values of missing columns
+    assert tiny.rows("SELECT id, note, at FROM shop.merged")[0][:2] == (1, "n")
     _, label, columns = versions(tiny, "shop.texts")[-1]
     assert (label, columns) == (day(2), {"id": "BIGINT", "amount": "DOUBLE", "at": "STRING"})
-    # what is collected anew of an older label has the columns of today, which are no news
+    # a recollected older label has today's columns, which are a known version
     before = versions(tiny, "shop.texts")
     with tiny.opened() as work:
         work.ledger.decisions.request_restate("shop.texts", [day(1)], verb="recollect", who="ann", why="try")
@@ -170,7 +171,7 @@ def test_a_batch_that_breaks_schema_compatibility_is_refused_before_it_is_writte
     tiny.source("orders", "id INTEGER, at TEXT", [(1, "2020-01-01 12:00:00")])
     run(tiny, day(2))
     tiny.source("orders", "id INTEGER, at TEXT, note TEXT", [(2, "2020-01-02 12:00:00", "n")])
-    run(tiny, day(3))  # what may be null may come
+    run(tiny, day(3))  # a column that became nullable is accepted
     assert [number for number, *_ in versions(tiny, "shop.orders", Side.TABLE)] == [1, 2]
     tiny.declare(PROMISED.replace("id BIGINT,", "id BIGINT NOT NULL,"))
     tiny.source("orders", "id INTEGER, at TEXT, note TEXT", [(3, "2020-01-03 12:00:00", "n")])

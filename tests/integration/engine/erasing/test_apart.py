@@ -1,4 +1,4 @@
-"""APART stores persons in a table of their own: erasing one changes no file of the events, which keep a pseudonym."""
+"""APART stores persons in a separate table: an erasure changes no file of the events, which keep a pseudonym."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ROWS = [
     (2, ERASED, "ada@two.example", "/b", "2020-01-01 11:00:00"),  # two values in one window
     (3, ERASED, "ada@one.example", "/a", "2020-01-01 12:00:00"),
     (4, OTHER, "eva@one.example", "/a", "2020-01-01 12:00:00"),
-    (5, None, "guest@one.example", "/b", "2020-01-01 12:00:00"),  # no person is known
+    (5, None, "guest@one.example", "/b", "2020-01-01 12:00:00"),  # the person is unknown
     (6, None, None, "/b", "2020-01-01 12:00:00"),
     (7, ERASED, None, "/c", "2020-01-02 10:00:00"),
     (8, OTHER, "eva@two.example", "/c", "2020-01-02 10:00:00"),
@@ -61,7 +61,7 @@ def project(root: Path, spark: SparkSession) -> Tiny:
 
 
 def expected(*, known: tuple[int | None, ...] = (ERASED, OTHER, None), since: str = "") -> list[tuple[Any, ...]]:
-    """Return the rows of the query; without the values of other persons than `known`, and of days before `since`."""
+    """Return the rows of the query, without values of persons not in `known` and of days before `since`."""
     return [
         (number, *((who, email) if who in known and at >= since else (None, None)), page)
         for number, who, email, page, at in ROWS
@@ -69,7 +69,7 @@ def expected(*, known: tuple[int | None, ...] = (ERASED, OTHER, None), since: st
 
 
 def files_of(tiny: Tiny, table: str) -> dict[str, str]:
-    """Map the files of a table to the digests of their bytes."""
+    """Return the digests of a table's files, by path."""
     folder = tiny.root / tiny.storage / "tables" / table.replace(".", "/")
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
@@ -155,7 +155,7 @@ def test_slices_from_before_apart_are_erased_as_well(tmp_path: Path, spark: Spar
 
 
 def whole(tiny: Tiny) -> tuple[list[tuple[Any, ...]], list[tuple[str, str, int]]]:
-    """Return what the joining view shows, and the labels that it leaves out."""
+    """Return the rows of the joining view, and the labels that it leaves out."""
     with tiny.opened() as work:
         answer = query(work, WHOLE, limit=100)
     return list(answer.rows), [(each.table, label_of(each.first), each.labels) for each in answer.unpaired]
@@ -186,7 +186,7 @@ def test_the_view_has_no_label_whose_persons_are_not_made_yet(tmp_path: Path, sp
         ledger.decisions.retry("web.visits_apart", [day(2)], who="ann")
     run(tiny, 3)
     assert whole(tiny) == (known, [])
-    # made again of other rows, the events of a label do not show the persons of before
+    # when a label's events are made again from other rows, they do not show the earlier persons
     tiny.shop("UPDATE visits SET email = 'x' WHERE id = 1")
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("raw.visits", [day(1)], "recollect", who="ann")
@@ -195,7 +195,7 @@ def test_the_view_has_no_label_whose_persons_are_not_made_yet(tmp_path: Path, sp
 
 
 def test_the_view_shows_labels_of_events_that_read_more_than_their_persons(tmp_path: Path, spark: SparkSession) -> None:
-    """KEY ... PAST reads the events themselves, which the persons do not."""
+    """KEY ... PAST reads the events themselves, which the table of persons does not contain."""
     tiny = project(tmp_path, spark)
     key = "visits PARTITIONED (id BIGINT KEY"
     tiny.declare(FLOW.replace(f"{key},", f"{key} PAST 2 DAYS ELSE DROP,"))

@@ -1,4 +1,4 @@
-"""Persons are erased from tables in a bucket, with the ledger in PostgreSQL; killed in the middle, it carries on."""
+"""Persons are erased from tables in a bucket, with the ledger in PostgreSQL; a killed erasure continues."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def in_bucket(root: Path, spark: SparkSession) -> Tiny:
 
 
 def project(root: Path, spark: SparkSession) -> Tiny:
-    """Return a project of which one day is done, and the second one is held."""
+    """Return a project whose first day is done and whose second day is held."""
     tiny = in_bucket(root, spark)
     tiny.declare(SMALL.replace("EXPECT amount >= 0 AS positive ELSE QUARANTINE", HELD))
     rows = [
@@ -68,7 +68,7 @@ def project(root: Path, spark: SparkSession) -> Tiny:
 def objects_with(tiny: Tiny, value: int | str) -> Iterator[str]:
     """Yield the objects of the bucket that contain a value, as text or in rows and bounds of Parquet files."""
     root = entry_path(tiny.storage)
-    for file in filter(lambda file: file.size, files_below(root)):  # others are markers of folders
+    for file in filter(lambda file: file.size, files_below(root)):  # others are folder markers
         content = read_bytes(root / file.path)
         if file.path.endswith(".parquet"):
             parquet = pq.ParquetFile(io.BytesIO(content))

@@ -1,4 +1,4 @@
-"""Destinations lose an erased person by the next deliveries, in each mode; then nothing is left."""
+"""Destinations lose an erased person with the next deliveries, in each mode, completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persons are erased from tables of every mode, killed at every step, and never come back; the others stay."""
+"""Persons are erased from tables of every mode, killed at every step, and never reappear; the others stay."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ POINTS = (
 
 
 def test_an_erased_person_never_reappears(prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path) -> None:
-    """Neither by a recollect of the source, nor by late rows, nor by new ones, nor after the ledger is rebuilt."""
+    """They do not reappear with a recollect, late rows, new rows, or a rebuild of the ledger."""
     tiny = prepared[0].copied(tmp_path / "a")
     erased(tiny, ERASED)
     with tiny.ledger() as ledger:
@@ -220,7 +220,7 @@ class Killed(BaseException):
 
 @contextmanager
 def killed(point: str, monkeypatch: pytest.MonkeyPatch, nth: int = 1) -> Iterator[list[str]]:
-    """End the block at the nth passing of a fault point, as kill -9 does. Yields a list of the points that struck."""
+    """End the block at the nth passing of a fault point, like kill -9; yield the list of points that struck."""
     passed, struck, release = itertools.count(1), list[str](), slices._release
 
     def strike(name: str) -> None:
@@ -245,7 +245,7 @@ def maintain(tiny: Tiny, now: int = 3) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[Tiny, dict[str, Any]]:
-    """Return a project of which two days are done, and the content of one without the person."""
+    """Return a project with two done days, and the content of one without the person."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in VARIABLES.items():
             patch.setenv(name, value)
@@ -278,7 +278,7 @@ def test_batches_go_on_after_several_kills_while_the_past_is_removed(
 def test_a_killed_erasure_loses_nothing_and_continues(
     point: str, prepared: tuple[Tiny, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the kill, runs and maintenance of other commands come first."""
+    """After the kill, runs and maintenance by other commands come before the continuation."""
     tiny, expected = prepared[0].copied(tmp_path / "a"), prepared[1]
     with killed(point, monkeypatch) as struck:
         erased(tiny, ERASED)

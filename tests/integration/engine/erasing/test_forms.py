@@ -1,4 +1,4 @@
-"""Persons are erased from forms: from the history, current rows, and hints that a publish sent; and never collected."""
+"""Persons are erased from forms: from the history, current rows and published hints, and are not collected again."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def erased(tiny: Tiny, *, continues: bool = False) -> ErasureResult:
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Ends the process here."""
 
 
 def test_a_person_is_erased_from_forms_and_their_history(place: FormsPlace, spark: SparkSession) -> None:
-    """Killed right after the history was committed, while the old rows are still in free space of the database."""
+    """The kill is right after the history was committed, while the old rows are still in free space of the database."""
     tiny = project(place, spark)
     forms = entities_of(tiny.load().flow)
     people, items = forms["mdm.people"], forms["mdm.items"]

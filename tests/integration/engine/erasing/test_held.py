@@ -1,4 +1,4 @@
-"""Held batches lose the rows of erased persons, and can be released then; killed in the middle they stay whole."""
+"""Held batches lose the rows of erased persons, and can be released then. After a kill they are complete."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def project(root: Path, spark: SparkSession) -> Tiny:
-    """Return a project of which the first day is done, and held in the table below, and the second one is held."""
+    """Return a project whose first day is done, but held in the table below, and whose second day is held."""
     tiny = Tiny(root, spark)
     tiny.declare(FLOW)
     rows = [(1, 1, ERASED), (2, 1, OTHER), *((number, 2, who) for number in (3, 4, 5) for who in (ERASED, OTHER))]

@@ -1,4 +1,4 @@
-"""Random flows live with random erasures, killed at random steps; in the end they are as if the persons had never been.
+"""Random flows with random erasures, killed at random steps, end as if the persons had never existed.
 
 The oracle is a second project. Its source never had the persons' rows, and it is run and restated in the same order.
 After each step, the rows of all other persons are compared: an erasure must not lose one of them, not even for a while.
@@ -72,7 +72,7 @@ class History:
         self.numbers, self.seen = itertools.count(1), set[Any]()
 
     def order(self, of_day: int) -> None:
-        """Add rows of a day, and late ones of days before."""
+        """Add rows of a day, and late rows of earlier days."""
         for _ in range(self.drawn.randrange(2, 6)):
             number, who = next(self.numbers), self.drawn.choice(PERSONS)
             at = f"2020-01-{self.drawn.randrange(max(1, of_day - 1), of_day + 1):02d} 10:00:{number:02d}"
@@ -95,13 +95,13 @@ class History:
                     ledger.decisions.request_restate(name, [label], verb, who="ann")
 
     def erase(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Erase a person, or continue; most of the times until the process is killed at some step."""
+        """Erase a person, or continue; usually until the process is killed at some step."""
         who, point = self.drawn.choice(sorted(self.gone)), self.drawn.choice([*POINTS, ""])
         with killed(point, monkeypatch, self.drawn.randrange(1, 4)):
             erased(self.tiny, who, continues=self._is_unfinished(who))
 
     def compare(self) -> None:
-        """Hold that no row of the others was lost. New ones may be missing: a killed erasure pauses a table."""
+        """Assert that no row of the others was lost. New ones may be missing: a killed erasure pauses a table."""
         rows = "SELECT id, buyer, amount FROM raw.orders"
         mine, all_ = ({row for row in tiny.rows(rows) if row[1] not in self.gone} for tiny in self.both)
         assert self.seen <= mine <= all_, self.flow

@@ -1,4 +1,4 @@
-"""A person is erased in a project that another one reads: that one reads the labels again, and is erased by itself."""
+"""A person is erased in a linked project: its reader collects the labels again, and is erased separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TOKENS stores random tokens instead of persons' values: the same for a value in all tables, and never computable."""
+"""TOKENS stores random tokens instead of persons' values: equal for a value in all tables, and never computable."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def fill(tiny: Tiny) -> None:
 
 
 def tokens(tiny: Tiny) -> dict[str, str]:
-    """Map each person to the token that the events have; fail if a person has several."""
+    """Return the token of each person in the events; fail if a person has several."""
     made: dict[str, set[str]] = {}
     stored = dict(tiny.rows(TOKENS))
     for number, person, *_ in ROWS:
@@ -119,7 +119,7 @@ def test_a_label_that_is_made_again_has_the_same_tokens(tmp_path: Path, spark: S
 
 
 def test_a_window_that_is_read_again_has_no_row_twice(tmp_path: Path, spark: SparkSession) -> None:
-    """Stored rows, which have tokens, are those of the source, which has values: of equal keys the source's stays."""
+    """Stored rows with tokens equal rows of the source with values; for equal keys, the source's row is kept."""
     folds = "".join(
         f"COLLECT raw.{name} (person STRING KEY SUBJECT customer TOKENS, page STRING, at TIMESTAMP) "
         f"FROM shop.visits EVERY DAY BY DATA TIME at LOOKBACK 3 DAYS {mode};"
@@ -130,7 +130,7 @@ def test_a_window_that_is_read_again_has_no_row_twice(tmp_path: Path, spark: Spa
     run(tiny, 2)
     run(tiny, 3)
     tiny.shop("UPDATE visits SET page = '/new' WHERE id = 2")
-    tiny.shop("DELETE FROM visits WHERE id = 1")  # it is no longer there, and stays in the table
+    tiny.shop("DELETE FROM visits WHERE id = 1")  # it was deleted from the source, and stays in the table
     run(tiny, 4)
     for table in ("raw.merged", "raw.temporal"):
         assert rows_by_label(tiny, table) == {"20200101000000": 2, "20200102000000": 2, "20200103000000": 0}
@@ -142,7 +142,7 @@ def test_a_window_that_is_read_again_has_no_row_twice(tmp_path: Path, spark: Spa
 
 
 def test_a_reference_of_a_column_with_tokens_is_checked_by_its_tokens(tmp_path: Path, spark: SparkSession) -> None:
-    """The parent has tokens: of a value that has none, or that only another table has, the parent is missing."""
+    """The parent has tokens: a value without a token, or with one of another table only, has no parent."""
     flow = (
         DECLARED
         + """
@@ -174,7 +174,7 @@ def rows_by_label(tiny: Tiny, table: str) -> dict[str, int]:
 
 
 def test_a_rebuild_of_all_tables_keeps_tokens_and_values(tmp_path: Path, spark: SparkSession) -> None:
-    """Its tables are made in a folder of their own, by the vault of the storage."""
+    """Its tables are built in a separate folder, with the vault of the storage."""
     again = "TRANSFORM marts.again PARTITIONED (id BIGINT, person STRING SUBJECT customer TOKENS) "
     tiny = project(tmp_path, spark, FLOW + again + "AS SELECT id, person FROM raw.visits;")
     run(tiny)
@@ -221,7 +221,7 @@ def test_a_branch_reads_the_tokens_of_its_base(tmp_path: Path, spark: SparkSessi
 
 
 def test_an_erased_person_is_removed_with_the_token(tmp_path: Path, spark: SparkSession) -> None:
-    """The events of APART stay, with a pseudonym that is made from the token, which nobody knows any more."""
+    """The events of APART stay, with a pseudonym made from the token, which is deleted."""
     flow = FLOW.partition("TRANSFORM marts.lands")[0]
     tiny = project(tmp_path, spark, flow)
     run(tiny)
@@ -257,7 +257,7 @@ def erased_of(tiny: Tiny, value: str, *, continues: bool = False) -> ErasureResu
 
 
 def list_places(work: RunContext, value: str) -> list[str]:
-    """Return the tables in which rows of a person are found."""
+    """Return the tables with rows of a person."""
     request = build_request(work, "customer", [value])
     return [each.name for each in searched_tables(work, request) if search_table(work, request, each).rows]
 
@@ -271,6 +271,6 @@ def stop_at(point: str) -> Callable[[str], None]:
 
 
 def vault(tiny: Tiny) -> dict[str, str]:
-    """Return the content of the vault, as it is stored."""
+    """Return the stored content of the vault."""
     folder = vault_folder(str(tiny.root / tiny.storage), "customer")
     return find_tokens(folder, [ADA, EVA, "joe.new"])

@@ -24,7 +24,7 @@ PERSONS = (ADA, EVA, "joe.new")
 
 
 def rows(tiny: Tiny, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Return columns of a table as its files have them."""
+    """Return columns of a table as stored in its files."""
     folder = tiny.root / tiny.storage / "tables" / table.replace(".", "/")
     found = DeltaTable(str(folder)).to_pyarrow_table(columns=list(columns)).to_pylist()
     return sorted((tuple(row[name] for name in columns) for row in found), key=repr)
@@ -34,7 +34,7 @@ def test_tokens_over_connect(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with connect_server(tmp_path / "server") as server:
         toml = TOML + server.settings(env="dev")
-        tiny = Tiny(tmp_path / "project", cast("Any", None), toml=toml)  # it is not asked: the commands are
+        tiny = Tiny(tmp_path / "project", cast("Any", None), toml=toml)  # not used: the commands are
         tiny.declare(FLOW.partition("TRANSFORM web.visits")[0] + "TRANSFORM safe" + FLOW.partition("TRANSFORM safe")[2])
         fill(tiny)
         command(tiny, "run", "--now", "2020-01-03")

@@ -1,4 +1,4 @@
-"""The ledger is lost, and made again from its export, the Delta logs, the stage and the destination's deliveries."""
+"""A lost ledger is rebuilt from its export, the Delta logs, the stage and the destination's deliveries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRANSFORM marts.prices AS SELECT count(*) AS n, sum(price) AS total FROM shop.it
 PUBLISH marts.sums TO out.sums;
 PUBLISH marts.prices TO out.prices;
 """
-# what is not known again of batches that were made since the newest export
+# columns that a rebuild cannot restore for batches after the newest export
 UNKNOWN = {"attempts", "timings", "recorded_at", "claimed_at", "run", "who"}
 TABLES = (
     "shop.orders",
@@ -67,7 +67,7 @@ def item(tiny: Tiny, of_day: int, key: int, price: int) -> None:
 
 
 def ask_again(tiny: Tiny, drawn: random.Random) -> None:
-    """Ask that some label of some table is made again; half of the times its rows are no longer what they were."""
+    """Request some label of some table again; half of the time its source rows change before."""
     name = drawn.choice(["shop.items", "shop.notes", "marts.sums", "marts.prices"])
     with tiny.ledger() as ledger:
         done = [cell.label for cell in ledger.past.grid([name]) if cell.current_claim is not None]
@@ -88,7 +88,7 @@ def lose(tiny: Tiny) -> None:
 
 
 def told(tiny: Tiny, *, without: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
-    """Everything that the ledger says of what is done, and what it plans for the tenth."""
+    """Return all ledger content about done batches, and its plan for the tenth."""
     with tiny.ledger() as ledger:
         flow = tiny.load().flow
         snapshot = ledger.reads.snapshot(flow)
@@ -110,7 +110,7 @@ def told(tiny: Tiny, *, without: set[str] = frozenset()) -> dict[str, Any]:  # t
 
 
 def assert_told(tiny: Tiny, before: dict[str, Any]) -> None:
-    """Hold the ledger to what it told, part by part and row by row, so that a difference shows."""
+    """Assert that the ledger has its former content, part by part and row by row, so that differences are readable."""
     after = told(tiny, without=UNKNOWN)
     for part, rows in before.items():
         if isinstance(rows, list):
@@ -127,7 +127,7 @@ def test_a_ledger_without_an_export_is_rebuilt_from_the_commits(tmp_path: Path, 
         item(tiny, of_day, of_day % 2, of_day)
         outcome = tiny.run(day(of_day + 1))
         assert not outcome.failed, described(outcome)
-    order(tiny, 2, 50)  # late: the LOOKBACK restates the second
+    order(tiny, 2, 50)  # late: LOOKBACK restates the second
     assert not tiny.run(day(5)).failed
     before = told(tiny, without=UNKNOWN)
     lose(tiny)
@@ -153,7 +153,7 @@ def test_after_an_export_all_is_known_again_and_the_flow_runs_on(
         for _ in range(drawn.randrange(0, 3)):
             order(tiny, max(1, of_day - drawn.randrange(0, 3)), drawn.choice([1, 5, 2000]))
             item(tiny, of_day, drawn.randrange(3), drawn.randrange(9))
-        if of_day < exported and drawn.random() < 0.5:  # more than the rule lets pass: the day's batch fails
+        if of_day < exported and drawn.random() < 0.5:  # more rows than the rule allows: the day's batch fails
             for key in range(11, 24):
                 order(tiny, of_day, key)
             tiny.shop("UPDATE orders SET id = 11 WHERE amount BETWEEN 11 AND 24")
@@ -205,7 +205,7 @@ def test_an_older_copy_of_the_ledger_answers_nothing_of_tables_that_have_changed
     outcome = tiny.run(day(4))
     codes = {report.group.table: report.error.code for report in outcome.failed if report.error}
     assert codes == dict.fromkeys((name for name in TABLES if name.startswith("shop.")), "E758")
-    assert outcome.done == 0, "and what reads them waits"
+    assert outcome.done == 0, "and their readers wait"
     assert tiny.delivered("SELECT id, total FROM sums ORDER BY id") == delivered
 
     assert rebuilt(tiny, force=True).aside is not None

@@ -1,4 +1,4 @@
-"""Maintenance frees what nobody needs, and changes no answer: of the heads, of promised ticks, of what runs later."""
+"""Maintenance frees unneeded files and changes no result: of current tables, of promised ticks, and of later runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MUCH_LATER = datetime.now(UTC) + timedelta(days=60)
 
 @pytest.fixture(scope="module")
 def eight_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Eight days of a flow, one of them with late rows."""
+    """Return eight days of a flow, one of them with late rows."""
     tiny = Tiny(tmp_path_factory.mktemp("lived"), spark)
     tiny.declare(FLOW)
     for name, columns in (("orders", "amount INT"), ("items", "price INT"), ("notes", "n INT")):
@@ -72,7 +72,7 @@ def eight_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture
 def lived(eight_days: Tiny, tmp_path: Path) -> Tiny:
-    """The same in a folder of its own: whatever lies in a project may be moved."""
+    """Return a copy of the project in its own folder, in which tests may move any file."""
     shutil.copytree(eight_days.root, tmp_path / "project")
     return Tiny(tmp_path / "project", eight_days.spark)
 
@@ -128,22 +128,22 @@ def test_maintenance_removes_unneeded_files_and_changes_no_query_result(
     sums = as_of(lived, "marts.sums", day(7))
     found = maintain(lived)
     assert found["shop.orders"].dropped.count == 5
-    # seven windows that the LOOKBACK read again, six of them for nothing; one was replaced, and KEEP VERSIONS is said
+    # seven windows that LOOKBACK read again, six without changes; one was replaced, and KEEP VERSIONS is declared
     assert found["shop.orders"].slices.count == 7
     assert found["shop.items"].unneeded.count > 0
     assert found["shop.notes"].joined.count == 8
-    assert found["shop.notes"].slices.count == 6  # not the one that was replaced: it is not said of this COLLECT
+    assert found["shop.notes"].slices.count == 6  # not the replaced one: this COLLECT has no KEEP VERSIONS
     assert found["marts.sums"].slices.count == 1
     assert found["marts.prices"].slices.count == 7
     assert files(lived, "tables/shop/items/state/**/*.parquet") < 3
     assert answers(lived) == before
     assert {tick: as_of(lived, "shop.items", day(tick)) for tick in states} == states
-    assert files(lived, "history/shop/items/*/*") == 2  # their versions are gone
+    assert files(lived, "history/shop/items/*/*") == 2  # their versions were removed
     assert maintain(lived)["shop.items"].states.count == 2
     assert {tick: as_of(lived, "shop.items", day(tick)) for tick in states} == states
     assert as_of(lived, "marts.sums", day(7)) == sums
 
-    fill(lived, 8, 50)  # late, for a table whose files were joined, and for one whose windows were dropped
+    fill(lived, 8, 50)  # late rows, for a table with compacted files and for one with dropped windows
     fill(lived, 9, 9)
     outcome = lived.run(day(10))
     assert not outcome.failed, described(outcome)
@@ -221,7 +221,7 @@ def test_a_late_row_of_a_dropped_window_restores_no_row_of_it(tmp_path: Path, sp
 
 
 class Keeping(Heard):
-    """Maintains all tables, and drops what may be dropped, at each point that each table's batches pass."""
+    """Maintains all tables, and drops all droppable windows, at each point that batches pass."""
 
     def __init__(self, tiny: Tiny) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ class Keeping(Heard):
             for found in find_maintenance(work, TABLES, MUCH_LATER):
                 maintain_table(work, found, MUCH_LATER)
                 self.failed += found.failed
-            with suppress(WaterclockError):  # what is read still is not dropped
+            with suppress(WaterclockError):  # inputs that are still read are not dropped
                 drop(
                     work,
                     droppable(work, work.flow.tables["shop.orders"], Labels.from_range(day(1), day(2)), day(10)),
@@ -253,7 +253,7 @@ class Keeping(Heard):
 
 
 def made_again(tiny: Tiny) -> None:
-    """Have old states and old windows read again, and a new day made, each batch in one attempt."""
+    """Have old states and old windows read again and a new day made, each batch in one attempt."""
     fill(tiny, 8, 50)
     fill(tiny, 9, 9)
     with tiny.ledger() as ledger:

@@ -1,4 +1,4 @@
-"""A watching run maintains its tables in the hours of [maintenance], once a day, within a limit, and beside batches."""
+"""A watching run maintains tables in the hours of [maintenance], once a day, within a limit, next to batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLLECT shop.others PARTITIONED (id INT, at TIMESTAMP) FROM shop.notes EVERY DAY
 
 @pytest.fixture(scope="module")
 def four_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tiny:
-    """Four days of a table whose files are joined, and of one with a file a day, which are not."""
+    """Return four days of a table whose files are joined, and of one with a file per day, which are not."""
     tiny = Tiny(tmp_path_factory.mktemp("four_days"), spark)
     tiny.declare(FLOW)
     tiny.source("notes", "id INT, at TEXT")
@@ -41,21 +41,21 @@ def four_days(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
 
 @pytest.fixture
 def tiny(four_days: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    """The same in a folder of its own."""
+    """Return a copy of the project in its own folder."""
     monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 4)
     shutil.copytree(four_days.root, tmp_path / "project")
     return Tiny(tmp_path / "project", four_days.spark)
 
 
 def declare_hours(tiny: Tiny, join: str = "1 GB") -> None:
-    """Declare hours that always are now."""
+    """Declare maintenance hours that include the current time."""
     file = tiny.root / "waterclock.toml"
     text = file.read_text(encoding="utf-8").partition("[maintenance]")[0]
     file.write_text(f'{text}\n[maintenance]\nhours = "00:00-00:00"\njoin = "{join}"\n', encoding="utf-8")
 
 
 def maintain(tiny: Tiny, times: int = 1) -> list[str]:
-    """Maintain as a watching run does in its hours; return the messages."""
+    """Run maintenance as a watching run does in its hours; return the messages."""
     tiny.heard.said_.clear()
     with tiny.opened() as work:
         due = MaintenanceInHours(work)

@@ -1,4 +1,4 @@
-"""Tables are made anew from their stage: as they were, or of another type, mode or key; digests stay."""
+"""Tables are rebuilt from their stage: unchanged, or with another type, mode or key; digests stay the same."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_table_that_was_spoilt_is_made_again_of_its_slices(tiny: Tiny) -> None
     assert (found.slices, found.rows, found.changed) == (3, 5, ())
     assert rows(tiny, "shop.items") == before
     assert tiny.digests() == digests
-    assert tiny.run(day(4)).done == 0  # nobody is stale: it holds what it held
+    assert tiny.run(day(4)).done == 0  # no batch is stale: its content is unchanged
 
 
 @pytest.mark.sampled(1)
@@ -119,7 +119,7 @@ def test_a_declaration_that_needs_it_stops_its_table_and_readers_until_it_is_reb
     assert report.error is not None
     assert (report.group.table, report.error.code) == ("shop.items", "E405")
     assert "waterclock rebuild shop.items" in str(report.error.fix)
-    assert outcome.done == 1  # of shop.rows, which reads nothing of it
+    assert outcome.done == 1  # of shop.rows, which does not read it
     assert outcome.plan is not None
     assert {(batch.table, str(batch.status)) for batch in outcome.plan.batches} == {
         (name, "blocked") for name in ("shop.items", "marts.latest", "marts.days")
@@ -220,7 +220,7 @@ def test_an_append_becomes_a_merge_and_its_readers_follow(tiny: Tiny) -> None:
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert rows(tiny, "marts.latest") == [(2, 41)]
-    # a replayed change that is older than the delete in the slices brings nothing back
+    # a replayed change that is older than a delete in the slices does not restore the row
     tiny.shop("INSERT INTO items VALUES (2, '2020-01-04 09:00:00', 22, 0), (1, '2020-01-04 10:00:00', 12, 0)")
     outcome = tiny.run(day(5))
     assert not outcome.failed, described(outcome)
@@ -235,7 +235,7 @@ def test_another_order_is_used_from_the_next_batch_on_and_deletes_still_beat_row
     rebuild(tiny, "shop.items")
     tiny.declare(MERGED.replace("ORDER BY at", "ORDER BY price"))
     tiny.shop("INSERT INTO items VALUES (2, '2020-01-04 09:00:00', 15, 0), (1, '2020-01-04 10:00:00', 12, 0)")
-    outcome = tiny.run(day(5))  # compared with the times of the older manifests, a price was a TypeError
+    outcome = tiny.run(day(5))  # regression: a price was a TypeError when compared with the times of older manifests
     assert not outcome.failed, described(outcome)
     assert [(row[0], row[2]) for row in rows(tiny, "shop.items")] == [(1, 12), (3, 30)]
 

@@ -1,4 +1,4 @@
-"""Every table is made anew from one cut of the stage beside the live ones, and all are moved in at once."""
+"""`rebuild --all` makes every table again from one cut of the stage, next to the live ones, then replaces them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_rebuild_all_makes_all_tables_again_with_equal_rows(tiny: Tiny) -> None:
     assert {name: in_delta(tiny, name) for name in TABLES} == shown
     assert tiny.digests() == digests
     assert not (tiny.root / tiny.storage / "rebuild").exists()
-    assert tiny.run(day(4)).done == 0  # nobody is stale, and nothing is sent twice
+    assert tiny.run(day(4)).done == 0  # no batch is stale, and nothing is delivered twice
 
 
 def test_changed_code_holds_for_all_labels_at_once_and_publishes_follow(tiny: Tiny) -> None:
@@ -121,7 +121,7 @@ def test_a_renamed_column_stops_the_next_batch_and_a_rebuild_renames_it_in_all_l
     """
     tiny.declare(flow)
     assert not tiny.run(day(2)).failed
-    tiny.declare(flow.replace("AS n, max(id)", "AS orders, CAST(max(id) AS STRING)"))  # of another type, too
+    tiny.declare(flow.replace("AS n, max(id)", "AS orders, CAST(max(id) AS STRING)"))  # the type changes as well
     outcome = tiny.run(day(3))
     assert [report.error.code for report in outcome.failed if report.error] == ["E610"], described(outcome)
     rebuilt(tiny, 3)
@@ -129,7 +129,7 @@ def test_a_renamed_column_stops_the_next_batch_and_a_rebuild_renames_it_in_all_l
 
 
 def forget_runner(tiny: Tiny) -> None:
-    """Have the hold's runner be one that has ended: this process plays the one that was killed."""
+    """Make the rebuild lock belong to an ended process, as this process plays the killed one."""
     with tiny.ledger() as ledger, ledger.maintenance.database.write() as write:
         assert write.rebuilding is not None
         ended = runner_name().replace(f":{os.getpid()}:", ":4194304:")
@@ -137,7 +137,7 @@ def forget_runner(tiny: Tiny) -> None:
 
 
 def struck_at(tiny: Tiny, point: str, times: int = 1) -> None:
-    """Rebuild all, and have it end at a point as a killed process does: nothing of it cleans up."""
+    """Rebuild all tables, and stop at a point without cleanup, as a killed process does."""
     passed: list[str] = []
 
     def strike(at: str) -> None:
@@ -157,7 +157,7 @@ def test_a_rebuild_killed_before_the_move_keeps_the_old_set_and_the_next_starts_
         struck_at(tiny, point)
         assert {name: rows(tiny, name) for name in TABLES} == before, point
         assert {name: in_delta(tiny, name) for name in TABLES} == shown, point
-        # held back until its lease is out, or its process is known to be gone
+        # blocked until the lease ends, or until the process is known to have ended
         assert tiny.run(day(4)).done == 0
         forget_runner(tiny)
     assert rebuilt(tiny).tables == TABLES
@@ -169,7 +169,8 @@ def test_killed_within_the_move_queries_see_the_old_set_until_it_is_carried_on(t
     tiny.declare(FLOW.replace("sum(qty) AS qty FROM shop.sales", "10 * sum(qty) AS qty FROM shop.sales"))
     struck_at(tiny, "rebuild.moved", times=2)
     assert {name: rows(tiny, name) for name in TABLES} == before
-    assert sorted(row["qty"] for row in in_delta(tiny, "marts.days")) == [10, 20, 30]  # one table after the other
+    # tables are replaced one after the other
+    assert sorted(row["qty"] for row in in_delta(tiny, "marts.days")) == [10, 20, 30]
     forget_runner(tiny)
     found = rebuilt(tiny)
     assert (found.tables, found.carried_on) == (TABLES, True)
@@ -226,7 +227,7 @@ def test_a_set_that_is_not_whole_and_a_full_disk_leave_the_old_one(tiny: Tiny) -
     assert refused.value.code == "E645"
     assert not (tiny.root / tiny.storage / "rebuild").exists()
     assert {name: rows(tiny, name) for name in TABLES} == before
-    outcome = tiny.run(day(5))  # nothing is held back, and nothing was lost
+    outcome = tiny.run(day(5))  # no batch is blocked, and no rows are lost
     assert not outcome.failed, described(outcome)
     assert outcome.done
 
@@ -283,13 +284,13 @@ def test_rebuild_all_splits_rows_by_a_new_cadence_and_past_states_stay_readable(
         assert list(old.rows) == [(10,)]
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
-    # the day that was not whole is asked of its source, as ever
+    # the incomplete day is collected from its source, as usual
     assert tiny.rows("SELECT qty FROM marts.sums ORDER BY timelabel") == [(3,), (7,), (5,)]
     tiny.land("seen", evening(3), "id\n4\n")
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)
     assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(1,), (2,), (3,), (4,)]
-    lose(tiny)  # and a ledger that is made again of what was committed knows the new windows alone
+    lose(tiny)  # a ledger that is rebuilt from commits contains only the new windows
     ledger_rebuilt(tiny)
     assert tiny.run(day(4)).done == 0
     as_of = RequestedTick("20200104000000")
@@ -306,7 +307,7 @@ def test_rebuild_all_refuses_a_finer_cadence_for_files_by_arrival(hourly: Tiny, 
 
 
 def test_files_of_dropped_windows_are_not_collected_again_in_other_windows(hourly: Tiny, tmp_path: Path) -> None:
-    """No label owned them any more: the oldest open window took them as late ones."""
+    """Regression: no label owned the files any more, so the oldest open window collected them as late."""
     tiny = hourly.copied(tmp_path / "project")
     with tiny.opened() as work:
         found = find_droppable_windows(
@@ -337,7 +338,7 @@ TRANSFORM marts.n PARTITIONED PARTIAL AFTER 1 DAY ON RESTATE REPORT AS SELECT co
     outcome = tiny.run(day(2))
     assert not outcome.failed, described(outcome)
     assert rows(tiny, "marts.n") == [("20200101000000", 1)]
-    rebuilt(tiny, now=4)  # its time to wait is over: it is made at once, without the batch that is held
+    rebuilt(tiny, now=4)  # the wait has expired: it is made at once, without the held batch
     assert rows(tiny, "marts.n") == [("20200101000000", 1)]
 
 
@@ -357,7 +358,7 @@ TRANSFORM marts.all EVERY DAY AS SELECT p.price, r.rate FROM shop.prices p JOIN 
     zoned = flow.replace("EVERY DAY BY", "EVERY DAY ZONE 'Europe/Berlin' BY").replace("EVERY 12 HOURS", "EVERY 6 HOURS")
     tiny.declare(zoned.replace("marts.all EVERY DAY", "marts.all EVERY DAY ZONE 'Europe/Berlin'"))
     rebuilt(tiny)
-    # of the first day in Berlin the stage lacks an hour: it is asked of the source with the next run
+    # the stage has no rows for one hour of the first day in Berlin: the next run collects it from the source
     assert tiny.rows("SELECT price FROM shop.prices") == [(2,)]
     outcome = tiny.run(day(4))
     assert not outcome.failed, described(outcome)

@@ -1,4 +1,4 @@
-"""rebuild --all of a project that collects another one's tables: what they read there is known after it as before."""
+"""`rebuild --all` of a project that collects another one's tables keeps the record of the versions read there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUMS = "SELECT cents FROM marts.sums ORDER BY timelabel"
 
 
 def as_regular(dpl: str) -> str:
-    """Return the flow with another type of the table that takes slices: its rows are brought, by links."""
+    """Return the flow with another type of the table that collects slices, so that its rows are adopted by links."""
     return dpl.replace("here.orders PARTITIONED", "here.orders").replace("timelabel;", "timelabel APPEND;")
 
 
@@ -73,7 +73,7 @@ def test_linked_tables_rebuilt_with_a_new_cadence_still_follow_restatements(
     upstream.shop("UPDATE orders SET cents = 150 WHERE id = 1")
     ran(upstream, now=4)
     ran(here, now=4)
-    assert here.rows(SUMS) == [(159,), (359,), (659,)]  # of a regular table all that is there
+    assert here.rows(SUMS) == [(159,), (359,), (659,)]  # of a regular table, all rows
     assert here.rows("SELECT cents FROM marts.newest") == [(659,)]
 
     here.declare(as_regular(HERE))

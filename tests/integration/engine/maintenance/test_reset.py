@@ -1,4 +1,4 @@
-"""A table that no rebuild can follow stops alone, is reset, and comes to what a clean run comes to."""
+"""A table that no rebuild can follow stops alone, is reset, and then equals a clean run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_reset_table_has_the_rows_of_a_clean_run(tmp_path: Path, spark: SparkS
     outcome = tiny.run(day(3))
     assert [(each.group.table, each.error and each.error.code) for each in outcome.failed] == [("shop.stock", "E405")]
     assert tiny.rows("SELECT id FROM shop.orders") == [(1,)]
-    assert len(tiny.done("shop.orders")) == 2  # it does not wait for the other one
+    assert len(tiny.done("shop.orders")) == 2  # it does not wait for the other table
 
     found = ask("reset", "shop.stock", "--yes", "--project", str(tiny.root))
     assert found.exit_code == 0, found.output

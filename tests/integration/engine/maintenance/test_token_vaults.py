@@ -1,4 +1,4 @@
-"""`maintain` removes replaced files of vaults after the usual time; no token changes, and other users see no vault."""
+"""`maintain` removes replaced files of vaults after the usual time; tokens do not change, and vaults stay private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables are compared with another environment and with earlier revisions: what was restated, and nothing else."""
+"""Tables are compared with another environment and with earlier revisions: only restated rows differ."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ROWS = [(1, 10.0, "2020-01-01 10:00:00"), (2, 7.0, "2020-01-02 10:00:00"), (3, 8
 
 @dataclass
 class Environments(Tiny):
-    """A project with two environments, of which one is loaded."""
+    """A project with two environments, one of them loaded."""
 
     toml: str | None = ENVS
     env: str = field(default="dev")
@@ -102,7 +102,7 @@ class Environments(Tiny):
         assert not outcome.failed, described(outcome)
 
     def compare(self, *tables: str, **request: Any) -> Comparison:
-        """Compare tables, and check that the answer can be printed."""
+        """Compare tables, and check that the result can be printed."""
         project = self.load()
         asked = ComparisonRequest(tables, **request)
         found = compare_tables(project, asked, Sessions.from_session(self.spark))

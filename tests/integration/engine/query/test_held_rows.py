@@ -1,4 +1,4 @@
-"""People ask for the rows of held batches, which no reader sees."""
+"""Users query the rows of held batches, which no reader sees."""
 
 from __future__ import annotations
 

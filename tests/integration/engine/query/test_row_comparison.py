@@ -1,4 +1,4 @@
-"""Maps are compared and shown as maps, also within keys; a sample has the largest changes of each number."""
+"""Maps are compared and shown as maps, also within keys; a sample has the largest changes of each numeric column."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_maps_in_keys_and_values_are_compared_and_shown(spark: SparkSession) -> 
 
 
 def test_a_sample_has_the_largest_changes_of_each_number(spark: SparkSession) -> None:
-    """Columns of other scales have the same weight, and an infinite change is the largest of its column."""
+    """Columns with other scales have the same weight, and an infinite change is the largest of its column."""
     plain = f"'{LABEL}' AS timelabel, id, 10D AS small, CAST(10 AS DECIMAL(9)) AS large, 0F AS odd, 'x' AS text"
     changed = (
         f"'{LABEL}' AS timelabel, id, 10 + if(id = 900, 0.5D, if(id = 70, 0.2D, 0D)) AS small, "

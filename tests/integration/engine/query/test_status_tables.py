@@ -1,4 +1,4 @@
-"""The ledger's status tables answer alike, whether all of them is read or what a query asks for."""
+"""The ledger's status tables give the same rows, whether all are read or only those that a query needs."""
 
 from __future__ import annotations
 

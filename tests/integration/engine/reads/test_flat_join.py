@@ -1,4 +1,4 @@
-"""Several sources on one timeline, facts that refer to it by roles and times, and FLAT from top to bottom."""
+"""Several sources on one timeline, facts that reference them by roles and times, and FLAT across all levels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module", autouse=True)
 def _large_parents() -> Iterator[None]:
-    """Take each parent for a large one: of which no more is looked up than is referred to."""
+    """Treat each parent as large, so that only referenced rows are looked up."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat_parents, "LEAST_BYTES", 0)
         yield
@@ -122,7 +122,7 @@ def test_a_source_without_a_column_leaves_it_unchanged_under_nulls_value(
 
 
 def lacking(tiny: Tiny, table: str) -> list[object]:
-    """What the batches of a table say of parents that are not there, in the order of their labels."""
+    """Return the missing parents that the batches of a table recorded, in the order of labels."""
     with tiny.ledger() as ledger:
         kept = [row for row in ledger.past.rows("batches") if row["table"] == table]
     return [json.loads(row["measures"]).get("without parent") for row in sorted(kept, key=lambda row: row["timelabel"])]
@@ -130,7 +130,7 @@ def lacking(tiny: Tiny, table: str) -> list[object]:
 
 @pytest.mark.soak
 def test_facts_whose_parent_is_not_there_are_counted(sold: Tiny) -> None:
-    # the payer of s2 is nobody, which is no parent that lacks
+    # the payer of s2 is NULL, which is no missing parent
     assert lacking(sold, "marts.sales") == [None, None, {"raw.shops": 1, "dim.customer (buyer)": 1}]
 
 
@@ -161,7 +161,7 @@ def test_windows_of_one_job_are_counted_each_for_itself(tmp_path: Path, spark: S
     """)
     outcome = tiny.run(day(3))
     assert not outcome.failed, described(outcome)
-    # the town of x has no land; the shop y, which is not there, names no town
+    # the town of x has no land; the missing shop y names no town
     of_each = [{"raw.shops": 1, "raw.towns": 1}, {"raw.shops": 2}]
     assert lacking(tiny, "marts.sales") == of_each
     assert lacking(tiny, "marts.checked") == of_each

@@ -1,4 +1,4 @@
-"""What a FLAT brings hangs on no choice of joins: parents of which few rows are looked up, or all of them."""
+"""The result of FLAT does not depend on the join: for parents of which few rows or all rows are looked up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SOURCES = {
 
 
 class History:
-    """Sources that change at random, and the tables made of them."""
+    """Sources that change at random, and the tables made from them."""
 
     def __init__(self, tiny: Tiny, seed: int) -> None:
         self.tiny = tiny
@@ -58,7 +58,7 @@ class History:
         return f"2020-01-{number:02d} {self.random.randint(0, 23):02d}:{self.random.randint(0, 59):02d}:00"
 
     def row(self, source: str, number: int) -> tuple[Any, ...]:
-        """Make a row that its source says on a day."""
+        """Return a random row of a source for a day."""
         pick, gone = self.pick, int(self.random.random() < 0.1)
         if source == "lands":
             return f"l{self.random.randint(1, 3)}", pick("n", 9), self.at(number)
@@ -75,7 +75,7 @@ class History:
         self.tiny.shop(f"INSERT INTO {source} VALUES ({values})")
 
     def go_on(self, number: int) -> None:
-        """Let a day pass, and run."""
+        """Add the rows of a day, and run."""
         for source in ("lands", "cities", "kinds", "people", "sales"):
             for _ in range(self.random.randint(0, 2) if source != "sales" else 6):
                 self.tell(source, number)
@@ -86,7 +86,7 @@ class History:
         self.run(number)
 
     def correct(self, *sources: str) -> None:
-        """Let sources say something else of the first day, and ask them again."""
+        """Change rows of the first day in some sources, and recollect it."""
         for source in sources:
             self.tiny.shop(f"DELETE FROM {source} WHERE at LIKE '2020-01-01%' AND rowid % 2 = 0")
             self.tell(source, 1)

@@ -1,4 +1,4 @@
-"""A batch's session shuffles in as many parts as what the batch reads asks for."""
+"""The number of shuffle partitions of a batch's session follows the size of its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The allow lists of plans, held against Spark: its own functions pass, and new classes of its packages are noticed."""
+"""The allow lists of plans against Spark: its own functions pass, and new classes of its packages are noticed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 _QUERY = re.compile(r">\s+((?:SELECT|FROM|WITH|VALUES)[^;]*);", re.IGNORECASE)
-# of Spark 4.2.0. Where Spark is upgraded: look for new classes that call code or open files, then put the new digest
+# of Spark 4.2.0. After an upgrade of Spark, check new classes for calls of code and file access, then set the digest
 _CLASSES_LOOKED_AT = "4267eb4339f9a052"
 
 
@@ -38,7 +38,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def refusal(session: SparkSession, text: str) -> str | None:
-    """Return the name of what is refused; None where the query passes."""
+    """Return the name of the refused element; None if the query passes."""
     try:
         require_no_command(session, text)
         check_plan(session.sql(text))
@@ -65,7 +65,7 @@ def test_the_examples_of_sparks_own_functions_pass(session: SparkSession) -> Non
         for text in _QUERY.findall(examples):
             try:
                 said = refusal(session, text)
-            except Exception:  # noqa: BLE001 - examples of types that are switched off, and of files that are not there
+            except Exception:  # noqa: BLE001 - examples of disabled types and of missing files
                 continue
             passed += said is None
             if said is not None:

@@ -1,4 +1,4 @@
-"""Sessions beside a context that the process has already, as in a notebook."""
+"""Sessions in a process that already has a Spark context, as in a notebook."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def test_a_context_that_is_there_is_used_and_not_stopped(spark: SparkSession, tm
     sessions = Sessions(work_folder=tmp_path, settings=SparkSettings(confs={"spark.sql.shuffle.partitions": "5"}))
     assert sessions.own().sparkContext.applicationId == spark.sparkContext.applicationId
     assert sessions.own().conf.get("spark.sql.shuffle.partitions") == "5"
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "1", "it is left as it was set"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "1", "the setting is unchanged"
     sessions.close()
     assert spark.sql("SELECT 1 AS one").collect()[0].one == 1

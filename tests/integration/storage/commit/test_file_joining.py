@@ -36,7 +36,7 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(root: Path, *, is_partitioned: bool = False) -> str:
-    """Make a table in the order of name and id whose three labels have three files each; names repeat."""
+    """Create a table sorted by name and id whose three labels have three files each; names repeat."""
     folder = new_table(root, is_partitioned=is_partitioned)
     record_row_order(folder, ("name", "id"), project=PROJECT)
     for label in range(3):
@@ -79,7 +79,7 @@ def test_files_of_all_labels_are_joined_to_one_in_order_and_labels_can_be_restat
     with open_table(folder) as table:
         [file] = table.files.values()
     assert (file.low, file.high) == (label_of(hour(0)), label_of(hour(2)))
-    # one file is nothing to join, and a new label is committed as ever
+    # a single file is not joined, and a new label is committed as before
     assert optimize(spark, folder, (), IDENTITY) is None
     commit(folder, 7, {hour(3): rows_of(1000)})
     assert ids(folder)[-1] == 1000
@@ -105,7 +105,7 @@ def test_files_of_each_label_are_joined_alone_and_others_are_kept(spark: SparkSe
     assert by_id(folder) == before
     counted = spark.read.format("delta").load(folder).groupBy("timelabel").count().collect()
     assert sorted(row["count"] for row in counted) == [2, 9, 9, 9]
-    commit(folder, 8, {hour(1): rows_of(1001)})  # a label of its own is replaced by pointers
+    commit(folder, 8, {hour(1): rows_of(1001)})  # a separate label is replaced by pointers
     assert len([row for row in by_id(folder) if row["timelabel"] == label_of(hour(1))]) == 1
 
 

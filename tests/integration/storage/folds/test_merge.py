@@ -1,4 +1,4 @@
-"""MERGE is a fold of sealed slices: the table equals what a person would do by hand, label by label (PT-17)."""
+"""MERGE is a fold of sealed slices: the table equals one computed in plain Python, label by label (PT-17)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Row = tuple[Any, ...]
 
 @pytest.fixture(autouse=True, params=ROADS)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take every road: small tables are rewritten whole, others file by file, or left to Delta's MERGE."""
+    """Select how a table is written: rewritten whole, file by file, or by Delta's MERGE."""
     if request.param != "rewritten":
         monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
@@ -49,7 +49,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 class Planes:
-    """A MERGE table in the making: each call seals and merges the next label."""
+    """A MERGE table; each call seals and merges the next label."""
 
     def __init__(self, spark: SparkSession, root: Path, merge: Merge, schema: str = SCHEMA) -> None:
         self.spark = spark
@@ -100,7 +100,7 @@ class Planes:
 
 
 def by_hand(slices: Sequence[Sequence[Mapping[str, Any]]]) -> dict[Any, dict[str, Any]]:
-    """Fold slices of rows, oldest first: the definition, without any cleverness."""
+    """Fold slices of rows, oldest first: the plain definition."""
     state: dict[Any, dict[str, Any]] = {}
     highest: dict[Any, tuple[bool, int]] = {}
     for number, rows in enumerate(slices):
@@ -144,7 +144,7 @@ def test_a_random_history_ends_as_by_hand(spark: SparkSession, tmp_path: Path) -
 
 
 def test_the_fold_of_many_random_histories_is_as_by_hand(spark: SparkSession, tmp_path: Path) -> None:
-    """Many histories in one: each lives in keys of its own, so that one merge of each label tests them all."""
+    """Many histories at once, each with its own keys, so that one merge per label tests them all."""
     dice = random.Random(11)
     planes = Planes(spark, tmp_path, BY_ORDER)
     slices = []

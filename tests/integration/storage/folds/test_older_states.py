@@ -1,4 +1,4 @@
-"""As of an old tick, and as known at an older time: the rows of a table from its version, else from its slices."""
+"""As of an old tick, and with the knowledge of an older time: rows come from the table's version, else from slices."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Kept:
         return sorted(row["id"] for row in rows)
 
     def clean(self) -> None:
-        """Join the files, and take away those that the newest version does not need."""
+        """Join the files, and remove those that the newest version does not need."""
         self.spark.sql(f"OPTIMIZE delta.`{self.folder}`").collect()
         self.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         self.spark.sql(f"VACUUM delta.`{self.folder}` RETAIN 0 HOURS").collect()
         self.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
     def forget(self, labels: Iterable[int]) -> None:
-        """Take slices away, all their revisions."""
+        """Delete slices with all their revisions."""
         for number in labels:
             shutil.rmtree(Path(self.folder, self.lake.slice_path(hour(number), 1)).parent)
 

@@ -1,4 +1,4 @@
-"""TEMPORAL tables at rest: slices in any order of arrival come to what the oracle makes of all their rows."""
+"""TEMPORAL tables in storage: slices in any order of arrival give the versions that the oracle computes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Row = tuple[Any, ...]
 
 @pytest.fixture(autouse=True)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take a road: all made again; or the versions of the touched keys alone, put in by each of the ways."""
+    """Select how versions are written: all again, or only those of touched keys, by each of the methods."""
     taken = str(getattr(request, "param", "written anew"))
     if taken != "made again":
         monkeypatch.setattr(temporal_commit, "_WHOLE_FROM", 2)
@@ -87,7 +87,7 @@ def declared(temporal: Temporal, *, is_snapshot: bool = False) -> Table:
 
 @dataclass
 class Accounts:
-    """A TEMPORAL table in the making: slices come in any order of labels, and again."""
+    """A TEMPORAL table that receives slices in any order of labels, some of them repeatedly."""
 
     spark: SparkSession
     root: Path
@@ -176,7 +176,7 @@ def shown(frame: Any) -> list[Row]:
 
 
 def random_slice(dice: random.Random, histories: int) -> list[Row]:
-    """Rows of many small histories, each in a key of its own: few times, so that ties and repeats are frequent."""
+    """Return rows of many small histories, one key each; few distinct times make ties and repeats frequent."""
     return [
         (
             f"k{history}" if dice.random() > 0.02 else None,
@@ -267,8 +267,8 @@ def test_lives_of_keys_are_as_long_as_snapshots_allow(spark: SparkSession, tmp_p
     accounts.place(4, [("k1", "z", 1), ("k2", "y", 2)])
     start, *ends = [micros(hour(number)) for number in (0, 1, 2, 5)]
     open_end = 253_402_214_400_000_000
-    # a life begins where the snapshot before it ends, the first ones at the start of the first window; a change and a
-    # life's end are at the end of the window of the snapshot that shows them
+    # a version starts at the end of the previous snapshot, the first ones at the start of the first window; changes and
+    # ends of lives are dated to the end of the window whose snapshot shows them
     assert accounts.found() == [
         ("k1", start, ends[2], "x", 1),
         ("k1", ends[2], open_end, "z", 1),
@@ -295,7 +295,7 @@ SNAPSHOTS = {
 
 
 def random_snapshot(dice: random.Random, keys: int) -> list[Row]:
-    """Rows of many keys: most are in it once, others twice or not at all, and some are marked as gone."""
+    """Return rows of many keys: most once, others twice or never, and some marked as deleted."""
     return [
         (
             f"k{key}",
@@ -321,7 +321,7 @@ def test_snapshots_in_any_order_come_to_the_oracle_s_versions(
     temporal, rules = SNAPSHOTS[asked]
     dice = random.Random(11)
     accounts = Accounts(spark, tmp_path, declared(temporal, is_snapshot=True))
-    # after each other; after an outage; again with other rows; before all others and between two
+    # in order; after an outage; again with other rows; before all others and between two
     for number in (2, 3, 6, 3, 2, 0, 7, 5) if is_long else (2, 3, 5, 3, 0, 4):
         accounts.place(number, random_snapshot(dice, 100))
         assert accounts.found() == accounts.wanted(rules), number
@@ -333,7 +333,7 @@ def test_snapshots_in_any_order_come_to_the_oracle_s_versions(
 
 @pytest.mark.parametrize("road", ["made again", "copied"], indirect=True)
 def test_a_delete_that_a_row_of_its_snapshot_follows_begins_no_life_again(spark: SparkSession, tmp_path: Path) -> None:
-    """As of a row that was marked as gone, beside the one that took its place, in each snapshot anew."""
+    """Each snapshot contains a row marked as deleted and the row that replaces it."""
     temporal, rules = SNAPSHOTS["as values"]
     accounts = Accounts(spark, tmp_path, declared(temporal, is_snapshot=True))
     for number in range(3):
@@ -436,7 +436,7 @@ def test_unchanged_versions_are_neither_shuffled_nor_written_by_spark(spark: Spa
 
 
 def work_so_far(spark: SparkSession) -> tuple[dict[int, tuple[int, int]], int]:
-    """By stage, how many rows it shuffled and how many it wrote; and how many jobs there were."""
+    """Return rows shuffled and rows written by stage, and the number of jobs."""
     java: Any = spark.sparkContext
     context = java._jsc.sc()
     quantiles = java._gateway.new_array(java._jvm.double, 0)
@@ -482,7 +482,7 @@ def test_an_unchanged_snapshot_changes_no_file(spark: SparkSession, tmp_path: Pa
 def test_keys_of_snapshots_may_have_any_names(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that computations once gave to their own columns among them."""
+    """The names include those that computations once used for their internal columns."""
     keys = ("told", "is_new", "n", "count_all")
     accounts = Accounts(
         spark,
@@ -558,7 +558,7 @@ def test_a_null_after_a_snapshot_without_the_column_is_seen(
 
 @pytest.mark.soak
 def test_rows_without_a_place_are_left_out_of_many_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Beyond a hundred columns Spark compiles no query, and looks at conditions in another order; so do other tests."""
+    """Above a hundred columns Spark compiles no query and evaluates conditions in another order."""
     many = [f"c{number}" for number in range(120)]
     schema, rest = ", ".join([SCHEMA, *(f"{name} INT" for name in many)]), [None] * len(many)
     accounts = Accounts(spark, tmp_path, declared(PLAIN), schema=schema)

@@ -1,4 +1,4 @@
-"""A MERGE label that comes late or again: the table is the fold of all slices, in whatever order they came (DP-12)."""
+"""A MERGE label that arrives late or again: the table is the fold of all slices, in any order of arrival (DP-12)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ State = Mapping[Any, Mapping[str, Any]]
 
 
 class Restated:
-    """A MERGE table whose labels come in any order; each call seals a label's slice and commits it in its place."""
+    """A MERGE table whose labels arrive in any order; each call seals and commits the slice of a label."""
 
     def __init__(self, spark: SparkSession, root: Path, merge: Merge = BY_ORDER) -> None:
         self.spark = spark
@@ -122,7 +122,7 @@ def folded_by_hand(slices: Mapping[int, list[dict[str, Any]]], before: int) -> S
 
 @pytest.fixture(params=ROADS)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take every road: small tables are rewritten whole, others file by file, or left to Delta's MERGE."""
+    """Select how a table is written: rewritten whole, file by file, or by Delta's MERGE."""
     if request.param != "rewritten":
         monkeypatch.setattr(write_state, "MOST_BYTES_REWRITTEN", -1)
     if request.param == "merged by Delta":
@@ -133,7 +133,7 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def changes(dice: random.Random, schema: str, histories: int) -> list[Row]:
-    """Make the changes of one label: many histories side by side, each in two keys of its own."""
+    """Return the changes of one label: many histories in parallel, each with its own two keys."""
     rows: list[Row] = []
     for history in range(histories):
         orders = dice.sample([None, *range(1, 7)], dice.choice([0, 0, 1, 1, 2, 3]))
@@ -210,7 +210,7 @@ def test_a_late_label_whose_slice_lacks_columns_reads_no_state_before_it(
     """Orders grow with the labels, as the times of windows do; the highest of one label is the lowest of the next."""
 
     def never(*_: object) -> None:
-        pytest.fail("a state before the label was asked for")
+        pytest.fail("a state before the label was requested")
 
     monkeypatch.setattr(merging, "find_newest_state", never)
     dice = random.Random(3)
@@ -223,7 +223,7 @@ def test_a_late_label_whose_slice_lacks_columns_reads_no_state_before_it(
         newest = -1
         for number, schema in columns.items():
             rows = [(row[0], 6 * number + (row[1] or 0), *row[2:]) for row in changes(dice, schema, histories=150)]
-            if number < newest and at:  # a delete that is late may take columns away of which newer rows say nothing
+            if number < newest and at:  # a late delete may remove columns that newer rows do not contain
                 rows = [row for row in rows if row[2] != "d"]
             newest = max(newest, number)
             planes.put(number, rows, schema)

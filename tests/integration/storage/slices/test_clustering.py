@@ -53,7 +53,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clicks(spark: SparkSession, rows: int = ROWS, labels: int = 1, *, seed: int = 0) -> DataFrame:
-    """Return rows in two tasks in no order. `user`, `device` and `name` are independent; each has NULLs."""
+    """Return unsorted rows in two tasks. `user`, `device` and `name` are independent; each has NULLs."""
     texts = F.array(*(F.lit(label_of(label)) for label in HOURS[:labels]))
     frame = spark.range(0, rows, 1, 2).selectExpr(
         "id",
@@ -158,7 +158,7 @@ def test_the_next_slice_is_split_by_the_greatest_values_of_the_last_without_a_jo
 
 
 def _no_spark() -> Any:
-    """Return what fails when it is used: no job runs."""
+    """Return an object that fails when it is used, so that no job can run."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Rows are brought into the shape of their table, or refused with the column's name."""
+"""Rows are cast to the columns of their table, or refused with the column's name."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_text_is_no_decimal_where_digits_would_be_rounded_away(spark: SparkSes
     rows = {(row["amount"], row["bad"]) for row in found.frame.collect()}
     assert rows == {(None, True), (Decimal("7.12"), False), (None, False)}
     made = shaped(spark, "SELECT 7.125 AS amount", opened(amount="DECIMAL(10,2)"))
-    assert made.frame.first()["amount"] == Decimal("7.13"), "what a query reckons is cast as SQL casts it"  # type: ignore[index]
+    assert made.frame.first()["amount"] == Decimal("7.13"), "computed values are cast as in SQL"  # type: ignore[index]
 
 
 def test_nulls_pass_every_cast(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_nulls_pass_every_cast(spark: SparkSession, tmp_path: Path) -> None:
         ("DATE '2018-07-01'", "2018-06-30T22:00:00"),
         ("TIMESTAMP_NTZ '2018-01-01 12:00:00.5'", "2018-01-01T11:00:00.500000"),
         ("TIMESTAMP_NTZ '2018-10-28 02:30:00'", "2018-10-28T00:30:00"),  # a repeated hour: its first pass
-        ("TIMESTAMP_NTZ '2018-03-25 02:30:00'", "2018-03-25T01:30:00"),  # a skipped one: moved on
+        ("TIMESTAMP_NTZ '2018-03-25 02:30:00'", "2018-03-25T01:30:00"),  # a skipped hour: moved forward
         ("'2018-07-01 12:00'", "2018-07-01T10:00:00"),
         ("'2018-07-01'", "2018-06-30T22:00:00"),
         ("'2018-07-01T12:00:00Z'", "2018-07-01T12:00:00"),

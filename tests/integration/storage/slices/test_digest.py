@@ -1,4 +1,4 @@
-"""Two contents have one digest exactly where they are equal (docs/decisions/digests-are-sums.md)."""
+"""Two contents have the same digest exactly if they are equal (docs/decisions/digests-are-sums.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys are checked whatever their names are, also those that a check gives to its own columns."""
+"""Keys are checked for any column names, also those that a check uses internally."""
 
 from __future__ import annotations
 

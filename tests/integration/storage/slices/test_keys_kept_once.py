@@ -1,4 +1,4 @@
-"""One row of each key stays: the row filter against brute force, over random rows and pasts; its cost in the plan."""
+"""The filter that keeps one row per key: compared with brute force over random rows and pasts, and its plan's cost."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def through(of: RowFilter, past: DataFrame | None = None) -> RowFilterSettings:
 
 
 def marked(frame: DataFrame, of: RowFilterSettings) -> dict[int, tuple[int, int]]:
-    """Return by number what became of each row, and what it broke."""
+    """Return, by row number, whether each row is kept and which rules it breaks."""
     found = (
         add_rule_marks(frame, of)
         .select("number", ROW_OUTCOME, f"{QUARANTINE_DETAILS}.{MASK}", f"{QUARANTINE_DETAILS}.row")
         .collect()
     )
-    # what is dropped has no values left: its number is found in nothing, so it is counted below zero
+    # a dropped row has no values left, not even its number: count these rows under negative numbers
     return {
         json.loads(row["row"])["number"]
         if row[ROW_OUTCOME] == ROW_QUARANTINED
@@ -78,7 +78,7 @@ def rows_of(random: Random, labels: tuple[str, ...], many: int) -> list[Row]:
 
 
 def wanted(rows: list[Row], past: set[int | None] | None, ordering: int) -> dict[int, tuple[set[int], int]]:
-    """Say of each row what it breaks, as the set of what it may: of rows alike in all that orders them one stays."""
+    """Return the outcomes that each row may have: of rows with equal order, any one may be kept."""
     masks: dict[int, set[int]] = {}
     groups: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
@@ -123,7 +123,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
         for number, (outcome, mask) in found.items():
             assert mask in meant[number][0], (number, mask, meant[number], rows)
             assert outcome == (ROW_QUARANTINED if mask else ROW_KEPT)
-        # of each label and key at most one stays, and exactly one where the past had none and some row breaks nothing
+        # at most one row per label and key is kept; exactly one if the past had none and some row breaks no rule
         stayed = Counter((row[0], row[2]) for row in rows if found[row[1]][0] == ROW_KEPT)
         assert not stayed or max(stayed.values()) == 1
         if ordering:
@@ -131,7 +131,7 @@ def test_one_row_of_each_key_stays_and_none_whose_key_was_there(seed: int, spark
             assert set(stayed) == {(label, key) for label, key in plain if key not in (past or set())}
         shuffled = random.sample(rows, len(rows))
         again = marked(spark.createDataFrame(shuffled, COLUMNS).repartition(3), through(of, keys))
-        assert again == found  # ties are told by what the rows hold, not by where they lie
+        assert again == found  # ties are resolved by the rows' values, not by their position
 
 
 def test_dropped_rows_are_counted_and_kept_rows_have_their_values(spark: SparkSession) -> None:
@@ -168,4 +168,4 @@ def test_rows_and_their_past_meet_in_one_exchange(spark: SparkSession) -> None:
     assert exchanges(add_rule_marks(frame, through(row_filter(ROW_DROPPED, (), looks_back=True), past))) == 1
     plan = plan_of(add_rule_marks(frame, through(row_filter(ROW_DROPPED, order, looks_back=True), past)))
     assert "Join" not in plan
-    assert "more" not in plan  # of the past only its keys are brought
+    assert "more" not in plan  # of the past only the keys are read

@@ -64,9 +64,10 @@ def files(root: Path, manifest: Manifest) -> list[list[tuple[Any, ...]]]:
 
 
 def check(root: Path, manifest: Manifest, rows: list[Row], *, is_single: bool = True) -> None:
-    """Check that each file has one value and is in order, and that all rows are there.
+    """Check that each file has one value and is sorted, and that no row is missing.
 
-    `is_single`: each value has one file. A label that is not split, as all its rows have one value, may have several.
+    `is_single`: each value has one file. A label that is not split, because all its rows have one value, may have
+    several.
     """
     found = files(root, manifest)
     assert all(len({repr(row[0]) for row in of_file}) == 1 for of_file in found)

@@ -40,7 +40,7 @@ HOURS = [T + timedelta(hours=number) for number in range(20)]
 
 
 def clicks(spark: SparkSession, rows: int, labels: int = 1) -> DataFrame:
-    """Return rows in two tasks that are in no order. `land` has NULLs and empty texts."""
+    """Return unsorted rows in two tasks. `land` has NULLs and empty texts."""
     texts = F.array(*(F.lit(label_of(label)) for label in HOURS[:labels]))
     frame = spark.range(0, rows, 1, 2).selectExpr(
         "id",
@@ -109,7 +109,7 @@ def test_sorting_adds_no_exchange_and_a_group_is_sorted_once(spark: SparkSession
             _plan_of_write(spark, lambda: write(frame, tmp_path / f"{labels}{by}", labels, sort_by=by))  # noqa: B023
             for by in ((), SORT_BY)
         ]
-        # the final plan of an adaptive query is followed by its first one
+        # an adaptive query prints its initial plan after the final one
         final = [plan.partition("Initial Plan")[0] for plan in plans]
         assert [len(re.findall(r"\bExchange\b", tree)) for tree in final] == [rebalanced, rebalanced]
         assert len(re.findall(r"\bSort\b", final[1])) == 1, final[1]
@@ -127,7 +127,7 @@ def _plan_of_write(spark: SparkSession, do: Callable[[], object]) -> str:
 
 
 def _executions(spark: SparkSession) -> list[Any]:
-    """Return the queries that Spark's page knows: the newest ones, since it forgets older ones."""
+    """Return the newest queries on Spark's page, which forgets older ones."""
     found = spark._jsparkSession.sharedState().statusStore().executionsList()
     return [found.apply(at) for at in range(found.size())]
 

@@ -109,14 +109,14 @@ def through_rules(frame: DataFrame, *rules: str) -> RowFilterSettings:
 
 
 def last_description(spark: SparkSession) -> str:
-    """Return the plan that ran last, with what it says of each node."""
+    """Return the plan that ran last, with the description of each node."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     found = spark._jsparkSession.sharedState().statusStore().executionsList()
     return str(found.apply(found.size() - 1).physicalPlanDescription())
 
 
 def plan_of_last(spark: SparkSession) -> str:
-    """Return the tree of the plan that ran last, from its write down."""
+    """Return the tree of the plan that ran last, from its write downward."""
     return last_description(spark).partition("\n\n\n")[0].partition("== Initial Plan ==")[0]
 
 
@@ -183,7 +183,7 @@ def test_a_label_without_rows_has_a_sealed_slice_without_files(
 
 
 def test_a_group_without_any_rows_is_sealed_too(spark: SparkSession, lake: Lake) -> None:
-    nothing = in_hours(spark, 10, 2).where("xxhash64(id) = 1")  # which Spark finds out only as it runs
+    nothing = in_hours(spark, 10, 2).where("xxhash64(id) = 1")  # Spark knows this only at runtime
     written = write(lake, nothing, 7, T, T + HOUR)
     assert [(manifest.rows, manifest.digest) for manifest in written.manifests] == [(0, "0:0:0")] * 2
 

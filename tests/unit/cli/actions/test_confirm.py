@@ -1,4 +1,4 @@
-"""A question that is answered by Ctrl-C ends the command as Ctrl-C does elsewhere."""
+"""Ctrl-C at a confirmation ends the command as elsewhere."""
 
 from __future__ import annotations
 

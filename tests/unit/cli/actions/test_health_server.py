@@ -1,4 +1,4 @@
-"""What a monitor is answered while a run watches; no Spark."""
+"""Responses to a monitor while a run watches. No Spark."""
 
 from __future__ import annotations
 

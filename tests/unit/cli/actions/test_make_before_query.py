@@ -1,4 +1,4 @@
-"""What a question as of a tick needs is shown, asked for and made by an ordinary run before it is answered."""
+"""Batches that a query as of a tick needs are shown, confirmed and made by an ordinary run before the query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SQL = f"SELECT count(*) FROM {STATE}"
 
 @pytest.fixture
 def late_shop(shop: Shop) -> Shop:
-    """A shop in which the state of the 17th is behind and that of the 18th was never made."""
+    """Return a shop in which the state of the 17th is behind and that of the 18th was never made."""
     shop.done("shop.customers", 19)
     shop.done("shop.orders", 17, 18, 19)
     shop.done(STATE, 17, 19)

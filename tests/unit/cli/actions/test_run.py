@@ -65,7 +65,7 @@ def test_a_run_that_leaves_a_batch_failed_ends_with_1(busy_shop: Shop, command: 
     name, *options = command
     asked = options if name == "backfill" else ["shop.orders", "--labels", "2024-11-19", *options]
     assert busy_shop.ask(name, *asked).exit_code == 1
-    assert [run.outcome for run in busy_shop.ledger.past.runs()] == ["done"]  # nothing failed in this run
+    assert [run.outcome for run in busy_shop.ledger.past.runs()] == ["done"]  # no batch failed in this run
 
 
 def test_a_run_that_leaves_a_batch_held_exits_with_1_and_points_to_status(busy_shop: Shop) -> None:

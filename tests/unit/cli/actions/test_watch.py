@@ -1,4 +1,4 @@
-"""What a watching run says: each change once, and what it waits for."""
+"""Output of a watching run: each change once, and the reasons for waiting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HELD = UnfinishedSource(
 
 @dataclass
 class Looking:
-    """Runner and ledger's clock of a watch: each look finds the next outcome, and the last one stops it."""
+    """Runner and ledger clock of a watch: each check returns the next outcome, and the last one stops it."""
 
     outcomes: list[RunOutcome]
     stop: threading.Event
@@ -63,7 +63,7 @@ class Looking:
 
 @dataclass
 class Notes:
-    """What is noted, on a terminal or elsewhere."""
+    """Records the output, as a terminal or not."""
 
     is_terminal: bool
     flow: Any = FLOW

@@ -23,7 +23,7 @@ from waterclock.ui.pages.batch import batch
 
 
 def _with_rows(audit: Audit, rows: int) -> Audit:
-    """Return what is known of a batch as if its revisions held so many rows."""
+    """Return the audit of a batch with another number of rows in its revisions."""
     made = tuple(
         replace(each, revision=replace(each.revision, rows=rows)) if each.revision else each for each in audit.attempts
     )
@@ -53,7 +53,7 @@ def test_audit_of_a_batch_with_dropped_rows_states_that_no_query_shows_them(busy
         for number in (17, 18):
             page = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": f"2024-11-{number}"}))
             verbs[number] = [action["verb"] for action in page["actions"]]
-    assert verbs == {17: [], 18: ["recompute", "recollect"]}  # what was dropped cannot be made again (E518)
+    assert verbs == {17: [], 18: ["recompute", "recollect"]}  # a dropped window cannot be made again (E518)
 
 
 def test_a_batch_that_can_never_be_made_can_be_skipped(busy_shop: Shop) -> None:
@@ -141,7 +141,7 @@ def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: S
 
 
 def test_a_list_shows_the_same_status_for_each_batch_as_its_own_audit(busy_shop: Shop) -> None:
-    """An attempt failed that is not needed any more, since its input has its former rows again."""
+    """A failed attempt that is not needed any more, because its input has its former rows again."""
     name = "sales.by_country"
     busy_shop.done("shop.orders", 18, rows=11)
     busy_shop.failed(name, 18)
@@ -258,4 +258,4 @@ def test_audit_still_shows_row_counts_of_broken_rules_from_a_replaced_attempt(bu
     told = busy_shop.ask("audit", "sales.by_country@2024-11-17", width=160).stdout
     assert "      in: 10; dropped: 3; broken: positive: 3" in told.splitlines()
     assert "quarantined  1" in told
-    assert told.count("quarantined") == 1, "of the current one it stands above"
+    assert told.count("quarantined") == 1, "the current revision has it above"

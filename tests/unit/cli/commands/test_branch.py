@@ -56,7 +56,7 @@ TRANSFORM core.b PARTITIONED AS SELECT {what} AS id FROM raw.a;
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project whose production has a ledger, and whose code was changed since."""
+    """Return a project whose production has a ledger, and whose code was changed since."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML)
     (tmp_path / "flows" / "a.dpl").write_text(FLOW.format(what="id"))
@@ -317,7 +317,7 @@ def test_a_branch_removes_no_files_of_environments_that_it_does_not_borrow_from(
 
 
 def test_a_branch_of_an_older_version_is_still_read(root: Path) -> None:
-    """Its file has no version, and does not name the places that it borrows from."""
+    """Its file has no version, and does not name the locations that it borrows from."""
     ask(root, "branch", "create", "pr-1", "--from", "prod")
     file = root / ".branches" / "pr-1" / "branch.json"
     state = json.loads(file.read_text())
@@ -337,7 +337,7 @@ def test_an_unknown_base_is_marked_in_the_command(root: Path) -> None:
 
 
 def test_a_base_that_differs_from_the_recorded_one_is_refused(root: Path) -> None:
-    """The record is left by a killed creation."""
+    """A killed creation left the record."""
     (root / ".branches" / "new").mkdir(parents=True)
     (root / ".branches" / "new" / "branch.json").write_text('{"from": "other"}')
     error = ask(root, "branch", "create", "new", "--from", "prod")["error"]
@@ -369,7 +369,7 @@ def test_a_creation_that_fails_leaves_nothing(root: Path, words: tuple[str, ...]
 
 
 def test_a_creation_that_fails_after_an_interrupted_one_leaves_nothing(root: Path) -> None:
-    """The disk is full when the ledger is put in place."""
+    """The disk is full when the ledger is moved into place."""
     before = contents(root)
     full = OSError(errno.ENOSPC, "No space left on device")
 
@@ -383,7 +383,9 @@ def test_a_creation_that_fails_after_an_interrupted_one_leaves_nothing(root: Pat
         ran = CliRunner().invoke(app, ["branch", "create", "new", "--project", str(root)])
     assert ran.exit_code != 0
     found = contents(root)
-    assert {name: found[name] for name in found if not name.startswith(".waterclock")} == before, "but the report"
+    assert {name: found[name] for name in found if not name.startswith(".waterclock")} == before, (
+        "except for the report"
+    )
 
 
 def test_creating_a_branch_in_a_folder_with_foreign_files_is_refused_and_keeps_them(root: Path) -> None:
@@ -459,7 +461,7 @@ def test_a_branch_that_cannot_be_locked_is_refused(root: Path) -> None:
 
 @contextmanager
 def used_by_another_process(root: Path, name: str) -> Iterator[int]:
-    """Let a process of its own use a branch for the block. Yield its number."""
+    """Let another process use a branch during the block, and yield the process number."""
     code = (
         "import sys; from pathlib import Path; from waterclock.engine.branching.branch_lock import lock_branch\n"
         f"with lock_branch(Path({str(root)!r}), {name!r}): print('locked', flush=True); sys.stdin.read()"
@@ -470,7 +472,7 @@ def used_by_another_process(root: Path, name: str) -> Iterator[int]:
         try:
             yield process.pid
         finally:
-            process.kill()  # its lock ends with it, and its file is left
+            process.kill()  # its lock ends with it, and its file remains
 
 
 def test_one_process_at_a_time_creates_runs_or_deletes_a_branch(root: Path) -> None:

@@ -27,7 +27,7 @@ def break_two_files(project: Path) -> None:
 
 
 def declare_what_is_compared_with_the_ledger(project: Path) -> None:
-    """Declare a promise of compatibility, a column that has ended, and a table whose columns are those of its runs."""
+    """Declare a compatibility promise, a retired column, and a table whose columns are those of its runs."""
     collect = project / "flows" / "1_collect.dpl"
     text = collect.read_text().replace("COMMENT 'One row per order'", "COMPATIBLE FULL")
     text = text.replace("(customer_id KEY, name NOT NULL, country)", "(customer_id KEY, *)")
@@ -166,7 +166,7 @@ def test_scenario_k_an_unknown_column_of_an_open_collect_is_refused_once_it_ran(
     collect.write_text(collect.read_text().replace("(customer_id KEY, name NOT NULL, country)", "(customer_id KEY, *)"))
     transform = fresh / "flows" / "2_transform.dpl"
     transform.write_text(transform.read_text().replace("SELECT c.country,", "SELECT c.contry AS country,"))
-    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "the source's columns are not known yet"
     rows = pa.table({"timelabel": ["20241119000000"], "customer_id": [1], "name": ["Ada"], "country": ["GB"]})
     write_deltalake(fresh / ".waterclock" / "tables" / "shop" / "customers", rows)
     found = ask("check", "--project", str(fresh))
@@ -183,7 +183,7 @@ def test_a_misspelt_time_of_an_open_collect_with_versions_is_refused_once_it_ran
     collect = fresh / "flows" / "1_collect.dpl"
     said = "\nCOLLECT shop.staff (id KEY, *) FROM shop.staff EVERY DAY BY DATA TIME at START '2024-01-01' TEMPORAL AT "
     collect.write_text(collect.read_text() + said + "changd_at;\n")
-    assert ask("check", "--project", str(fresh)).exit_code == 0, "nothing is known of the source's columns yet"
+    assert ask("check", "--project", str(fresh)).exit_code == 0, "the source's columns are not known yet"
     folder = fresh / ".waterclock" / "tables" / "shop" / "staff"
     write_deltalake(folder, pa.table({"timelabel": ["20241119000000"], "id": [1], "rec_eff_time": ["x"]}))
     rows = [("timelabel", pa.string()), ("id", pa.int64()), ("changed_at", pa.timestamp("us", "UTC"))]
@@ -204,7 +204,7 @@ def test_check_makes_nothing(fresh: Path) -> None:
 
 @pytest.mark.slow
 def test_check_takes_less_than_a_second_of_cpu(fresh: Path) -> None:
-    # where other processes share the cores CPU time itself stretches: there the ratio to what check stands on decides
+    # CPU time itself grows if other processes share the cores; then the ratio to the cost of check's imports decides
     stretched = 4 * cpu_seconds("-c", "import pydantic, rich, sqlglot, typer")
     assert cpu_seconds("-m", "waterclock", "check", "--project", str(fresh)) < max(1.0, stretched)
 
@@ -293,7 +293,7 @@ def test_check_does_not_update_a_ledger_of_older_code(busy_shop: Shop) -> None:
     declare_what_is_compared_with_the_ledger(busy_shop.folder)
     with closing(sqlite3.connect(busy_shop.ledger_file)) as database, database:
         database.execute("ALTER TABLE ledger DROP COLUMN last_recorded")
-        database.execute("DROP TABLE former_names")  # as 0017 left it
+        database.execute("DROP TABLE former_names")  # as after migration 0017
         database.execute("UPDATE alembic_version SET version_num = '0017'")
     assert busy_shop.ask("check").exit_code == 0
     with closing(sqlite3.connect(busy_shop.ledger_file)) as database:

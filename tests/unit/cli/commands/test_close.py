@@ -1,4 +1,4 @@
-"""Books are closed by hand, and every command that is asked says how far open windows were looked at, and why."""
+"""Books are closed by hand; commands show up to when open windows were checked, and why they are open."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def day(number: int, hour: int = 0) -> datetime:
 
 @dataclass
 class Books:
-    """A project in which all readings until the third noon are there, and no books are closed."""
+    """A project that has all readings until the third noon, and no closed books."""
 
     stocks: Stocks
 
@@ -50,7 +50,7 @@ class Books:
         return json.loads(self.ask(*arguments, "--json").stdout)
 
     def found(self, table: str, *found: tuple[datetime, Closing]) -> None:
-        """Write down what a look at the books found."""
+        """Record the result of a check of the books."""
         flow = self.stocks.project.flow
         with self.stocks.ledger() as ledger:
             books = Planner(flow).books_of(ledger.reads.snapshot(flow), day(4, 7), table)
@@ -90,7 +90,7 @@ def test_a_window_closed_by_hand_is_shown_with_user_and_reason_in_plan_and_audit
     books.stocks.fill(until=day(4, 7))
     audit = books.ask("audit", "web.daily@2026-11-01").stdout
     assert "closed at 2026-11-04 06:00Z, by hand, by " in audit
-    assert audit.count("b is broken") >= 2  # of its books, and of the event
+    assert audit.count("b is broken") >= 2  # for its books, and for the event
     assert books.json("audit", "web.daily@2026-11-01")["closing"]["reason"] == "by hand"
     assert books.json("audit", "web.whole@2026-11-01")["closing"] is None
 
@@ -113,7 +113,8 @@ def test_json_of_close(books: Books) -> None:
         ("web.daily@2026-10-04", "E266 web.daily@20261004000000 is before START"),
         ("web.capped@2026-11-01", "E266 windows of web.capped are not closed by hand"),
         ("web.whole@2026-11-01", "it has no CLOSE WHEN"),
-        ("web.readings@2026-11-01", "E266 windows of web.readings are not closed by hand"),  # not: say which of four
+        # not closed by hand: shows which of four closings it uses
+        ("web.readings@2026-11-01", "E266 windows of web.readings are not closed by hand"),
         ("web.readings@2026-11-01T00:00", "windows of web.readings are not closed by hand"),
         ("web.dialy@2026-11-01", "E511"),
         ("web.daily@tomorrow", "E512"),

@@ -1,4 +1,4 @@
-"""What ledgers alone tell about differences: no Spark is started, and nothing is written."""
+"""Differences computed from ledgers alone: no Spark is started, and nothing is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table_of(shop: Shop, *arguments: str) -> Any:
 
 
 def copy_to_prod(shop: Shop) -> None:
-    """Give the project an environment whose ledger is as that of dev is now."""
+    """Add an environment whose ledger is a copy of dev's."""
     with (shop.folder / "waterclock.toml").open("a", encoding="utf-8") as file:
         file.write(PROD)
     (shop.folder / ".prod").mkdir()

@@ -1,4 +1,4 @@
-"""Why a label differs: `diff --why` on ledgers that were written by hand. No Spark is started."""
+"""Reasons for a different label: `diff --why` on ledgers written directly. No Spark is started."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def restated(shop: Shop) -> Shop:
-    """A shop whose `prod` has two days. In `dev`, the orders of one were collected again, and differ."""
+    """Return a shop whose `prod` has two days; in `dev`, the orders of one were recollected, and differ."""
     shop.done("shop.customers", 19)
     shop.done("shop.orders", 17, 18)
     shop.done(TABLE, 17, 18)

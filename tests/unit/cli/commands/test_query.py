@@ -1,4 +1,4 @@
-"""What `query` prints besides rows; no Spark."""
+"""The output of `query` besides rows. No Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table is started over on the command line; no Spark."""
+"""`waterclock reset` starts a table over. No Spark."""
 
 from __future__ import annotations
 

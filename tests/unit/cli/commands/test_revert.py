@@ -1,4 +1,4 @@
-"""`revert` shows labels, revisions and what follows before it asks; a ledger written by hand, and no Spark."""
+"""`revert` shows labels, revisions and consequences before it asks. A ledger written directly, no Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def made(shop: Shop, name: str = NAME, number: int = 18) -> tuple[EarlierRevisio
 
 
 def seal_revisions(shop: Shop, name: str = NAME, number: int = 18) -> None:
-    """Give the slices of a label's revisions the manifests that the ledger's hand-written records lack."""
+    """Write manifests for the slices of a label's revisions, which the ledger's records refer to."""
     folder = Lake(shop.project.storage).folder(name)
     for each in made(shop, name, number):
         if not Path(folder, each.slice_path, "_manifest.json").exists():
@@ -36,7 +36,7 @@ def seal_revisions(shop: Shop, name: str = NAME, number: int = 18) -> None:
 
 @pytest.fixture
 def restated(busy_shop: Shop) -> Shop:
-    """A shop whose orders of the 18th were made again with other rows, and then what reads them."""
+    """Return a shop whose orders of the 18th were made again with other rows, and then their reader."""
     busy_shop.done(NAME, 18, rows=11)
     busy_shop.done(READER, 18, rows=7)
     seal_revisions(busy_shop)
@@ -171,7 +171,7 @@ def test_a_reader_that_never_used_the_revision_is_recomputed_and_a_current_reade
     restated.done(NAME, 18, rows=12)
     seal_revisions(restated)
     answer = restated.json("revert", WHICH, "--to", "previous", "--dry-run", *NOW)
-    assert (answer["adopted"], answer["computed"]) == ({}, {})  # its readers were not made again since
+    assert (answer["adopted"], answer["computed"]) == ({}, {})  # its readers have not been made again since
     restated.done(NAME, 18, rows=13)
     restated.done(READER, 18, rows=8)
     seal_revisions(restated)

@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Let scenarios run without Spark: those whose titles are in the set fail."""
+    """Run scenarios without Spark; those whose titles are in the set fail."""
     titles: set[str] = set()
 
     @contextmanager

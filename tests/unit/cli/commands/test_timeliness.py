@@ -1,4 +1,4 @@
-"""What `status`, `plan` and `show` say of deadlines and of how far tables are behind."""
+"""Output of `status`, `plan` and `show` about deadlines and delays of tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MISSED = (
 
 @dataclass
 class Web:
-    """A project of which all is done but what a broken file holds up."""
+    """A project in which everything is done, except the batches blocked by a broken file."""
 
     stocks: Stocks
 
@@ -89,8 +89,8 @@ def test_windows_that_ended_before_a_table_started_miss_no_deadline(web: Web) ->
     ]
     lines = [line for line in web.ask("status", now="2026-11-14T05:00Z").stdout.splitlines() if "deadline" in line]
     assert [line.split(" missed")[0][2:] for line in lines] == [
-        "web.daily @ 2026-11-10",  # for the failure's sake
-        "web.daily @ 2026-11-11 .. 2026-11-13 (3 windows)",  # for nobody runs it
+        "web.daily @ 2026-11-10",  # because of the failure
+        "web.daily @ 2026-11-11 .. 2026-11-13 (3 windows)",  # because no runner is active
         "web.weekly @ 2026-11-10 .. 2026-11-12 (3 windows)",
     ]
 

@@ -1,4 +1,4 @@
-"""What is printed about the work of a branch."""
+"""The printed summary of work on a branch."""
 
 from __future__ import annotations
 

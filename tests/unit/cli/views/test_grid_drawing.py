@@ -1,4 +1,4 @@
-"""How the grid comes to a terminal: quiet rows, and a thousand of them in one go."""
+"""The grid on a terminal: quiet rows, and a thousand of them at once."""
 
 from __future__ import annotations
 

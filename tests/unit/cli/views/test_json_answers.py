@@ -37,7 +37,7 @@ from waterclock.json_models.commands import ANSWERS
     ],
 )
 def test_a_command_prints_the_keys_that_are_documented(busy_shop: Shop, command: tuple[str, ...]) -> None:
-    told = set(busy_shop.json(*command))  # `ask` checks all of it
+    told = set(busy_shop.json(*command))  # `ask` validates all of it
     assert told in [set(answer.model_fields) - {"version"} for answer in ANSWERS[command[0]]] or command[0] == "trust"
 
 

@@ -44,7 +44,7 @@ def test_each_event_is_a_line_with_table_labels_and_claim() -> None:
 
 
 class Gone(io.StringIO):
-    """A pipe that nobody reads any more."""
+    """A pipe without a reader."""
 
     def write(self, _text: str) -> int:
         raise BrokenPipeError

@@ -187,7 +187,7 @@ def test_concurrent_threads_can_report_progress(progress: Progress, out: io.Stri
     assert len(out.getvalue().splitlines()) == 24
 
 
-# threads that are switched every microsecond, telling while the terminal is drawn
+# threads that are switched every microsecond and report while the terminal is drawn
 BUSY = """
 import sys, threading
 from tests.unit.cli.views.test_progress import FLOW, GroupReport, Progress, group
@@ -222,7 +222,7 @@ def test_concurrent_progress_on_a_terminal_causes_no_deadlock() -> None:
 
 
 class Stopped(io.StringIO):
-    """A terminal stopped by Ctrl-S: writing to it waits until it goes on."""
+    """A terminal stopped by Ctrl-S: writes block until it continues."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ def test_a_stopped_terminal_does_not_block_the_run() -> None:
 
 
 class Gone(io.StringIO):
-    """A stream whose reader has gone away."""
+    """A stream whose reader has disconnected."""
 
     def write(self, _text: str) -> int:
         raise OSError(5, "Input/output error")
@@ -266,11 +266,11 @@ def test_a_run_outlives_its_reader() -> None:
     kept = progress._screen._lines.qsize()
     for _ in range(100):
         progress.on_message("more")
-    assert progress._screen._lines.qsize() == kept, "nobody takes them off the queue"
+    assert progress._screen._lines.qsize() == kept, "no reader takes them off the queue"
 
 
 class Undrawable:
-    """A picture that breaks."""
+    """An object whose drawing fails."""
 
     def __rich_console__(self, *_: object) -> Iterator[Text]:
         raise ValueError("no such colour")

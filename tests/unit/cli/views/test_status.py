@@ -1,4 +1,4 @@
-"""What failed is told once for each reason."""
+"""Failures are shown once for each reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOW = flow(collect("a"), collect("b"))
 
 
 def told(**of: dict[str, str]) -> list[str]:
-    """Return the lines about what failed: of each table, the error of each label."""
+    """Return the lines about failures, given the error of each label by table."""
     ledger = past(
         **{name: done(troubles={at(day): failed(error) for day, error in days.items()}) for name, days in of.items()}
     )

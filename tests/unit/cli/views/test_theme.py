@@ -141,11 +141,11 @@ def test_a_file_is_as_wide_as_columns_say(monkeypatch: pytest.MonkeyPatch) -> No
     assert make_console(io.StringIO()).width == 120
     monkeypatch.setenv("COLUMNS", "72")
     assert make_console(io.StringIO()).width == 72
-    monkeypatch.setenv("COLUMNS", "0")  # of a terminal whose size is not known: all was cut to nothing
+    monkeypatch.setenv("COLUMNS", "0")  # regression: a terminal of unknown size, where all text was cut off
     assert make_console(io.StringIO()).width == 120
 
 
 def test_a_line_to_a_file_does_not_ask_again_how_wide_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     to = make_console(io.StringIO())
-    monkeypatch.setattr(Console, "is_dumb_terminal", property(lambda _: pytest.fail("the environment was asked")))
+    monkeypatch.setattr(Console, "is_dumb_terminal", property(lambda _: pytest.fail("the environment was read")))
     to.print(Text("a line"), soft_wrap=True)

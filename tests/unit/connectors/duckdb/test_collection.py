@@ -1,4 +1,4 @@
-"""Rows of a DuckDB database as Arrow, of declared types."""
+"""Rows of a DuckDB database are read as Arrow with the declared types."""
 
 from __future__ import annotations
 

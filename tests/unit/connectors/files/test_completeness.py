@@ -46,7 +46,7 @@ def test_a_file_that_unpacks_to_very_much_is_read_up_to_a_limit(
     assert problem(path, "csv", compression) == "half-written"
     problem_of.cache_clear()
     monkeypatch.setitem(completeness._MOST_UNPACKED, compression, 4 << 20)
-    assert problem(path, "csv", compression) is None  # as of a larger file, the end is not looked at
+    assert problem(path, "csv", compression) is None  # the end is not checked, as for larger files
     path.write_bytes(one + one[:-4])
     monkeypatch.setitem(completeness._MOST_UNPACKED, compression, 8 << 20)
     assert problem(path, "csv", compression) == "half-written"
@@ -144,7 +144,7 @@ def test_a_broken_header_of_avro_is_found_in_linear_time(
 ) -> None:
     path = tmp_path / "a.avro"
     path.write_bytes(b"Obj\x01" + header)
-    signal.setitimer(signal.ITIMER_REAL, 20)  # its signal ends a loop that has no end
+    signal.setitimer(signal.ITIMER_REAL, 20)  # its signal ends an endless loop
     begun = process_time()
     told = problem_of(str(path), path.stat().st_size, "broken", ("avro", ""))
     signal.setitimer(signal.ITIMER_REAL, 0)

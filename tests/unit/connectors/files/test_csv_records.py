@@ -1,4 +1,4 @@
-"""Records of CSV: what RFC 4180 says of quotes and line breaks, and what becomes of quotes that are not closed."""
+"""CSV records: quotes and line breaks as in RFC 4180, and quotes that are never closed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ OPENING = ['x","y\n', '"\n', 'a"\n', 'a"b\n', ',"\n', "a\n", '"a",\n', "\n", '""
 
 
 def looked_ahead_for_each(lines: list[str], most: int) -> list[Record]:
-    """Split as `split_records`, but read ahead anew for each line with an open field."""
+    """Split like `split_records`, but read ahead again for each line with an open field."""
     found, at = list[Record](), 0
     while at < len(lines):
         line, end, is_open = lines[at], at + 1, RFC.is_open_after(lines[at].rstrip("\n"))
@@ -140,7 +140,7 @@ def test_a_byte_order_mark_is_left_out_and_decides(name: str, codec: str, has_ma
     is_same = codec.upper().startswith(family.rstrip("-").upper()) or codec == family
     other_order = name.upper()[-2:] in ("LE", "BE") and codec.upper()[-2:] != name.upper()[-2:]
     if not is_same or (other_order and not has_mark) or (has_mark and codec == "cp1252"):
-        pytest.skip("no file of that encoding")
+        pytest.skip("no file with this encoding")
     mark = "\ufeff" if has_mark else ""
     file: Any = io.BytesIO(f"{mark}id,é\n1,2\n".encode(codec))
     assert decode_file(file, name).read() == "id,é\n1,2\n"

@@ -1,4 +1,4 @@
-"""Rows of erased persons leave archived files, and every other byte stays, compared with files written without them."""
+"""Rows of erased persons are removed from archived files without other changes, compared with files without them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def erase(
 
 
 def erase_one(folder: Path, name: str, content: bytes, persons: Sequence[str], **how: Any) -> bytes:
-    """Erase persons from one file, and return its content. A dry run, and a second run, find the same rows and none."""
+    """Erase persons from one file, and return its content.
+
+    A dry run before it must find the same rows, and a second run none.
+    """
     path = archived(folder, name, content)
     counted = erase(folder, f"*{''.join(path.suffixes)}", persons, is_dry_run=True, **how)
     assert path.read_bytes() == content
@@ -314,7 +317,7 @@ def test_a_persons_rows_leave_a_parquet_file(tmp_path: Path, codec: str, how: di
 
 
 def _texts_of(content: bytes) -> Iterator[bytes]:
-    """Yield the file, and each dictionary or text value that its columns have, also unused ones."""
+    """Yield the file, and each dictionary entry or text value of its columns, including unused ones."""
     yield content
     file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=["name"])
     for chunk in file.read().column("name").chunks:

@@ -9,7 +9,7 @@ from waterclock.connectors.files.reading_options import Position, ReadOptions
 from waterclock.flow.declarations import Columns
 from waterclock.testing.connectors import declared
 
-# what Spark said of a file whose store was killed while it was read, shortened
+# Spark's message about a file whose store was killed while it was read, shortened
 AWAY = """An error occurred while calling o170.collectToPython.
 : org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file \
 s3://lake/x.csv.  SQLSTATE: KD001

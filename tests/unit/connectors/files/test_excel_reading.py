@@ -1,4 +1,4 @@
-"""Cells become the texts that typed columns are read from."""
+"""Cells are converted to the texts from which typed columns are read."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ def test_an_error_of_a_cell_is_its_text_and_no_empty_cell() -> None:
         {"a": None, "b": "#N/A", "c": "x"},
     ]
     file.seek(0)
-    assert [row["b"] for row in rows_of(file, null="#N/A")] == [None, "#DIV/0!", None, None], "by option they are none"
+    assert [row["b"] for row in rows_of(file, null="#N/A")] == [None, "#DIV/0!", None, None], (
+        "with the option they are not empty"
+    )
     file.seek(0)
     assert rows_of(file, range="B1:C3")[1] == {"b": "#DIV/0!", "c": "#N/A"}
 
@@ -111,7 +113,7 @@ def test_a_formula_without_a_computed_value_is_refused(rows: list[list[Any]]) ->
     assert caught.value.code == "E884"
     assert ("B2" if len(rows[0]) == 2 else "A2") in caught.value.what
     file.seek(0)
-    assert rows_of(file, sheet="else") == [{"a": "1"}], "of another sheet nothing is said"
+    assert rows_of(file, sheet="else") == [{"a": "1"}], "another sheet is not mentioned"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_formula_with_its_value_is_that_value(cell: str, value: str | None) ->
 
 
 def changed_book(file: io.BytesIO, *changes: tuple[bytes, bytes]) -> io.BytesIO:
-    """Return a workbook with texts of its members replaced; each text must be there."""
+    """Return a workbook with texts of its members replaced; fails if a text is missing."""
     changed, left = io.BytesIO(), dict(changes)
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
         for name in old.namelist():
@@ -143,7 +145,7 @@ def changed_book(file: io.BytesIO, *changes: tuple[bytes, bytes]) -> io.BytesIO:
 
 
 def test_formulas_of_validations_and_sparklines_are_of_no_cell() -> None:
-    """Excel writes them behind the cells, with a prefix: `<xm:f>`."""
+    """Excel writes them after the cells, with a prefix: `<xm:f>`."""
     spaces = 'xmlns:x14="http://x14" xmlns:xm="http://xm"'
     told = f"<extLst><ext {spaces}><x14:dataValidation><x14:formula1><xm:f>lists!$A$1:$A$9</xm:f></x14:formula1>"
     told += "<xm:sqref>A2</xm:sqref></x14:dataValidation></ext></extLst>"
@@ -153,7 +155,7 @@ def test_formulas_of_validations_and_sparklines_are_of_no_cell() -> None:
 
 
 def test_the_errors_of_another_sheet_are_never_values_of_this_one() -> None:
-    """The prefix of a relationship is free, and a workbook may refer to none of its sheets."""
+    """The prefix of a relationship is arbitrary, and a workbook may refer to none of its sheets."""
     first: tuple[str, list[list[Any]]] = ("first", [["a"], [1]])
     second: tuple[str, list[list[Any]]] = ("second", [["a"], ["#N/A"]])
     space = b'="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'

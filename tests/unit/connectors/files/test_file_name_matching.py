@@ -1,4 +1,4 @@
-"""A glob finds what pathlib finds, in either of its two ways."""
+"""A glob finds the files that pathlib finds, by both implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of Avro and Excel as other libraries read them."""
+"""Avro and Excel files are written so that other libraries can read them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ PLAIN = {
     "ratio": (pa.float64(), "DOUBLE"),
 }
 TIMES = st.datetimes(datetime(1900, 3, 1), datetime(2199, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
-CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")  # as XML allows
+# characters that XML allows
+CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
 ROWS = st.fixed_dictionaries(
     {
         "id": st.none() | st.integers(-(1 << 63), (1 << 63) - 1),
@@ -104,7 +105,7 @@ def test_a_workbook_contains_the_values_of_its_rows(
     content = written(tmp_path_factory.mktemp("excel") / "a.xlsx", rows, PLAIN, format="excel")
     head, *lines = openpyxl.load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
     assert list(head) == list(PLAIN)
-    lines += [(None,) * len(PLAIN)] * (len(rows) - len(lines))  # rows of nothing at the end are not in a workbook
+    lines += [(None,) * len(PLAIN)] * (len(rows) - len(lines))  # empty rows at the end are not in a workbook
     for line, row in zip(lines, rows, strict=True):
         told = dict(zip(head, line, strict=True))
         for name in ("id", "amount"):
@@ -114,7 +115,7 @@ def test_a_workbook_contains_the_values_of_its_rows(
         assert told["note"] == row["note"]
         assert told["is_paid"] is row["is_paid"]
         assert told["day"] is None if row["day"] is None else told["day"].date() == row["day"]
-        if row["at"] is not None:  # Excel keeps milliseconds
+        if row["at"] is not None:  # Excel stores milliseconds
             assert abs((told["at"].replace(tzinfo=UTC) - row["at"]).total_seconds()) < 0.002
         assert told["ratio"] is None if row["ratio"] is None else math.isclose(float(told["ratio"]), row["ratio"])
 

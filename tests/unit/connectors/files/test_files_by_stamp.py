@@ -1,4 +1,4 @@
-"""A few files of many are found by their names, and are those that a look at every file finds."""
+"""A few files of many are found by their names; a full listing finds the same files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def put(folder: Path, stamps: Sequence[datetime], zone: str, dice: Random) -> No
 
 
 def made(root: Path, dice: Random, zone: str) -> Landing:
-    """Lay out files about the hour that comes twice, some archived and some not, some empty: those are not whole."""
+    """Create files around the repeated hour, some archived, and some empty, which are incomplete."""
     hours = [BACK + timedelta(minutes=30 * dice.randrange(-150, 150)) for _ in range(60)]
     landing = Landing(root / "new", root / "archive", stamp_zone=zone)
     put(landing.folder, hours[:30], zone, dice)
@@ -95,7 +95,7 @@ def test_listing_one_window_costs_hardly_more_with_a_hundred_times_as_many_files
         for span in ((stamps[3], stamps[4]), (stamps[-2], stamps[-1] + SECOND)):
             found, cost = calls_of(lambda: land.list_between(landing, NAMES["shop.orders"], span, now=NOW))  # noqa: B023
             assert len(found) == 2
-            calls.append(cost - 4 * days)  # each name is taken from the list of its folder
+            calls.append(cost - 4 * days)  # names come from the listing of the folder
     assert max(calls[2:]) < 1.5 * max(calls[:2]), calls
 
 

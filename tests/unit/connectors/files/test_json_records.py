@@ -1,4 +1,4 @@
-"""Records along a path, as the look at a file's head finds them; Spark's own finding is held against it elsewhere."""
+"""Records along a path, as found in a file's head; another test compares with the records that Spark finds."""
 
 from __future__ import annotations
 

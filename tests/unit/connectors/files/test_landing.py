@@ -92,7 +92,7 @@ def test_a_source_named_as_files_end_is_a_file_and_missed_where_it_is_not_there(
     assert (missed.value.code, missed.value.what) == ("E804", "there is no file web.json")
     assert "landing.`web/json/*`" in str(missed.value.fix)
     assert collector(folder).clock(unit_of("landing", "web/json/*")) is not None
-    assert collector(folder).clock(unit_of("landing", "*.json")) is None, "who writes wildcards means files"
+    assert collector(folder).clock(unit_of("landing", "*.json")) is None, "wildcards mean files"
     (new / "web.json").write_text("{}\n")
     assert collector(folder).clock(unit_of("landing", "web.json")) is not None
 
@@ -319,11 +319,11 @@ def test_an_archived_file_that_is_taken_is_not_listed_and_every_other_is(folder:
     files = [folder.put(DAY + timedelta(hours=hour), ROWS) for hour in range(4)]
     reader = collector(folder)
     names = [item.name for item in reader.arrivals(unit).items]
-    reader.archive(unit, reader.arrivals(unit).items[:2])  # the last two were left behind, or just came
+    reader.archive(unit, reader.arrivals(unit).items[:2])  # the last two were not archived, or just arrived
     listed = reader.arrivals(unit, {names[0], names[2]}).items
     assert [(item.name, item.is_archived) for item in listed] == [
-        (names[1], True),  # another table took it: it is free for this one
-        (names[2], False),  # taken, and not yet archived
+        (names[1], True),  # another table collected it, and it is still free for this one
+        (names[2], False),  # collected, and not yet archived
         (names[3], False),
     ]
     assert [file.exists() for file in files] == [False, False, True, True]
@@ -400,7 +400,7 @@ def test_other_content_of_the_same_size_and_time_is_not_removed_for_an_earlier_c
 
     def put(content: str) -> Item:
         path.write_text(content)
-        os.utime(path, (0, 0))  # some senders set the time of change, to that of the data
+        os.utime(path, (0, 0))  # some senders set the modification time to that of the data
         (item,) = listing(folder).items
         return item
 
@@ -457,7 +457,7 @@ def test_a_glob_does_not_enter_the_archive_of_deliveries(folder: LandingFolder) 
 
 
 def archiving_at(monkeypatch: pytest.MonkeyPatch, folder: LandingFolder, step: str) -> list[str]:
-    """Have another table archive all that lies there while a step of this one looks at the first file."""
+    """Let another table archive all files while a step of this one checks the first file."""
     real = getattr(landing, step)
     seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The file by which a sender says that a window is whole."""
+"""The marker file by which a sender declares a window complete."""
 
 from __future__ import annotations
 

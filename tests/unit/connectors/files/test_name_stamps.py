@@ -1,4 +1,4 @@
-"""Stamps in names: the option `stamp`, known forms, dates that nothing declares, and what is said of these."""
+"""Stamps in file names: the option `stamp`, known formats, undeclared dates, and messages about these."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_a_window_reads_all_files_changed_after_it_whose_names_have_no_stamp(tmp
     put(tmp_path / "new", "a/orders_20261113T000000.csv", LANDED)
     put(tmp_path / "new", "a/orders_20261114T000000.csv", LANDED)
     stamped = "a/orders_20261113T000000.csv"
-    assert sorted(between("2026-11-11", "2026-11-12")) == sorted([*names, stamped]), "a stamp ends what is read"
+    assert sorted(between("2026-11-11", "2026-11-12")) == sorted([*names, stamped]), (
+        "a stamp limits the files that are read"
+    )
 
 
 def test_files_stamped_by_their_modification_time_are_reported() -> None:

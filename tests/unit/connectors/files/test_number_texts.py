@@ -1,4 +1,4 @@
-"""Numbers as options write them, read in Python as in Spark."""
+"""Numbers in the formats of options are parsed in Python as in Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files copied as they came: bytes, names, times and order; once, whatever is in the way; and never a harmed one."""
+"""Files are copied unchanged: bytes, names, times and order; once, despite obstacles; and never damaged ones."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_killed_runner_leaves_whole_files_and_the_next_one_all(
     out: PublishedFolder, shelf: Shelf, point: str
 ) -> None:
     paths = some_files(shelf)
-    if (child := os.fork()) == 0:  # it never comes back from here
+    if (child := os.fork()) == 0:  # the child never returns from here
         with inject_faults(lambda passed: os.kill(os.getpid(), signal.SIGKILL) if passed == point else None):
             deliver(out, shelf.delivery(paths))
         os._exit(0)

@@ -1,4 +1,4 @@
-"""What other libraries wrote into Avro, Excel and zips is read back as it was."""
+"""Avro, Excel and zip files of other libraries are read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of a unit of files mean, and what is wrong with them before any file is there."""
+"""The meaning of options of a unit of files, and their errors before any file exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL by which a column of files becomes its declared type."""
+"""The SQL that converts a column of files to its declared type."""
 
 from __future__ import annotations
 

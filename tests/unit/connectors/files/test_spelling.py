@@ -1,4 +1,4 @@
-"""Keys of JSON are found however they are spelt, however much of it there is."""
+"""JSON keys are found in any spelling and any amount of data."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_a_request_is_the_same_after_the_way_to_the_process() -> None:
 
 
 def test_the_process_imports_little() -> None:
-    """It is started for each workbook, twice."""
+    """It is started twice for each workbook."""
     code = "import sys; sys.path.append(sys.argv[1]); import waterclock.connectors.files.sheet_rows"
     command = [
         sys.executable,
@@ -48,7 +48,7 @@ def test_a_process_without_an_answer_is_an_error_with_its_reason(monkeypatch: py
 
 
 def test_the_memory_of_the_process_that_starts_it_does_not_count() -> None:
-    """Linux adds it to `ru_maxrss`: each unreadable workbook was then one that is too large."""
+    """Regression: Linux adds it to `ru_maxrss`, so each unreadable workbook counted as too large."""
     code = f"""
 import io
 from waterclock.connectors.files import workbook_process

@@ -1,4 +1,4 @@
-"""A fast scan passes the sheets in which a parser would find nothing, and reads their XML once."""
+"""A fast scan accepts the sheets in which a parser would find nothing, and reads their XML once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CELLS = {
     "<f>A1</f><v><!--1--></v>": False,
     '<f t="shared" si="0"/>': False,
 }
-"""What a cell contains, and whether the fast scan passes it."""
+"""The content of a cell, and whether the fast scan accepts it."""
 
 
 def sheet(*cells: str) -> bytes:

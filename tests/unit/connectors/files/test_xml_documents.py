@@ -1,4 +1,4 @@
-"""XML that could harm its reader is found in its prolog, and nothing outside of it is opened."""
+"""Hostile XML is detected in its prolog, and no external resource is opened."""
 
 from __future__ import annotations
 

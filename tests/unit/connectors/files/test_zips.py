@@ -1,4 +1,4 @@
-"""Zips are unpacked within bounds, and what is made to break out of them is refused."""
+"""Zips are unpacked within bounds, and hostile paths are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refused(tmp_path: Path, path: str, member: str = "", most_bytes: int = 1 << 
 
 
 def test_a_list_of_many_members_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """zipfile makes some 600 bytes of each of its entries of 46 bytes, before their number is checked."""
+    """zipfile uses some 600 bytes of memory for each entry of 46 bytes, before their number is checked."""
     monkeypatch.setattr(zips, "_MOST_LISTED", 100_000)
     entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", 20, 20, *[0] * 7, 5, *[0] * 6) + b"a.csv"
     count = 3_000

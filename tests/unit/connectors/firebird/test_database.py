@@ -1,4 +1,4 @@
-"""Addresses of Firebird databases, and servers that do not answer."""
+"""Addresses of Firebird databases, and servers that do not respond."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_alias_and_a_path_in_a_url_are_distinguished() -> None:
 
 @pytest.mark.slow
 def test_a_silent_server_is_given_up(tmp_path: Path) -> None:
-    FirebirdDatabase(tmp_path)  # skips the test without a client
+    FirebirdDatabase(tmp_path)  # skips the test if there is no client
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"firebird://me@127.0.0.1:{silent.getsockname()[1]}/ops"
         begun = time.monotonic()
@@ -83,7 +83,7 @@ def test_a_missing_client_library_is_reported(tmp_path: Path, monkeypatch: pytes
     database = FirebirdDatabase(tmp_path)
 
     def fail() -> None:
-        raise Exception("no libfbclient.so.2")  # noqa: TRY002 - as the driver does
+        raise Exception("no libfbclient.so.2")  # noqa: TRY002 - like the driver
 
     monkeypatch.setattr("firebird.driver.get_api", fail)
     with pytest.raises(WaterclockError, match="library") as caught:

@@ -1,4 +1,4 @@
-"""What the conformance suite of deliveries does not ask of Firebird."""
+"""Deliveries to Firebird: cases that the conformance suite does not cover."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
     deliverer = CONNECTOR.deliverer(database.setting)
     stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
     assert (stands is not None) == (step == "update_view")
-    assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
+    assert database.rows() == [], "the runner that takes the claim over shows the stored rows"
     for _ in range(2):
         assert deliverer.deliver(database.unit, [made])[-1].outcome is DeliveryOutcome.DELIVERED
         assert sorted(row["id"] for row in database.rows()) == ["a", "b"]

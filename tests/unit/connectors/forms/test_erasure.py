@@ -60,7 +60,7 @@ def hits(place: FormsPlace, *persons: str) -> list[str]:
 
 
 def files_of_server(place: FormsPlace, *persons: str) -> list[str]:
-    """Return the tables whose files contain the bytes of a person, also in space that is free."""
+    """Return the tables whose files contain the bytes of a person, also in free space."""
     found = []
     with place.database.open_for_reading("test") as session:
         for table in (BATCHES, CHANGES, ROWS, PROPOSALS, PROPOSED):
@@ -150,7 +150,7 @@ def test_history_is_kept_from_all_others_afterwards(place: FormsPlace) -> None:
 
 
 def test_random_histories_are_those_without_the_versions_of_the_person(place: FormsPlace) -> None:
-    """The oracle keeps the content after each change, and drops those of the person."""
+    """The oracle stores the content after each change, and removes those of the person."""
     drawn = random.Random(place.database.name)
     current: dict[str, dict[str, str]] = {}
     states: list[tuple[datetime, dict[str, dict[str, str]]]] = []
@@ -198,7 +198,7 @@ def test_a_killed_erasure_changes_nothing_or_continues(place: FormsPlace, tmp_pa
     killed = subprocess.run([sys.executable, "-c", _KILLED, json.dumps(arguments)], check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert (changes_of(place) == before) == (point == "forms.erased")
-    save(place.database, "S3", {"sku": "X"})  # and the next writer is not held up
+    save(place.database, "S3", {"sku": "X"})  # the next writer is not blocked
     erase(place, ANN)
     assert not hits(place, ANN)
     assert sorted(changes_of(place)) == ["S2", "S3"]

@@ -1,4 +1,4 @@
-"""A process that is killed within `apply` leaves all of a batch or nothing of it."""
+"""A process that is killed within `apply` writes all of a batch or nothing."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def test_a_killed_batch_is_whole_or_not_there(tmp_path: Path, kind: str, point: 
     assert current == rows_as_of(place.database, PRODUCTS, BEGIN + timedelta(days=1))
     assert sorted(current) == (["S2", "S3"] if point == "forms.done" else ["S1"])
     assert len(list_changes(place.database, PRODUCTS, ("S2",))) == (point == "forms.done")
-    if point != "forms.done":  # and the next writer is not held up
+    if point != "forms.done":  # the next writer is not blocked
         save(place.database, "S4", {"sku": "D"})

@@ -1,4 +1,4 @@
-"""Four eyes: changes of a form that needs approval are proposals until another person approves them."""
+"""Four eyes: changes of a form that requires approval are proposals until another person approves them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_rejection_has_a_reason_and_changes_nothing(database: FormsDatabase) -
     number = number_of(propose(database, Edit(("S1",), {"sku": "A"}, None)))
     refused("E891", reject, database, GUARDED, number, BOB, " ")
     reject(database, GUARDED, number, BOB, "it is B")
-    reject(database, GUARDED, number, BOB, "it is B")  # the same again, after a lost answer
+    reject(database, GUARDED, number, BOB, "it is B")  # the same again, after a lost response
     proposal, _ = find_proposal(database, GUARDED, number, 9)
     assert (proposal.state, proposal.decided_by, proposal.decided_why) == (ProposalState.REJECTED, "bob", "it is B")
     assert "bob decided it: it is B" in str(refused("E898", approve, database, GUARDED, number, EVE, "").why)
@@ -180,7 +180,7 @@ def test_deletes_imports_and_undo_are_proposals_too(database: FormsDatabase) -> 
     assert [each.number for each in list_proposals(database, GUARDED, key=("S2",))] == [undone]
     approve(database, GUARDED, deleted, BOB)
     assert contents(database).keys() == {"S2"}
-    done = approve(database, GUARDED, undone, BOB)  # S1 is gone, as the undo wants it
+    done = approve(database, GUARDED, undone, BOB)  # S1 is removed, as the undo requires
     assert done.rows == 1
     assert contents(database) == {}
     newest = list_changes(database, GUARDED, ("S2",))[0]
@@ -259,10 +259,10 @@ def test_the_database_refuses_changes_that_bypass_the_four_eyes_rule(database: F
 
 
 def test_random_proposals_change_rows_only_when_approved(place: FormsPlace) -> None:  # noqa: PLR0915 - one life
-    """A model of four people who propose, approve, reject and withdraw changes of six rows.
+    """A model of four users who propose, approve, reject and withdraw changes of six rows.
 
-    Each accepted approval writes the proposed rows, once, if these rows are as the proposer saw them; and no other step
-    writes a row.
+    Each accepted approval writes the proposed rows once, if these rows are still as the proposer saw them. No other
+    step writes a row.
     """
     database, chance = place.database, random.Random(11)
     people = [FormRights(name) for name in ("ada", "bob", "eve", "kim")]

@@ -1,4 +1,4 @@
-"""Suggestions for rows that wait are the values of the most alike keys, and cost the same however large a form is."""
+"""Suggestions for pending rows are the values of the most similar keys, at the same cost for any size of a form."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_values_of_the_most_similar_keys_are_suggested_first_and_once(place: For
     assert (first.values, first.like, first.rows) == ({"sku": "T"}, "TEA-100", 2)
     assert (second.values, second.like) == ({"sku": "U"}, "TEA-900")
     assert first.likeness > second.likeness >= 0.6
-    assert all(each.like != "tea 102" for each in suggested(place.database, "TEA-777x"))  # which waits itself
+    assert all(each.like != "tea 102" for each in suggested(place.database, "TEA-777x"))  # it waits itself
 
 
 def test_nothing_is_suggested_for_a_row_that_does_not_wait_or_is_like_none(place: FormsPlace) -> None:
@@ -63,11 +63,11 @@ def test_nothing_is_suggested_for_a_row_that_does_not_wait_or_is_like_none(place
     row = find_row(place.database, PRODUCTS, ("---",))
     assert row is not None
     assert row.is_waiting
-    assert "sku" not in row.content  # nothing is applied
+    assert "sku" not in row.content  # the row is unchanged
 
 
 def test_random_keys_have_the_suggestions_of_a_comparison_with_all(place: FormsPlace) -> None:
-    """An oracle: all rows of the form, compared without the filters, the index and the early ends."""
+    """Oracle: all rows of the form, compared without the filters, the index and the early ends."""
     chance = random.Random(5)
     keys = {"".join(chance.choices("ABC12-", k=chance.randrange(3, 9))) for _ in range(150)}
     mapped = {key: chance.choice("XYZUVW") for key in sorted(keys)[::2]}

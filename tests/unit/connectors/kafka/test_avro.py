@@ -1,4 +1,4 @@
-"""Avro becomes JSON: wire format, older schemas, types, and bytes that are none."""
+"""Avro becomes JSON: wire format, older schemas, types, and bytes that are not Avro."""
 
 from __future__ import annotations
 

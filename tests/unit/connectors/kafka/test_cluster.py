@@ -1,4 +1,4 @@
-"""A cluster by its options, its errors in our words, and its secrets nowhere."""
+"""A cluster with its options, its errors converted to ours, and its secrets never shown."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def told_token(ends: object) -> bytes:
     ],
 )
 def test_a_missing_invalid_or_expired_token_is_reported_at_once(tmp_path: Path, holds: bytes | None, why: str) -> None:
-    """The client would wait for ten seconds, and say no more than that no token is set."""
+    """The client would wait for ten seconds, and report only that no token is set."""
     if holds is not None:
         (tmp_path / "token").write_bytes(holds)
     options: dict[str, Value] = {"security": "sasl_plaintext", "mechanism": "OAUTHBEARER", "token_file": "token"}

@@ -1,4 +1,4 @@
-"""Rows become messages: keys, headers, tombstones, bytes as they are; and records of deliveries are kept small."""
+"""Rows become messages: keys, headers, tombstones, unchanged bytes; and the records of deliveries stay small."""
 
 from __future__ import annotations
 

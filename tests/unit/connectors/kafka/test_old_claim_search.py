@@ -1,4 +1,4 @@
-"""When a topic can tell of an old claim."""
+"""When a topic can show whether an old claim was delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not go together in the options for Kafka is found before anything is opened."""
+"""Conflicting options for Kafka are found before a connection is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of labels: contiguous, complete, and never past what is gone without a word."""
+"""Offsets of labels: contiguous, complete, and never past lost records without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a reader of ranges waits, and what it takes, against a client of the test's own."""
+"""A reader of offset ranges: how it waits and which records it returns, with a fake client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.timelabel.instant import EPOCH
 
 @dataclass
 class Told:
-    """A record, the word that the log ends at an offset, or an error."""
+    """A record, the message that the log ends at an offset, or an error."""
 
     at: int
     code: int | None = None
@@ -49,7 +49,7 @@ FIRST, SECOND = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UT
 
 @dataclass
 class Client:
-    """Gives what it has, and waits as librdkafka does where it has less than is asked for."""
+    """Returns the records it has, and waits as librdkafka does if they are fewer than requested."""
 
     held: list[Told]
     waited: int = 0
@@ -125,7 +125,7 @@ def test_reading_resumes_after_a_lost_position_without_duplicate_records(
 ) -> None:
     monkeypatch.setattr(Cluster, "log_of", lambda *_: Log("orders", "id", {0: 0, 1: 0}, {0: 9, 1: 9}))
     lost = Told(0, KafkaError._AUTO_OFFSET_RESET, 1)
-    again = [Told(1, part=1), Told(2, part=1)]  # this one was under way already when the place was lost
+    again = [Told(1, part=1), Told(2, part=1)]  # this one was already in flight when the position was lost
     client = Client([Told(0), Told(0, part=1), lost, Told(1, part=1), Told(1), *again, Told(2)])
     assert read(client, OffsetSpan(0, 0, 3), OffsetSpan(1, 0, 3)) == {0: [0, 1, 2], 1: [0, 1, 2]}
     assert client.assigned == [{0: 0, 1: 0}, {0: 2, 1: 2}]

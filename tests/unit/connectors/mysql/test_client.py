@@ -28,7 +28,7 @@ ENCRYPTED = 256  # bytes of a password that is encrypted by the impostor's key; 
 
 @dataclass
 class Impostor:
-    """A server that answers each connection by a script, and keeps all that it hears."""
+    """A server that responds to each connection by a script, and records all bytes received."""
 
     first: bytes
     script: Callable[[Impostor], None]
@@ -81,7 +81,7 @@ class Impostor:
 
 @lru_cache
 def key() -> bytes:
-    """The public key of the impostor."""
+    """Return the public key of the impostor."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -128,7 +128,7 @@ ROADS: dict[str, tuple[bytes, Callable[[Impostor], None]]] = {
 
 
 def ask(impostor: Impostor, folder: Path, **options: bool) -> WaterclockError:
-    """Log in at the impostor; return the error."""
+    """Log in to the impostor, and return the error."""
     with socket.create_server(("127.0.0.1", 0)) as at, ThreadPoolExecutor() as pool:
         served = pool.submit(impostor.serve, at)
         url = f"mysql://loader@127.0.0.1:{at.getsockname()[1]}/shop"
@@ -212,7 +212,7 @@ def test_logins_that_make_no_sense_are_errors_of_the_database(tmp_path: Path, an
 
 
 def _says_nothing(_: Impostor) -> None:
-    """Only wait."""
+    """Wait without a response."""
 
 
 def test_a_silent_server_is_not_waited_for_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

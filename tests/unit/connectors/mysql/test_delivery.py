@@ -1,4 +1,4 @@
-"""What the conformance suite of deliveries does not ask of MariaDB and MySQL."""
+"""Deliveries to MariaDB and MySQL: cases that the conformance suite does not cover."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ OF_SPARK = {
 def test_a_value_of_which_the_destination_keeps_less_is_refused(
     database: MysqlDatabase, folder: Path, mode: Mode, kind: str, spark: str, fits: object, cut: object
 ) -> None:
-    """The server would round or cut it, with a note at most."""
+    """The server would round or truncate it, at most with a note."""
     database.run(f"CREATE TABLE totals (id varchar(9), amount {kind} NULL)")
 
     def brought(claim: int, *values: object) -> Delivery:
@@ -279,7 +279,7 @@ def test_keys_of_a_table_that_waterclock_created_differ_by_every_character(
 
 
 def test_another_index_of_the_destination_decides_nothing(database: MysqlDatabase, folder: Path) -> None:
-    """ON DUPLICATE KEY UPDATE would change the row that bears the amount."""
+    """ON DUPLICATE KEY UPDATE would change the row with the same amount."""
     database.run("CREATE TABLE totals (id varchar(9) PRIMARY KEY, amount int UNIQUE)")
     merged = {"mode": Mode.MERGE, "keys": ("id",)}
     deliver(database, delivery(folder, ("a", 1), **merged))
@@ -300,7 +300,7 @@ def test_a_table_without_a_row_may_be_left_where_a_delivery_fails(database: Mysq
 def test_all_rows_are_delivered_despite_a_small_max_allowed_packet(
     database: MysqlDatabase, folder: Path, mode: Mode
 ) -> None:
-    """A text of four bytes a sign is four times what its signs are."""
+    """A text with four bytes per character has four times as many bytes as characters."""
     smiles = [f"{at} {chr(0x1F600) * 300}" for at in range(2000)]
     rows = pa.table({"id": [str(at) for at in range(len(smiles))], "amount": smiles})
     columns, keys = (("id", "STRING"), ("amount", "STRING")), ("id",) if mode is Mode.MERGE else ()
@@ -321,7 +321,7 @@ def test_all_rows_are_delivered_despite_a_small_max_allowed_packet(
 
 
 def test_all_rows_are_delivered_despite_select_limit_and_safe_updates(database: MysqlDatabase, folder: Path) -> None:
-    """It may be set to answer with so many rows at most, and to delete none without a key."""
+    """The server can be configured to return a limited number of rows, and to refuse a DELETE without a key."""
     deliver(database, delivery(folder, ("a", 1), ("b", 2), ("c", 3)))
     database.run("SET GLOBAL sql_select_limit = 1, GLOBAL sql_safe_updates = 1")
     try:
@@ -346,7 +346,7 @@ def test_names_that_are_too_long_are_refused(database: MysqlDatabase, folder: Pa
 
 @pytest.mark.parametrize("is_by_label", [True, False])
 def test_any_other_name_is_taken(database: MysqlDatabase, folder: Path, *, is_by_label: bool) -> None:
-    """A percent sign is one in a statement with values, too."""
+    """A percent sign is literal, also in a statement with values."""
     at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% `of` "select";')
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
@@ -392,7 +392,7 @@ def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
 
 @pytest.fixture(params=[{}, {"behind": "view"}], ids=["table", "view"])
 def sleeper(database: MysqlDatabase, folder: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A runner that is stopped when its rows are brought and not committed."""
+    """Yield a runner that is stopped after it delivered its rows and before it commits."""
     database.unit = unit_of("ops", "totals", **request.param)
     made = delivery(folder, ("late", 1))
     process = get_context("fork").Process(target=_sleep_in_the_middle, args=(database, made))
@@ -451,7 +451,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
     deliverer = CONNECTOR.deliverer(database.setting)
     stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
     assert (stands is not None) == (step == "update_view")
-    assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
+    assert database.rows() == [], "the runner that takes the claim over shows the stored rows"
     if stands is None:
         assert deliver(database, made) is DeliveryOutcome.DELIVERED
     else:
@@ -460,7 +460,7 @@ def test_a_killed_runner_leaves_all_or_nothing(
 
 
 def test_environments_on_one_server_do_not_wait_for_each_other(database: MysqlDatabase, folder: Path) -> None:
-    """A lock is the server's, whatever database it is taken in."""
+    """A lock is global to the server, whatever database it is taken in."""
     other = MysqlDatabase(folder)
     other.setting = replace(other.setting, options={**other.setting.options, "timeout": 1})
     found: list[DeliveryOutcome] = []

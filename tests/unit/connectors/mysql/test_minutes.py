@@ -1,4 +1,4 @@
-"""The minute of a time is that in which it lies, up to its last microsecond."""
+"""A time belongs to its minute up to the last microsecond."""
 
 from __future__ import annotations
 

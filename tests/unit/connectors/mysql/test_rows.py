@@ -1,4 +1,4 @@
-"""Rows of MariaDB and MySQL as they become Arrow's, without Spark."""
+"""Rows of MariaDB and MySQL are converted to Arrow, without Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 ONE_DAY = timedelta(days=1)
-# of each column: its type, its value in SQL, the Spark type that it becomes, and what comes
+# for each column: its type, its value in SQL, the resulting Spark type, and the expected value
 EVERY_TYPE: dict[str, tuple[str, str, str, Any]] = {
     "b": ("boolean", "true", "TINYINT", 1),
     "i1": ("tinyint", "-128", "TINYINT", -128),
@@ -90,7 +90,7 @@ def database(tmp_path: Path) -> MysqlDatabase:
 
 
 class Reading:
-    """What a collector reads, up to where Spark begins."""
+    """Reads a table as a collector does, without Spark."""
 
     def __init__(self, database: MysqlDatabase, zone: str = "America/New_York") -> None:
         self.database = database_of(database.setting)

@@ -1,4 +1,4 @@
-"""Arrays as the server writes them become the JSON that it writes of them."""
+"""Array texts of the server are converted to the JSON that the server itself would write."""
 
 from __future__ import annotations
 

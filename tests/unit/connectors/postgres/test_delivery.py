@@ -1,4 +1,4 @@
-"""What the conformance suite of deliveries does not ask of PostgreSQL."""
+"""Deliveries to PostgreSQL: cases that the conformance suite does not cover."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ AT = datetime(2013, 1, 1, 5, 30, 0, 123456, tzinfo=UTC)
 def test_a_value_of_which_the_destination_keeps_less_is_refused(
     database: PostgresDatabase, folder: Path, mode: Mode, kind: str, spark: str, fits: object, cut: object
 ) -> None:
-    """The server would round it without a word."""
+    """The server would round it silently."""
     database.run(f"CREATE TABLE totals (id text, amount {kind})")
     type_ = pa.decimal128(6, 3) if spark.startswith("DECIMAL") else pa.timestamp("us", "UTC")
 
@@ -264,7 +264,7 @@ def test_an_interval_text_is_parsed_independently_of_the_servers_intervalstyle(
 
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.APPEND, Mode.MERGE])
 def test_names_that_the_server_would_cut_are_refused(database: PostgresDatabase, folder: Path, mode: Mode) -> None:
-    """Two could become one."""
+    """Two names could become one."""
     one = delivery(folder, ("a", 1), mode=mode, keys=("id",) if mode is Mode.MERGE else ())
     at = CONNECTOR.deliverer(database.setting)
     long = "\u00e9" * 32  # 64 bytes
@@ -278,7 +278,7 @@ def test_names_that_the_server_would_cut_are_refused(database: PostgresDatabase,
 
 @pytest.mark.parametrize("is_by_label", [True, False])
 def test_any_other_name_is_taken(database: PostgresDatabase, folder: Path, *, is_by_label: bool) -> None:
-    """A percent sign is one in a statement with values, too."""
+    """A percent sign is literal, also in a statement with values."""
     at, unit = CONNECTOR.deliverer(database.setting), unit_of("ops", '50% "of" select;')
     for claim in (1, 2):
         one = delivery(folder, ("a", 1), claim=claim, mode=Mode.APPEND, is_from_partitioned=is_by_label)
@@ -296,7 +296,7 @@ def test_a_missing_schema_is_reported_with_its_fix(database: PostgresDatabase, f
 def test_readers_see_the_old_or_the_new_rows_and_never_an_empty_table(
     database: PostgresDatabase, folder: Path, isolation: str
 ) -> None:
-    """Whoever began before a REPLACE goes on to see the rows of before, in a transaction of one moment at least."""
+    """A reader that started before a REPLACE still sees the earlier rows, at least in a snapshot transaction."""
     deliver(database, delivery(folder, ("a", 1)))
     count = f"SELECT count(*), min(id) FROM {database.schema}.totals"
     with database.server.connect() as early:
@@ -340,7 +340,7 @@ def _sleep_in_the_middle(database: PostgresDatabase, made: Delivery) -> None:
 
 @pytest.fixture
 def sleeper(database: PostgresDatabase, folder: Path) -> Iterator[Any]:
-    """A runner that is stopped when its rows are brought and not committed."""
+    """Yield a runner that is stopped after it delivered its rows and before it commits."""
     made = delivery(folder, ("late", 1))
     process = get_context("fork").Process(target=_sleep_in_the_middle, args=(database, made))
     process.start()

@@ -1,4 +1,4 @@
-"""The decoders of the log: each line or message by itself, and what is written by hand read again."""
+"""The decoders of the log: each line or message alone, and messages written by the test and decoded again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _changes(draw: st.DrawFn, begin: Begin, number: int) -> LogChange:
     op = draw(st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE]))
     after = dict(draw(VALUES)) if op in {Op.INSERT, Op.UPDATE} else None
     if after is not None and op is Op.UPDATE and draw(st.booleans()):
-        del after["c"]  # large, and left alone
+        del after["c"]  # large and unchanged
     whole: Mapping[str, str | None] = dict(draw(VALUES))
     key: Mapping[str, str | None] = {"id": draw(TEXT)}
     before: Mapping[str, str | None] | None = None
@@ -120,7 +120,7 @@ def _as_pgoutput(made: list[list[Event]]) -> list[bytes]:
 
 
 def _with_identity(each: Event) -> Event:
-    """Return a change with what pgoutput does not write: the identity of a row that kept it."""
+    """Return a change with the identity of an unchanged row, which pgoutput does not write."""
     if isinstance(each, Begin) or each.op is not Op.UPDATE or each.before is not None or each.after is None:
         return each
     return replace(each, before={"id": each.after["id"]})
@@ -208,7 +208,7 @@ def test_a_message_with_a_size_or_a_number_that_cannot_be_is_refused(messages: l
         except ValueError as error:
             refused.append(str(error))
 
-    reading = threading.Thread(target=read, daemon=True)  # reading backwards, it would never end
+    reading = threading.Thread(target=read, daemon=True)  # regression: it read backwards and never ended
     reading.start()
     reading.join(10)
     assert why in "".join(refused)

@@ -34,7 +34,7 @@ def noted(*names: str, before: dict[str, object] | None = None, position: int = 
     ],
 )
 def test_a_list_of_names_is_explained_or_not(logged: str, is_told: bool) -> None:
-    """`more` and `left` were added since, `left` is not collected."""
+    """`more` and `left` were added since; `left` is not collected."""
     now = {number: (name, False) for number, name in enumerate(("id", "a", "b", "more", "left"), 1)}
     known = columns_of_range(now, 5, noted("id", "a", "b"), 10, {"id", "a", "b", "more"})
     assert known.has_own_names([(name, None) for name in logged.split()], is_whole=True) is is_told
@@ -73,12 +73,12 @@ def test_numbers_decide_where_the_log_has_them() -> None:
 
 @given(STEPS)
 def test_accepted_log_changes_have_their_columns_own_names(steps: list[tuple[str, int]]) -> None:
-    """A table of the model has the name of each column by its number; each change notes the names as of then."""
+    """The model has the name of each column by its number; each change records the names of its time."""
     there = dict(enumerate(WANTED, 1))
     last = fresh = len(WANTED)
     before = {"columns": columns_for_record({number: (name, "", "") for number, name in there.items()}, last, None, 0)}
     changes: list[tuple[int, dict[int, str]]] = []
-    own = dict(there)  # names at the looks, by which columns are restored before each
+    own = dict(there)  # names at the checks, which restore the columns before each
     for position, (kind, pick) in enumerate([*steps, ("look", 0)], 1):
         numbers = sorted(there)
         number = numbers[pick % len(numbers)]

@@ -1,4 +1,4 @@
-"""Rows as texts of the server become columns of the declared types."""
+"""Texts of the server are converted to columns of the declared types."""
 
 from __future__ import annotations
 

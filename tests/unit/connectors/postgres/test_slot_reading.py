@@ -1,4 +1,4 @@
-"""How far a range of a log is read, as numbers."""
+"""The progress of reading a log range, as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door as an ASGI application, with writers that do what a test says."""
+"""The receiver's endpoint as an ASGI application, with fake writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METRICS = "t0ken-of-the-metrics"
 
 
 class Disk:
-    """A writer that keeps bodies in memory, one group after the other."""
+    """A writer that stores bodies in memory, one group after the other."""
 
     def __init__(self, *errors: OSError | None) -> None:
         self.groups: list[list[bytes]] = []
@@ -199,7 +199,7 @@ def test_too_much_that_waits_is_refused_and_let_in_again() -> None:
     statuses = [status for status, _, _ in first]
     assert statuses.count(202) == sum(len(group) for group in disk.groups[:-1]) == 3
     assert statuses.count(503) == 7
-    assert after[0] == 202, "what was held is given back"
+    assert after[0] == 202, "the reserved bytes are released"
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_disconnected_sender_leaves_no_data() -> None:
             return {"type": "http.disconnect"}
 
         async def send(_: Any) -> None:
-            raise AssertionError("nobody is there")
+            raise AssertionError("no client is connected")
 
         head = [(b"host", b"localhost")]
         await door({"type": "http", "method": "POST", "path": "/door/events", "headers": head}, gone, send)

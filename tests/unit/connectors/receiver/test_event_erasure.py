@@ -1,4 +1,4 @@
-"""Events of erased persons leave the sealed files of a stream, archived or not. Segments are reported."""
+"""Events of erased persons are removed from a stream's sealed files, archived or not; segments are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What check says of a receiver's options."""
+"""Messages of `check` about a receiver's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers and sealers of one stream, with every step of each between any two of the others'."""
+"""Writers and sealers of one stream, with each step of one between any two steps of the others."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_segment_of_a_killed_writer_is_sealed_without_its_torn_tail(tmp_path
     writer.append([body(1)])
     assert writer._open is not None
     os.write(writer._open.descriptor, b"\x20\x00\x00\x00torn")
-    os.close(writer._open.descriptor)  # which ends its lock, as a kill does
+    os.close(writer._open.descriptor)  # releases its lock, as a kill does
     assert seal(tmp_path / "door" / "events", NOON + 9 * MINUTE) == NOON + 9 * MINUTE
     (item,) = collector_of(tmp_path).arrivals(UNIT).items
     assert [row["id"] for row in rows_of(item)] == [1]
@@ -108,7 +108,7 @@ def test_the_segment_of_a_killed_writer_is_sealed_without_its_torn_tail(tmp_path
 
 def test_a_segment_never_starts_in_a_sealed_time_range(tmp_path: Path) -> None:
     seal(tmp_path / "door" / "events", NOON + 10 * MINUTE)
-    clock = Clock(NOON)  # behind, by ten minutes
+    clock = Clock(NOON)  # ten minutes behind
     writer = writer_of(tmp_path, clock)
     writer.append([body(1)])
     clock.now = NOON + MINUTE
@@ -178,7 +178,7 @@ def test_a_segment_of_the_dead_that_is_damaged_within_is_not_cut_off_there(tmp_p
     for number in (1, 2, 3):
         writer.append([body(number)])
     assert writer._open is not None
-    os.close(writer._open.descriptor)  # which ends its lock, as a kill does
+    os.close(writer._open.descriptor)  # releases its lock, as a kill does
     (path,) = (tmp_path / "door" / "events").glob("open-*")
     data = path.read_bytes()
     path.write_bytes(data.replace(b'"id": 2', b'"id": 7'))
@@ -188,7 +188,7 @@ def test_a_segment_of_the_dead_that_is_damaged_within_is_not_cut_off_there(tmp_p
     assert [row["id"] for item in listing.items for row in rows_of(item)] == [1]
     assert [report.problem for report in listing.reports] == ["damaged"]
     (kept,) = (tmp_path / "door" / "events").glob("damaged-*")
-    assert len(kept.read_bytes()) == len(data)  # the third, which was acknowledged, is still there
+    assert len(kept.read_bytes()) == len(data)  # the third, acknowledged event is still there
 
 
 def test_taken_files_are_archived_and_found_there(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ class KilledError(BaseException):
 
 
 class Turns:
-    """Actors in threads, of which one goes on at a time, from one named point to its next, in an order by chance."""
+    """Runs actors in threads, one at a time from one named point to its next, in random order."""
 
     def __init__(self, chance: random.Random, clock: Clock) -> None:
         self.chance = chance
@@ -257,7 +257,7 @@ class Turns:
             return
         self.back.release()
         own.acquire()
-        # where the code tidies up after an error, a kill would not: these points are the child processes' affair
+        # cleanup after an error would not run after a kill: the child-process tests cover these points
         tidied = {"receiver.locked", "receiver.made", "receiver.looked", "receiver.cut", "receiver.made_file"}
         if name not in tidied and threading.get_ident() in self.mortal and self.chance.random() < 0.02:
             raise KilledError
@@ -299,7 +299,7 @@ class Turns:
 
 
 class Story:
-    """What writers were told is on disk, and what runners took: each file once, by its name, as a ledger sees to."""
+    """Checks that acknowledged events are on disk, and that runners collect each file once by name."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.folder = folder
@@ -335,7 +335,7 @@ class Story:
 
     def look(self) -> None:
         collector = collector_of(self.folder)
-        before = self.complete  # what was promised before this look began
+        before = self.complete  # events acknowledged before this scan started
         complete = collector.seal(UNIT, self.clock.now)
         known = set(self.taken)
         items = collector.arrivals(UNIT, known).items
@@ -355,9 +355,9 @@ class Story:
         self.look()
         rows = [row for of in self.taken.values() for row in of]
         ids = [row["id"] for row in rows]
-        assert len(ids) == len(set(ids)), "nothing is there twice"
-        assert self.acknowledged <= set(ids), "nothing that was acknowledged is lost"
-        assert self.late == [], "nothing comes into what was sealed"
+        assert len(ids) == len(set(ids)), "no event is stored twice"
+        assert self.acknowledged <= set(ids), "no acknowledged event is lost"
+        assert self.late == [], "sealed files do not change"
         for name, of in self.taken.items():
             window = CADENCE.window_of(segment_names.label_of_file(name.rpartition("/")[2]))
             assert all(window.contains(datetime.fromisoformat(row["_received"])) for row in of)
@@ -385,7 +385,7 @@ def test_any_order_of_steps_keeps_each_event_once_and_in_its_window(
 def test_the_interleaving_test_detects_a_broken_protocol(
     tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Take a part of the protocol away: some order of steps must tell."""
+    """Without a part of the protocol, some order of steps must fail."""
     monkeypatch.setattr(segment_names, "_RETRY_SECONDS", 0)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
@@ -421,7 +421,7 @@ def test_keys_that_a_stranger_spells_in_his_own_way_stop_no_closed_list(tmp_path
     (shape,) = shapes_of([str(path)], ReadOptions(), columns)
     assert [found.name for found in shape.found] == ["a b", "userId", "x"]
     (shape,) = shapes_of([str(path)], ReadOptions(), declared(("UserID", "INT"), is_open=False))
-    assert {"userId", "userid"} <= {found.name for found in shape.found}, "neither is meant more than the other"
+    assert {"userId", "userid"} <= {found.name for found in shape.found}, "both are equally possible"
 
 
 def test_a_value_of_another_type_is_no_file_to_deliver_again(tmp_path: Path) -> None:

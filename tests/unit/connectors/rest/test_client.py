@@ -1,4 +1,4 @@
-"""One API, asked over real connections: what is tried again, who is let in, what is never told."""
+"""A client of one API over real connections: retries, authentication, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_each_authorization_method_works_and_its_secrets_are_never_shown(
     space.set(credential=credential)
     assert ask(space, tmp_path, None, **options).is_good
     space.set(credential="bearer:another")
-    with pytest.raises(WaterclockError) as caught:  # the server tells back all headers that it got
+    with pytest.raises(WaterclockError) as caught:  # the server echoes all headers that it received
         ask(space, tmp_path, None, **options)
     assert caught.value.code == "E844"
     told = caught.value.render() + caplog.text
@@ -141,7 +141,7 @@ def test_a_token_is_had_once_and_again_when_it_runs_out_or_is_refused(space: Spa
     for _ in range(3):
         api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked].count("token") == 1
-    space.set(tokens={})  # the server forgot it
+    space.set(tokens={})  # the server forgot the token
     api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked].count("token") == 2
     assert space.asked[0]["params"]["scope"] == "read"
@@ -173,7 +173,7 @@ def test_rejected_client_credentials_are_reported_without_the_secret(space: Spac
         ask(space, tmp_path, None, **{**CLIENT, "auth.client_secret": "wr0ng-secret"})
     assert caught.value.code == "E844"
     assert "wr0ng" not in caught.value.render()
-    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in str(caught.value.why), "the words of an error may be broken into lines"
+    assert "Y2xpZW50Ondyb25nLXNlY3JldA" not in str(caught.value.why), "the text of an error may contain line breaks"
 
 
 def test_a_secret_echoed_by_the_server_is_hidden_in_any_encoding(space: Space, tmp_path: Path) -> None:

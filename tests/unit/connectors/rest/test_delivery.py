@@ -1,4 +1,4 @@
-"""Rows are sent to a real server: once, in order, and after any fault only what was not accepted."""
+"""Rows are sent to a real server once and in order; after any fault only rows that were not accepted are sent."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_rows_are_sent_in_chunks_with_their_label_and_a_key_each(space: Space, t
     assert (done.outcome, done.rows, done.is_repeat) == (DeliveryOutcome.DELIVERED, 5, False)
     assert [one["ids"] for one in sent(space)] == [["0", "1"], ["2", "3"], ["4"]]
     assert len({one["key"] for one in sent(space)}) == 3
-    assert not list(tmp_path.rglob("*.accepted")), "what is over needs no detail"
+    assert not list(tmp_path.rglob("*.accepted")), "finished deliveries need no details"
     assert space.told()["kept"][0] == {
         "id": "0", "who": "p0", "at": 0, "timelabel": LABEL, "claim": 1, "method": "POST",
     }  # fmt: skip
@@ -146,7 +146,7 @@ def test_an_interrupted_delivery_continues_where_it_stopped(space: Space, tmp_pa
     assert deliverer(space, tmp_path).find(unit(), PROJECT, PUBLISH, 1) is None
     space.set(faults=[], log=[])
     killed = deliverer(space, tmp_path).kill(unit(), PROJECT, PUBLISH, 1)
-    assert (killed.outcome, killed.rows) == (DeliveryOutcome.DELIVERED, 8), "what was begun goes forward"
+    assert (killed.outcome, killed.rows) == (DeliveryOutcome.DELIVERED, 8), "a started delivery continues"
     assert [one["ids"] for one in sent(space)] == [["4", "5"], ["6", "7"]]
     assert ids(space) == [str(at) for at in range(8)]
 
@@ -268,7 +268,7 @@ def assert_in_order(kept: list[dict[str, Any]]) -> None:
 
 
 class Struck(Exception):
-    """A stop that a test asked for."""
+    """Raised to stop a delivery at a chosen point."""
 
 
 FAULTS = st.lists(st.sampled_from([None, None, 429, 503, "cut", "lost"]), max_size=10)
@@ -324,11 +324,11 @@ def test_a_journal_line_truncated_by_a_crash_does_not_affect_other_lines(tmp_pat
     lines = [AcceptedRequest(LABEL, at, (f"{at:016}",)) for at in range(3)]
     journal.accept(1, lines[0])
     with (tmp_path / "1.accepted").open("a") as file:
-        file.write('["20130101000000", 1, "00000')  # and the power went
+        file.write('["20130101000000", 1, "00000')  # then the power failed
     for line in lines[1:]:
         journal.accept(1, line)
     assert list(journal.read_accepted(1)) == lines
-    journal.accept(1, lines[2])  # another runner, which had sent it as well
+    journal.accept(1, lines[2])  # another runner had sent it as well
     assert journal.count_carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
 
 

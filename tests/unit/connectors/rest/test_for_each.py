@@ -1,4 +1,4 @@
-"""An API is asked for each of some keys, in batches, side by side and with faults, against what it holds."""
+"""Requests for each of some keys, in batches, in parallel and with faults, compared with the API's content."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def key_of(value: object) -> str:
 
 
 def kept(series: Series) -> dict[str, list[Any]]:
-    """Return by key the records that are kept; that no key has two answers, and all of one are on one page."""
+    """Return the stored records by key; assert that a key has one response, on one page."""
     found: dict[str, list[Any]] = {}
     for page in series.pages():
         of_page: dict[str, list[Any]] = {}
@@ -80,7 +80,7 @@ def kept(series: Series) -> dict[str, list[Any]]:
 
 
 def ask(asking: _EachContext, values: list[Any], series: Series) -> None:
-    """Ask for what is not kept yet, as a collect does."""
+    """Request the keys that are not stored yet, as a collect does."""
     known = kept(series)
     writer = ResponseWriter(asking.answers, series, len(list(series.pages())) + 1)
     open_ = [key_of(value) for value in dict.fromkeys(values) if key_of(value) not in known]
@@ -117,7 +117,7 @@ def test_each_key_is_answered_once_whatever_fails_on_the_way(
         before = kept(series)
         with suppress(WaterclockError):
             ask(asking, asked, series)
-        assert before.items() <= kept(series).items(), "what was answered stays"
+        assert before.items() <= kept(series).items(), "stored responses stay"
     found = kept(series)
     assert found.keys() == {key_of(one) for one in asked}
     assert {key: [each["deep"]["n"] for each in of] for key, of in found.items()} == {
@@ -179,7 +179,7 @@ def test_a_404_fails_the_collect_and_earlier_responses_are_kept(space: Space, tm
 def test_a_later_page_that_is_not_there_loses_no_page_before_it(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails, and says nothing of the id that was asked for."""
+    """The error does not contain the requested id."""
     asking = asking_of(space, tmp_path, {**ONE, "not_found": "skip", "paging": "page", "page_size": 1})
     lacking: list[bool] = []
 
@@ -201,7 +201,7 @@ def test_a_later_page_that_is_not_there_loses_no_page_before_it(
 
 @pytest.mark.parametrize("value", ["\u00b2", "\u0663", "07", "-1", "1.0", " 1", "x"])
 def test_a_text_in_a_body_stays_one(value: str) -> None:
-    """Signs of other scripts are digits too, and no numbers of JSON."""
+    """Digits of other scripts are not JSON numbers."""
     assert collection._json_parameter(value) == value
     assert collection._json_parameter("12345678901234567890") == 12345678901234567890
 
@@ -224,7 +224,7 @@ def test_two_writers_of_one_series_keep_no_key_twice(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_was_overtaken_keeps_nothing_that_is_kept(tmp_path: Path) -> None:
-    """What it is answered later may stand in a page that it has met before."""
+    """The slower writer gets responses for keys that the other one has already stored."""
     answers, series = ResponseStore(tmp_path, "asked"), Series(tmp_path / "w=1" / "asked" / "000001")
     one, other = ResponseWriter(answers, series, 1), ResponseWriter(answers, series, 1)
     for value in range(1, 6):
@@ -288,7 +288,9 @@ def test_a_process_killed_at_any_time_leaves_responses_that_the_next_one_reuses(
     assert {key: [one["id"] for one in of] for key, of in done.items()} == {
         key_of(one): [one] if one % 2 == 0 else [] for one in range(90)
     }
-    assert sum(len(one["ids"]) for one in space.asked[asked:]) == 90 - len(before), "what is kept is not asked again"
+    assert sum(len(one["ids"]) for one in space.asked[asked:]) == 90 - len(before), (
+        "stored responses are not requested again"
+    )
 
 
 def test_a_line_holds_the_record_as_it_was_written() -> None:
@@ -301,7 +303,7 @@ def test_a_line_holds_the_record_as_it_was_written() -> None:
 
 
 class TestWhichSeries:
-    """What a label goes on with."""
+    """The series that a label continues."""
 
     def series(self, tmp_path: Path, *, resume: float = 60, is_done: bool = False, is_anew: bool = False) -> Series:
         now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Pages and the journal lie in the storage: in an object store they are what they are on a disk."""
+"""Pages and the journal are stored in the storage: in an object store they equal those on a disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of erased persons leave stored pages of an API, and the remaining ones stay readable and unchanged."""
+"""Records of erased persons are removed from stored pages of an API; the remaining ones stay readable and unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def erase(folder: Path, *persons: str, requested: tuple[str, ...] = (), **how: A
 
 
 def records_of(series: Series) -> list[str]:
-    """Return the records of all pages, which must be whole, and of which no page must have another number."""
+    """Return the records of all pages; each page must be complete and keep its number."""
     found: list[str] = []
     for page in series.pages():
         series.require_whole(page, "a test")

@@ -1,4 +1,4 @@
-"""Pages are asked for, kept and gone on with: each style and size, with every fault, against the list of records."""
+"""Pages are requested, stored and continued: each paging style and size, with every fault, against the records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_tables_of_other_rows_of_one_path_do_not_share_columns(tmp_path: Path) -
 
 
 def collect(reading: RestSource, window: Window | None = None, *, close: bool = True) -> list[str]:
-    """Collect once, and return the ids of the records that are kept, in order."""
+    """Collect once, and return the ids of the stored records, in order."""
     series = collection._series_of(reading, window)
     pages = list(collection._read_series(reading, series, window))
     found = [json.loads(line)["id"] for page in pages for line in lines_of(Path(series.path_of(page)))]
@@ -73,7 +73,7 @@ def collect(reading: RestSource, window: Window | None = None, *, close: bool = 
 
 
 class Stopped(Exception):
-    """A collect that is stopped where a test asked for it."""
+    """Raised to stop a collect at a chosen point."""
 
 
 def after(count: int, wanted: str) -> Any:
@@ -128,17 +128,17 @@ def test_a_stopped_collect_resumes_at_the_page_where_it_stopped(
             with inject_faults(after(at, point)):
                 collect(reading, close=False)
         except Stopped:
-            redone += point == "page.written"  # that page was not kept yet
+            redone += point == "page.written"  # that page was not stored yet
     assert collect(reading) == [str(at) for at in range(count)]
     whole = len(space.asked) - redone
     space.set(log=[])
     assert collect(reading) == [str(at) for at in range(count)]
-    assert len(space.asked) == whole, "a whole collect asks for as many pages as those that went on asked for together"
+    assert len(space.asked) == whole, "an undisturbed collect requests as many pages as the continued ones together"
 
 
 @pytest.mark.parametrize("harm", [b"", b"cut", b"other", None])
 def test_a_collect_does_not_go_on_from_a_page_that_was_harmed(space: Space, tmp_path: Path, harm: bytes | None) -> None:
-    """Spark reads nothing of a file without a byte, and says so to nobody."""
+    """Spark silently ignores a file that is empty."""
     space.set(rows=rows(7))
     reading = space.reading(tmp_path, "page", in_pages("page", 3))
     with pytest.raises(Stopped), inject_faults(after(2, "page.kept")):
@@ -219,8 +219,8 @@ def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: S
     reading = space.reading(tmp_path, "page", in_pages("page", 2))
     space.set(rows=rows(3))
     assert len(ids_of(reading, collection._common_series(reading, first))) == 3
-    space.set(rows=rows(5))  # two came in the hour in which nobody could read
-    assert len(ids_of(reading, collection._common_series(reading, first))) == 3, "goes on"
+    space.set(rows=rows(5))  # two records appeared in the hour without a reader
+    assert len(ids_of(reading, collection._common_series(reading, first))) == 3, "continues"
     assert len(ids_of(reading, collection._common_series(reading, second))) == 5
     longer = Window(first.start, second.end)  # of another table
     space.set(rows=rows(6))
@@ -238,9 +238,9 @@ def test_pages_serve_no_later_batch_once_their_rows_are_stored(space: Space, tmp
     space.set(rows=rows(3))
     killed = read(first)
     space.set(rows=rows(1))
-    assert read(first).paths == killed.paths, "its batch was killed: the next attempt goes on"
-    assert set(killed.paths) < set(read(first, second).paths), "a window is one, whatever it is read with"
-    killed.build_result(cast("DataFrame", None)).before_commit()  # killed from here on: nothing else closes them
+    assert read(first).paths == killed.paths, "its batch was killed: the next attempt continues"
+    assert set(killed.paths) < set(read(first, second).paths), "a window has one series, together with any others"
+    killed.build_result(cast("DataFrame", None)).before_commit()  # killed from here on, so the series is never closed
     looked_at = read(first, second)
     assert not set(killed.paths) & set(looked_at.paths)
     looked_at.build_result(cast("DataFrame", None)).before_commit()
@@ -253,8 +253,8 @@ def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Pa
     with inject_faults(after(1, "page.kept")), pytest.raises(Stopped):
         ids_of(reading, collection._series_of(reading, None, reuses_complete=False))
     assert ids_of(reading, collection._series_of(reading, None, reuses_complete=False)) == ["0", "1", "2"]
-    assert len(space.asked) == 3, "it goes on where it stopped"
-    space.set(rows=rows(1))  # it is killed when its batch is committed, before the series is closed
+    assert len(space.asked) == 3, "it continues where it stopped"
+    space.set(rows=rows(1))  # it is killed after its batch committed, before the series is closed
     assert ids_of(reading, collection._series_of(reading, None, reuses_complete=False)) == ["0"]
 
 
@@ -365,7 +365,7 @@ with inject_faults(strike):
 
 @pytest.fixture
 def killed(space: Space, tmp_path: Path) -> None:
-    """A process that collected three pages of ten, and was killed."""
+    """Collect three pages of ten in a process, and kill it."""
     space.set(rows=rows(20))
     process = subprocess.Popen([sys.executable, "-c", KILLED, space.url, str(tmp_path)], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -382,4 +382,4 @@ def test_after_a_kill_no_stored_page_is_requested_again(space: Space, tmp_path: 
     assert collect(reading) == [str(at) for at in range(20)]
     cursors = [one["params"].get("cursor", "c0") for one in space.asked]
     assert before >= 3
-    assert len(cursors) - len(set(cursors)) <= 1, "but for one that may have been on its way"
+    assert len(cursors) - len(set(cursors)) <= 1, "except for one that may have been in flight"

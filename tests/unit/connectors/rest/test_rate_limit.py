@@ -18,7 +18,7 @@ from waterclock.connectors.rest.rate_limit import SharedRateLimiter
 
 
 def most_in(times: list[float], period: float) -> int:
-    """The most that lie in any period, wherever it begins."""
+    """Return the maximum number of times within any period."""
     times = sorted(times)
     return max(bisect_left(times, time + period - 1e-6) - at for at, time in enumerate(times))
 
@@ -37,7 +37,7 @@ def test_no_period_has_more_requests_than_the_rate(tmp_path_factory: object, ste
 
 
 class Told:
-    """The time, and what was told last to this thread: a wait counts from there, however long the file was locked."""
+    """The time, and the last time that this thread saw: waits count from there, however long the file was locked."""
 
     def __init__(self) -> None:
         self.last = threading.local()
@@ -48,7 +48,7 @@ class Told:
 
 
 def granted(file: Path, count: int) -> list[float]:
-    """Reserve so many places in turn, wait for each, and return when each was granted."""
+    """Reserve places in turn, wait for each, and return the times at which they were granted."""
     told = Told()
     pace = SharedRateLimiter(file, 5, 0.4, clock=told)
     times = []

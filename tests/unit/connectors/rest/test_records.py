@@ -79,6 +79,6 @@ def test_missing_or_malformed_records_are_reported(content: bytes, told: str) ->
     ],
 )
 def test_a_body_that_is_not_json_is_refused(content: bytes) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 (of which it may be any)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (any of several errors)
         body_of(content, ["rows"])
     assert not isinstance(caught.value, NoRecords)

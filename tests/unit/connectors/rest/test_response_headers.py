@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         ({"retry-after": "9" * 400}, float("inf")),
         ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -0100"}, None),
         ({}, None),
-        # a server whose clock is a year off asks for nine seconds all the same
+        # a server whose clock is a year off still requests nine seconds
         ({"retry-after": "Fri, 01 Jan 2027 00:00:09 GMT", "date": "Fri, 01 Jan 2027 00:00:00 GMT"}, 9.0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which index of a destination serves a delivery."""
+"""The choice of a destination's index for a delivery."""
 
 from __future__ import annotations
 

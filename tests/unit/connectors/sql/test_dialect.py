@@ -1,4 +1,4 @@
-"""How databases write names and types."""
+"""Names and types in the dialect of each database."""
 
 from __future__ import annotations
 

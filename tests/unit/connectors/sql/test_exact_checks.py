@@ -1,4 +1,4 @@
-"""Which values a column stores exactly: those that fit, and those that a database would bend without a word."""
+"""Values that a column stores exactly: those that fit, and those that a database would silently change."""
 
 from __future__ import annotations
 

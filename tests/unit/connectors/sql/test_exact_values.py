@@ -1,6 +1,6 @@
-"""What is stored at a database is what was sent, or the delivery is refused: values by column types by databases.
+"""Databases store the values that were sent, or the delivery is refused: values by column types by databases.
 
-The oracle knows nothing of types: it reads back what was stored and compares.
+The oracle has no knowledge of types: it reads the stored values back and compares them.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_a_value_is_stored_as_it_is_or_refused(system: type[Any], kind: str, tmp
 def sent_together(
     database: Any, folder: Path, claims: Iterator[int], spark: str, type_: pa.DataType, values: Sequence[Any]
 ) -> Iterator[Sequence[Any]]:
-    """Yield what a delivery brought, before the next one: all values, or if one is refused each by itself."""
+    """Yield the stored values of each delivery: all values at once, or one by one if one is refused."""
     for some in (values, *([value] for value in values)):
         try:
             deliver(database, folder, next(claims), spark, pa.array([*some, None], type_))
@@ -113,7 +113,7 @@ def sent_together(
 
 @contextmanager
 def opened(database: Any) -> Iterator[Any]:
-    """Make deliveries cheap: without a password, whose check costs more than one, and to a file that stays open."""
+    """Make deliveries cheap: connect without a password, whose check is slow, and keep a file open."""
     if isinstance(database, PostgresDatabase):
         database.setting = setting_of("ops", Path(), url=database.server.url, schema=database.schema)
         database.server.run("CREATE EXTENSION IF NOT EXISTS citext SCHEMA pg_catalog")
@@ -146,7 +146,7 @@ def deliver(database: Any, folder: Path, claim: int, spark: str, values: pa.Arra
 
 
 def shown_as(system: type[Any], kind: str) -> str:
-    """Return the column as it is read: where a driver pads or rounds its values or has no type for them, in another."""
+    """Return the expression that reads the column; cast if a driver pads, rounds or cannot represent its values."""
     if system is MysqlDatabase:
         return "CAST(v AS DOUBLE)" if kind == "float" else "v"
     as_text = ("char(3)", "jsonb", "interval", "interval(0)")
@@ -158,7 +158,7 @@ def shown_as(system: type[Any], kind: str) -> str:
 
 
 def is_same(sent: Any, stored: Any) -> bool:
-    """Whether two values are the same: texts and whole numbers by every sign, fractions as they are written."""
+    """Return whether two values are equal: texts and integers by all characters, fractions as written."""
     if sent is None or stored is None:
         return sent is stored
     if isinstance(sent, list):
@@ -188,7 +188,7 @@ def texts_of(sent: Any) -> set[str]:
 
 
 def is_span(sent: Any, stored: str) -> bool:
-    """Whether an interval as PostgreSQL writes it is the span of a text: in seconds, or as it writes it."""
+    """Return whether an interval printed by PostgreSQL equals a text: a number of seconds, or the same format."""
     try:
         return timedelta(seconds=float(sent)) == timedelta(
             **dict(zip(("hours", "minutes", "seconds"), map(float, stored.split(":")), strict=True))
@@ -271,7 +271,7 @@ def test_values_inside_a_composite_text_are_stored_exactly_or_refused(
 
 
 def test_the_oracle_knows_a_bent_value() -> None:
-    """It would show nothing if it took any for the same."""
+    """Check that the oracle detects changed values."""
     for sent, stored in (
         (D("1.005"), D("1.01")), ("abc ", "abc"), (2**53 + 1, 2.0**53), ("16777217", 16777216.0),
         (AT.replace(microsecond=1), AT), ("007", "7"), (["7"], ["8"]), (AT, date(2013, 1, 1)), (0.1 + 0.2, 0.3),

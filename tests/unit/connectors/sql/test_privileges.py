@@ -1,4 +1,4 @@
-"""The words and statements for privileges that a login does not need, or does not have."""
+"""Messages and statements about privileges that a login has without need, or is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REPLACE WHERE at databases: the rows of the condition and no others, whoever else writes to the table."""
+"""REPLACE WHERE at databases: replaces only the rows of the condition, also with other writers of the table."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_rows_of_the_condition_alone_are_replaced(database: Database, tmp_path: 
     assert held(database) == [("EU", 10), ("EU", 11), ("US", 1), ("eu", 2)]
     deliver(database, tmp_path, 2, [("EU", 12)], EU)
     assert held(database) == [("EU", 12), ("US", 1), ("eu", 2)]
-    deliver(database, tmp_path, 2, [("EU", 99)], EU)  # the claim stands already
+    deliver(database, tmp_path, 2, [("EU", 99)], EU)  # the claim already exists
     assert held(database) == [("EU", 12), ("US", 1), ("eu", 2)]
     deliver(database, tmp_path, 3, [], EU)
     assert held(database) == [("US", 1), ("eu", 2)]

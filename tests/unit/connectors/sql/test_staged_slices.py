@@ -1,4 +1,4 @@
-"""A MERGE by a staging table delivers each column that a table may have."""
+"""A MERGE by a staging table delivers columns of every kind."""
 
 from __future__ import annotations
 

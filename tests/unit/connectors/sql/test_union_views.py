@@ -1,4 +1,4 @@
-"""A view over closed and open windows: each label is shown once, whatever order batches and ticks deliver in."""
+"""A view over closed and open windows shows each label once, in any order of delivered batches and ticks."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Destination:
 
     def rows(self, columns: str = "timelabel, id, is_closed") -> list[Any]:
         sql = f"SELECT {columns} FROM totals"
-        if isinstance(self.database, DuckDatabase):  # as a reader in the process that writes
+        if isinstance(self.database, DuckDatabase):  # a reader in the writing process
             with database_of(self.database.setting).open_for_writing("totals") as connection:
                 found = connection.execute(sql).fetchall()
         else:
@@ -131,7 +131,7 @@ def test_open_windows_are_shown_until_they_are_delivered(destination: Destinatio
     assert [row[1:] for row in destination.rows()] == [("f", True), ("b", False), ("c", False), ("e", False)]
     assert destination.show({}, kept=[1]) == 1  # 2 is withdrawn, and 1 waits for its batch
     assert len(destination.rows()) == 4
-    assert destination.close(1) is DeliveryOutcome.DELIVERED  # no rows were left of it
+    assert destination.close(1) is DeliveryOutcome.DELIVERED  # it had no rows left
     assert destination.rows() == [(label(0), "f", True)]
 
 
@@ -197,7 +197,7 @@ def test_names_that_others_use_are_refused(destination: Destination) -> None:
     assert raised.value.code == "E829"
     destination.database.run("DROP VIEW totals")
     destination.show({0: ["a"]})
-    destination.unit = unit_of("ops", "totals")  # the option is left out again
+    destination.unit = unit_of("ops", "totals")  # the option is removed again
     with pytest.raises(WaterclockError) as raised:
         destination.close(0, "a")
     assert raised.value.code in {"E820", "E829", "E875"}

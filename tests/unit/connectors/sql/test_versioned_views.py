@@ -1,4 +1,4 @@
-"""Tables behind a view: versions that are written once, labels that are dropped as metadata alone."""
+"""Tables behind a view: versions are written once, and labels are dropped by metadata only."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def deliver(
     at: int = 0,
     **options: Any,
 ) -> DeliveryOutcome:
-    """Deliver the version of the day `at`, or the rows of a day where that is given."""
+    """Deliver the version of the day `at`, or if given, the rows of a day."""
     path = folder / f"{claim}-{day}.parquet"
     columns = {"id": [key for key, _ in rows], "amount": pa.array([amount for _, amount in rows], pa.int32())}
     pq.write_table(pa.table({**columns, **{name: ["x"] * len(rows) for name in more}}), path)
@@ -103,7 +103,7 @@ def test_the_view_switches_to_the_newest_version_and_the_old_one_stays_as_it_was
     assert shown(database) == [("b", 2), ("c", 3)]
     assert tables(database) == ["_totals_v1", "_totals_v2"]
     assert database.run("SELECT id FROM _totals_v1") == [("a",)]
-    deliver(database, tmp_path, 2, [("z", 9)])  # the claim stands: a version is never written again
+    deliver(database, tmp_path, 2, [("z", 9)])  # the claim exists: a version is never written again
     assert shown(database) == [("b", 2), ("c", 3)]
 
 
@@ -176,7 +176,7 @@ def test_each_label_has_a_table_of_its_own_under_the_view(database: Database, tm
     for day in range(3):
         deliver(database, tmp_path, day + 1, [("a", day), ("b", day)], day)
     assert tables(database) == [f"_totals_2013010{day}000000" for day in (1, 2, 3)]
-    deliver(database, tmp_path, 9, [("c", 7)], 1, more=("note",))  # restated, with a column more
+    deliver(database, tmp_path, 9, [("c", 7)], 1, more=("note",))  # restated, with an additional column
     rows: list[Any] = [("a", 0, "20130101000000", None), ("b", 0, "20130101000000", None)]
     rows += [("c", 7, "20130102000000", "x"), ("a", 2, "20130103000000", None), ("b", 2, "20130103000000", None)]
     assert shown(database, "id, amount, timelabel, note") == sorted(rows, key=str)
@@ -211,7 +211,7 @@ def test_a_foreign_table_or_view_with_the_same_name_is_reported_and_kept(
         deliver(database, tmp_path, 2, [("a", 1)], day)
     assert (shown(database, "one"), tables(database)) == ([(1,)], [])
     assert deliver(database, tmp_path, 3, [("a", 1)], day, adopt=True) is DeliveryOutcome.DELIVERED
-    with pytest.raises(WaterclockError, match="E829") as told:  # the option is taken back, the view is there
+    with pytest.raises(WaterclockError, match="E829") as told:  # the option is removed, while the view exists
         deliver(database, tmp_path, 4, [("b", 1)], day, behind="")
     assert shown(database) == [("a", 1)]
     assert "recompute ops.totals" in (told.value.fix or "")
@@ -251,7 +251,7 @@ def test_privileges_of_a_view_of_postgres_stay_if_its_columns_change(tmp_path: P
 
 
 def steps(path: Path, sql: str) -> int:
-    """Count what SQLite does to answer, in its own steps."""
+    """Count the steps of SQLite's virtual machine for a query."""
     count = 0
 
     def one() -> int:

@@ -1,4 +1,4 @@
-"""A SQLite database tells which windows hold rows that changed, of times in any form."""
+"""Change scans of SQLite find the windows with changed rows, for times in any format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WINDOWS = tuple(Window(day(number), day(number + 1)) for number in (1, 2, 3))
 
 
 class Source:
-    """A table of orders, which is looked at again and again."""
+    """A table of orders that is scanned repeatedly."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.path = folder / "shop.sqlite"
@@ -48,20 +48,20 @@ class Source:
         return self.collector.scan_changes(_no_spark, self.unit, request, Columns(), zone)
 
     def changed(self, zone: str = "UTC") -> list[int]:
-        """Look, note it, and return the days that changed since the look before."""
+        """Scan, store the notes, and return the days that changed since the previous scan."""
         looked = self.look(zone)
         self.marks = {w.start: Mark(looked.of_all, looked.of_window.get(w.start)) for w in WINDOWS}
         return sorted(start.day for start in looked.changed)
 
 
 def _no_spark() -> Any:
-    raise AssertionError("a database is asked without Spark")
+    raise AssertionError("a database is scanned without Spark")
 
 
 def test_windows_of_new_or_changed_rows_are_reported_once(tmp_path: Path) -> None:
     source = Source(tmp_path)
     source.put((1, "2020-01-01 05:00:00", "2020-01-01 05:00:00"), (2, "2020-01-02 05:00:00", "2020-01-02 05:00:00"))
-    assert source.changed() == [], "nobody has looked before: who asks knows that"
+    assert source.changed() == [], "there was no earlier scan, which the caller knows"
     source.put((3, "2020-01-01 06:00:00", "2020-01-04 00:00:00"))
     assert source.changed() == [1]
     assert source.changed() == []
@@ -83,7 +83,7 @@ def test_late_commits_are_found_within_the_change_slack(tmp_path: Path) -> None:
     source.put((1, "2020-01-01 05:00:00", "2020-01-04 00:00:00"))
     source.changed()
     source.put((2, "2020-01-02 05:00:00", "2020-01-03 23:50:00"), (3, "2020-01-03 05:00:00", "2020-01-03 23:49:00"))
-    assert source.changed() == [2], "the third was changed more than ten minutes before what was seen"
+    assert source.changed() == [2], "the third was changed more than ten minutes before the newest change"
 
 
 def test_a_time_in_the_future_hides_no_change(tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_a_time_in_the_future_hides_no_change(tmp_path: Path) -> None:
 
 def test_a_row_changed_twice_within_the_second_of_the_scan_is_found(tmp_path: Path) -> None:
     source = Source(tmp_path)
-    for number in range(20):  # until a second holds both looks, on a busy machine too
+    for number in range(20):  # until one second contains both scans, on a busy machine too
         now = datetime.now(UTC)
         source.put((number, "2020-01-01 05:00:00", f"{now:%Y-%m-%d %H:%M:%S}"))
         source.changed()
         again = source.changed()
         if datetime.now(UTC).replace(microsecond=0) == now.replace(microsecond=0):
             break
-    assert again == [1], "another change of it would show the same time"
+    assert again == [1], "another change of it would have the same time"
 
 
 def test_a_row_without_a_time_of_change_is_found_where_it_is_new(tmp_path: Path) -> None:

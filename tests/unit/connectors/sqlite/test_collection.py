@@ -1,4 +1,4 @@
-"""What is read of a SQLite database, held against a reading of every row by hand."""
+"""Collecting from a SQLite database, compared with reading every row in plain Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ZONE = "America/New_York"
 FALL_BACK = datetime(2013, 11, 3, 6, tzinfo=UTC)
 SPRING_FORWARD = datetime(2013, 3, 10, 7, tzinfo=UTC)
 
-# a time as some program may have written it, and what it means
+# a time as some program may have written it, and its meaning
 instants = st.builds(
     lambda base, seconds, micros: base + timedelta(seconds=seconds, microseconds=micros),
     st.sampled_from([FALL_BACK, SPRING_FORWARD, datetime(2013, 6, 1, 12, tzinfo=UTC)]),
@@ -177,7 +177,7 @@ def test_an_index_on_the_time_column_is_used(tmp_path: Path) -> None:
 
 
 class Session:
-    """Stands for Spark: it is handed a table, or told in how many parts workers read."""
+    """A fake of Spark: receives a table, or the number of parts that workers read."""
 
     def __init__(self) -> None:
         self.parts = 0

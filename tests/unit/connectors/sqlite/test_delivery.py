@@ -231,7 +231,7 @@ def test_a_merge_of_a_complete_state_scales_linearly_with_numeric_keys(
         return steps
 
     of_few = cost(4_000)
-    assert cost(16_000) < 6 * of_few, "it is sixteen times as much where each key is sought in all of them"
+    assert cost(16_000) < 6 * of_few, "it would be sixteen times as much if each key were searched in all of them"
 
 
 def test_a_merge_finds_its_keys_however_the_declaration_spells_them(database: SqliteDatabase) -> None:
@@ -395,7 +395,7 @@ def test_a_killed_process_delivers_all_or_nothing(database: SqliteDatabase, poin
 
 
 def test_a_replace_changes_no_rows_that_refer_to_those_it_deletes(database: SqliteDatabase) -> None:
-    """SQLite follows references only for a connection that says so, and ours does not."""
+    """SQLite enforces references only for connections that enable it, and ours does not."""
     database.run("CREATE TABLE totals (id TEXT PRIMARY KEY, amount INT)")
     deliver(database, delivery(database, [("a", 1)]))
     database.run("CREATE TABLE lines (of_total TEXT REFERENCES totals ON DELETE CASCADE)")

@@ -1,4 +1,4 @@
-"""A query that says whether all of a window is there."""
+"""AWAIT with a query that returns whether a window is complete."""
 
 from __future__ import annotations
 

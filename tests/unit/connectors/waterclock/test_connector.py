@@ -1,4 +1,4 @@
-"""What a link says of another project: how far it is, and what is wrong with it, without Spark."""
+"""The state of another project as a link shows it: its progress and its errors, without Spark."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_runner_at_work_there_is_no_hindrance_and_nothing_is_left_beside_its_l
     collector = WaterclockCollector(setting_of("upstream", tmp_path, path="other"))
     with other.open() as ledger:
         for hour in range(1, 4):
-            with ledger.past.database.read():  # in the middle of something
+            with ledger.past.database.read():  # in the middle of a transaction
                 other.land(DAY + hour * HOUR, [{"id": "b", "note": "n"}])
                 assert list(collector.facts(other.unit).settled) == [(DAY, DAY + (hour + 1) * HOUR)]
     before = other.files()
@@ -186,7 +186,7 @@ def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
 
 
 def test_a_chain_of_many_tables_there_is_followed_in_linear_time() -> None:
-    """Each pair of tables cost the compilation of a pattern: 700 tables took five seconds."""
+    """Regression: each pair of tables cost the compilation of a pattern: 700 tables took five seconds."""
     names = [f"x.t{number}" for number in range(3000)]
     tables = {
         name: LinkedDeclaration(name, "transform", "regular", "append", "DAY", "UTC", True, f"SELECT * FROM {before}")
@@ -270,7 +270,7 @@ def test_a_query_of_a_ledger_has_an_end(tmp_path: Path, other: OtherProject, mon
     ],
 )  # fmt: skip
 def test_odd_values_in_a_ledger_are_an_error_of_the_link(tmp_path: Path, other: OtherProject, change: str) -> None:
-    """They ended each command of the project that reads it."""
+    """Regression: they ended each command of the project that reads it."""
     other.land(DAY, [{"id": "a", "note": "n"}])
     with closing(sqlite3.connect(other.storage / "ledger.db")) as ledger, ledger:
         ledger.execute("PRAGMA ignore_check_constraints = ON")

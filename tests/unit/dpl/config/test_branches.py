@@ -1,4 +1,4 @@
-"""A branch inherits the settings of its base, but never its places or what it sends."""
+"""A branch inherits the settings of its base, but never its storage locations or its notifications."""
 
 from __future__ import annotations
 

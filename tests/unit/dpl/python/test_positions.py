@@ -15,7 +15,7 @@ CALL = "wc.collect('raw.a', from_='ops.a', every={text})"
 
 
 def where(root: Path, text: str, before: str = "import waterclock as wc\n", encoding: str = "utf-8") -> tuple[str, str]:
-    """The place and the excerpt of the one error in a file."""
+    """Return the position and the excerpt of the only error in a file."""
     (root / "a.py").write_bytes((before + text + "\n").encode(encoding))
     _, [error] = load_python(root / "a.py", root=root, variables={})
     return error.where or "", error.excerpt or ""

@@ -28,7 +28,7 @@ VARIABLES: dict[str, Value] = {"late_minutes": 15, "path": "data/ops.sqlite", "k
 
 
 def load(root: Path, text: str, **modules: str) -> tuple[list[Statement], list[WaterclockError]]:
-    """Load `flows/a.py`; `modules` are the files beside it."""
+    """Load `flows/a.py`; `modules` are the files next to it."""
     (root / "flows").mkdir(exist_ok=True)
     for name, body in modules.items():
         (root / "flows" / f"{name}.py").write_text(HEAD + body, encoding="utf-8")
@@ -248,7 +248,7 @@ def test_functions_for_queries_have_the_types_of_their_annotations(tmp_path: Pat
 
 
 def test_a_decorated_function_can_still_be_called_normally() -> None:
-    @wc.transform("marts.a", evry="day")  # type: ignore[call-arg]  # nothing is said while no file is loaded
+    @wc.transform("marts.a", evry="day")  # type: ignore[call-arg]  # no error while no file is loaded
     def half(rows: object = wc.table("raw.a"), *, by: int = 2) -> str:
         return f"{rows}/{by}"
 

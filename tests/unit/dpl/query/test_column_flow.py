@@ -42,7 +42,7 @@ def test_column_lineage_matches_the_expected_inputs(tmp_path: Path, query: str) 
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT x FROM raw.u a JOIN raw.u b ON a.id = b.id",  # either of two whose columns are not known
+        "SELECT x FROM raw.u a JOIN raw.u b ON a.id = b.id",  # either of two tables with unknown columns
         "SELECT v AS x FROM raw.t UNION ALL SELECT * FROM raw.u",
         "SELECT * FROM raw.t NATURAL JOIN raw.u",
         "SELECT u.*, s.* FROM raw.t, raw.u",

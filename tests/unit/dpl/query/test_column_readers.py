@@ -1,4 +1,4 @@
-"""Whoever reads a column is found: by its name anywhere, by a *, by FLAT, or because nobody can look."""
+"""Readers of a column are found: by its name anywhere, by a *, by FLAT, or assumed if the code cannot be analyzed."""
 
 from __future__ import annotations
 

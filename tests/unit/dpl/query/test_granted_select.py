@@ -1,4 +1,4 @@
-"""How grants combine: each small set of grants against the rules, applied row by row in Python."""
+"""Combinations of grants: each small set, compared with the rules applied row by row in Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MATCHES: dict[str | None, Callable[[Row], bool]] = {
     "land = 'DE'": lambda row: row[1] == "DE",
     "id > 1": lambda row: row[0] > 1,
     "land = USER('land')": lambda row: row[1] == "FR",
-    "land = USER('team')": lambda _: False,  # the person has no such attribute
+    "land = USER('team')": lambda _: False,  # the user has no such attribute
 }
 MASKS: dict[str, Callable[[Row], object]] = {"upper(email)": lambda row: row[2].upper(), "'*'": lambda _: "*"}
 

@@ -1,6 +1,6 @@
-"""Where a query would bring HIDDEN columns, and what is said there so that it does not.
+"""Places where a query would return HIDDEN columns, and the text that is inserted to prevent it.
 
-`tests/integration/engine/test_hidden_shapes.py` asks Spark, beside tables that lack the columns.
+`tests/integration/engine/test_hidden_shapes.py` compares with Spark on tables without the columns.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_flat_brings_its_own_to_who_names_them_and_none_of_parents(tmp_path: Pat
     columns = {name: tuple(each.name for each in table.columns.named) for name, table in flow.tables.items()}
     found = flat_columns(flat, columns.get)
     assert found is not None
-    # land leads further, so it comes
+    # land leads to further columns, so it is included
     assert [each.name for each in found] == ["id", "city", "a", "f", "g", "name", "land", "called"]
     assert splice(query, str).text == "SELECT f, * EXCEPT (`u`.`f`) FROM (SELECT * EXCEPT (`g`) FROM FLAT(s.u)) AS `u`"
 
@@ -170,7 +170,7 @@ def test_hiding_a_column_changes_the_code_only_of_readers_of_all_columns(
     shown = flow_of(tmp_path, READERS, PYTHON)
     changed = {name for name, table in hidden.tables.items() if table.fingerprint != shown.tables[name].fingerprint}
     assert changed == {"m.all", "m.viewed", "m.code", "ops.all"}
-    assert hidden.tables["s.u"].compatible == Compatibility(Compatible.FULL)  # and nothing refuses it
+    assert hidden.tables["s.u"].compatible == Compatibility(Compatible.FULL)  # and no check refuses it
     code, asked = (hidden.tables[name].function for name in ("m.code", "m.asked"))
     assert code is not None
     assert asked is not None

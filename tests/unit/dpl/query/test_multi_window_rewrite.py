@@ -1,4 +1,4 @@
-"""What of a query is said otherwise where it is asked of many windows at once."""
+"""The rewriting of a query that runs for many windows at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tag pii follows values along the lineage, and ends where a function hides them or a column says so."""
+"""The tag pii follows values along the lineage, and ends at a function that hides them or a column that declares it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def flow_of(folder: Path, text: str) -> Flow:
 
 
 def tagged(flow: Flow, table: str) -> dict[str, bool]:
-    """Return the columns of a table with the tag, and whether they surely have it."""
+    """Return the columns of a table with the tag, and whether the tag is certain."""
     lineage = ColumnLineage(flow, calls=find_followed_calls(flow.functions))
     found = find_personal_columns(lineage, list_tagged_columns(flow))
     return {each.column.column: each.is_sure for each in found if each.column.table == table}

@@ -1,4 +1,4 @@
-"""Which parts of a query certainly need a shuffle. Others, which only Spark's plan shows, are not reported."""
+"""Parts of a query that certainly need a shuffle; others, visible only in Spark's plan, are not reported."""
 
 from __future__ import annotations
 

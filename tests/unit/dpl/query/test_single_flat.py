@@ -1,4 +1,4 @@
-"""Which queries give the rows of one FLAT, each once."""
+"""Queries that return the rows of one FLAT, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind FROM, by the tokens alone."""
+"""The tables after FROM, found by tokens alone."""
 
 from __future__ import annotations
 

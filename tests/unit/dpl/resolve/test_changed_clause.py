@@ -1,4 +1,4 @@
-"""A source of a type that cannot tell what changed is refused, with what to say instead."""
+"""CHANGED is refused for a source type that cannot report changes, with the clause to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule is parted at each aggregate and at each call that asks what was before; all between is as it was written."""
+"""A rule is split at each aggregate and each call for earlier values; the text in between stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of destinations that deliveries or the databases use themselves, and that mean one table."""
+"""Reserved names of destinations, and different names for one table."""
 
 from __future__ import annotations
 

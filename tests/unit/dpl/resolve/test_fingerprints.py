@@ -1,4 +1,4 @@
-"""The canonical text of a query, which stored fingerprints are made of."""
+"""The canonical text of a query, from which stored fingerprints are computed."""
 
 from __future__ import annotations
 

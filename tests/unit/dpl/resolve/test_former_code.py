@@ -1,4 +1,4 @@
-"""The code of tables and of their readers, named as before tables were renamed, is what it was."""
+"""After a rename, the code of tables and their readers, written with the former names, is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `*` in a rule OF what is read brings no HIDDEN column, as it brings none in a query."""
+"""A `*` in a rule OF an input contains no HIDDEN column, as in a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PAST is refused as too short only where that is certain."""
+"""A PAST is refused as too short only if this is certain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import check_project
 
-# a moving view of what was last, another time than the slices' own, and a time that is bound otherwise as well
+# a moving view of the last rows, a time other than that of the slices, and a time with a second bound
 JUDGED_OTHERWISE = """
 COLLECT web.views PARTITIONED (user STRING, at TIMESTAMP, seen TIMESTAMP)
   FROM landing.views EVERY 5 MINUTES BY ARRIVAL TIME WATERMARK at 10 MINUTES;

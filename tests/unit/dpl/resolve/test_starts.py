@@ -1,4 +1,4 @@
-"""Which START a table has that says none."""
+"""The START of a table that declares none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SUBJECT columns: their types, and that they change no code."""
+"""SUBJECT columns: their types, and that they do not change the code."""
 
 from __future__ import annotations
 

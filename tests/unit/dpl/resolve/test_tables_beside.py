@@ -1,4 +1,4 @@
-"""Tables that are made beside others, of late rows and of marks: a publish has its table's name, and hides none."""
+"""Companion tables of late rows and of marks: a publish has its table's name, and hides none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clause alone: the seam that the Python twin reads through."""
+"""Reading a single clause, as the Python API does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sqlglot's parser is given in the place of steps behind |> and of window(), and what becomes of its tree."""
+"""Replacements for steps after |> and for window() in the input of sqlglot's parser, and the resulting tree."""
 
 from __future__ import annotations
 

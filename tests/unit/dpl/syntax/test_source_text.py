@@ -1,4 +1,4 @@
-"""Excerpts of a source, with carets below a place."""
+"""Excerpts of a source, with carets below a position."""
 
 from __future__ import annotations
 

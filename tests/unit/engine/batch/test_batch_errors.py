@@ -1,4 +1,4 @@
-"""An error of a publish that makes its columns shows no value that it does not send."""
+"""An error of a publish with computed columns shows no value that it does not send."""
 
 from __future__ import annotations
 

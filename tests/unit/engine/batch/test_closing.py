@@ -1,4 +1,4 @@
-"""What is recorded of a condition of CLOSE WHEN that cannot be evaluated."""
+"""Recorded facts about a CLOSE WHEN condition that cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_condition_that_fails_is_shown_until_it_is_evaluated(life: Life, monke
     assert "secret" not in str(stored)
     before = life.ledger.sequence()
     check(life, monkeypatch, WaterclockError("E730", "Division by zero in 'a secret'"))
-    assert life.ledger.sequence() == before, "what is recorded is not written again"
+    assert life.ledger.sequence() == before, "a recorded fact is not written again"
     check(life, monkeypatch, None)
     assert reason(life).startswith("open, checked up to 2020-01-02 06:00 +00:00: waits for")
 

@@ -1,4 +1,4 @@
-"""What a source holds open for a batch ends with the batch, whatever came of it."""
+"""Resources that a source keeps open for a batch are closed with the batch, whatever its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted at a batch where Spark shows a plan, where it shows none, and where code brings values to Python."""
+"""Lineage recorded with a batch: with a Spark plan, without one, and for code that collects values into Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def at_desk() -> Iterator[Desk]:
 
 
 class Plan:
-    """A frame of classic PySpark, of which nothing is known but its columns and plan."""
+    """A frame of classic PySpark with only columns and a plan."""
 
     def __init__(self, *columns: str, alias: str = "") -> None:
         self.columns, self.name, self.asked = list(columns), alias, 0
@@ -49,7 +49,7 @@ class Plan:
 
 
 class Remote:
-    """A frame of Spark Connect: whatever is asked of it is a message to the server."""
+    """A frame of Spark Connect, where each access is a message to the server."""
 
 
 def of(column: str) -> frozenset[Input]:

@@ -1,4 +1,4 @@
-"""Which damaged slices a commit and its rules leave out, and when they read again."""
+"""Damaged slices that a commit and its rules skip, and when they read again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST, SECOND, THIRD = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
 
 
 class Reads:
-    """Reads a table whose damaged slices are found one after the other; records what each read leaves out."""
+    """Simulates a table whose damaged slices are found one after the other; records the slices that each read skips."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *damaged: FilePlace, current: str, requested: datetime) -> None:
         self.left_out: list[Mapping[str, datetime]] = []
@@ -57,8 +57,8 @@ def test_a_slice_that_another_claim_has_just_replaced_is_not_left_out(monkeypatc
 @pytest.mark.parametrize(
     ("damaged", "current"),
     [
-        ([slice_of(THIRD, "c=3")], "c=3"),  # nobody makes it again
-        ([slice_of(FIRST, "c=1")] * 2, ""),  # it is read although it was left out
+        ([slice_of(THIRD, "c=3")], "c=3"),  # no run makes it again
+        ([slice_of(FIRST, "c=1")] * 2, ""),  # it is read although it was skipped
         ([slice_of(THIRD, "c=3")] * 2, "c=9"),
         ([FilePlace("a.others", "c=1/part-0.parquet", "c=1", FIRST)], ""),
         ([FilePlace("a.days", "part-0.parquet")], ""),

@@ -1,4 +1,4 @@
-"""A destination is not continued that lacks what the ledger has as delivered there."""
+"""A delivery is refused if the destination is missing rows that the ledger records as delivered there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAME = "out.daily.totals"
 
 @dataclass
 class Delivering:
-    """A publish of which some labels are delivered into a folder, and the ledger knows of some."""
+    """A publish with some labels delivered into a folder, and some recorded in the ledger."""
 
     out: PublishedFolder
     known: dict[int, int]
@@ -86,7 +86,7 @@ def test_a_destination_that_has_all_that_was_delivered_is_continued(tmp_path: Pa
 
 
 def test_a_destination_that_lacks_an_older_label_restated_since_is_refused(tmp_path: Path) -> None:
-    """It was put back to a copy of before, or `publish` was false then."""
+    """An earlier copy was restored, or `publish` was false at that time."""
     delivering = Delivering(PublishedFolder(tmp_path), {1: 12, 2: 11})
     for number, claim in ((1, 10), (2, 11)):
         delivering.brought(number, claim)

@@ -1,4 +1,4 @@
-"""A project without erasures pays nothing for them."""
+"""A project without erasures has no cost for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.engine.batch.erased_rows import drop_erased_rows, require_no_era
 
 
 class Untouched:
-    """Fails at any use."""
+    """Fails on any access."""
 
     def __getattr__(self, name: str) -> Any:
         pytest.fail(f"{name} was used")

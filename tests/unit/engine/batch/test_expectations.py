@@ -1,4 +1,4 @@
-"""What a sealed label is asked, and what its counts say."""
+"""The checks of a sealed label, and the meaning of its counts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ BATCH_RULES = [
 def test_rules_that_spark_observes_while_writing_need_no_extra_job(expression: str, *, is_in_pass: bool) -> None:
     of = audited(Rule(expression, "r", Scope.BATCH, Action.FAIL, SOMEWHERE))
     assert has_unmeasured_rules(of, {f"batch:{each.name}": True for each in measured_batch_rules(of)}) is not is_in_pass
-    assert measured_batch_rules(of, at_rest=True) == list(of.rules), "one scan of the sealed rows asks all"
+    assert measured_batch_rules(of, at_rest=True) == list(of.rules), "one scan of the sealed rows checks all rules"
 
 
 def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> None:

@@ -34,7 +34,7 @@ class Kind(Enum):
 
 
 class Context:
-    """Stands for PySpark's query context of an error."""
+    """A fake of PySpark's query context of an error."""
 
     def __init__(self, text: str, kind: Kind = Kind.SQL) -> None:
         self.text, self.kind = text, kind
@@ -47,7 +47,7 @@ class Context:
 
 
 class NumberFormatException(Exception):
-    """Stands for PySpark's error of a row."""
+    """A fake of PySpark's error for a row."""
 
     def __init__(self, condition: str, fragment: str, line: int, kind: Kind = Kind.SQL) -> None:
         heading = f"== SQL (line {line}, position 3) =="
@@ -62,7 +62,7 @@ class NumberFormatException(Exception):
 
 
 class AnalysisException(NumberFormatException):
-    """Stands for PySpark's error of a query."""
+    """A fake of PySpark's error for a query."""
 
 
 def named(folder: Path, table: str, raised: Exception) -> WaterclockError:

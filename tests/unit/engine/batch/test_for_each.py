@@ -1,4 +1,4 @@
-"""Under which name the answers for each row of a table are stored; no Spark."""
+"""The name under which the responses for each row of a table are stored. No Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.storage.lake import Lake
 
 
 class Api(FakeConnections):
-    """An API that notes its requests."""
+    """An API that records its requests."""
 
     request: Any = None
 
@@ -42,7 +42,7 @@ class Api(FakeConnections):
 def test_a_renamed_table_keeps_its_answers(
     monkeypatch: pytest.MonkeyPatch, folders: dict[str, str], stored_as: str
 ) -> None:
-    """Otherwise all of them were requested again, and what the API has forgotten was lost."""
+    """Regression: all responses were requested again, and records that the API had deleted were lost."""
     table, api = collect("crm.people"), Api()
     assert table.source is not None
     source = replace(table.source, batching=Batching.EACH, each=Each("shop.orders", ("user_id",)))

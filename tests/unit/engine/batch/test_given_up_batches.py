@@ -1,4 +1,4 @@
-"""What stays known of a damaged slice that a user gave up; no Spark."""
+"""Records kept of a damaged slice that a user gave up. No Spark."""
 
 from __future__ import annotations
 

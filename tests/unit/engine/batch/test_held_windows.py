@@ -1,4 +1,4 @@
-"""A past window whose late rows a rule holds is left out of the batch that read it, and held on its own; no Spark."""
+"""A past window whose late rows a rule holds is skipped by the batch that read it, and held separately. No Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sealed_group(*labels: int) -> SealedGroup:
 
 
 def audited(monkeypatch: pytest.MonkeyPatch, own: tuple[int, ...], held: set[int]) -> auditing.GroupAudit:
-    """Judge slices of days 1 to 5, of which a batch reads some again, by a rule that holds some."""
+    """Audit slices of days 1 to 5, some of them read again, with a rule that holds some of them."""
 
     def judge(_: Any, __: Table, ___: str, piece: Any, *____: Any, **_____: Any) -> RuleVerdict:
         return HOLDS if piece.label in {day(label) for label in held} else RuleVerdict()
@@ -59,7 +59,8 @@ def test_held_past_windows_hold_no_batch_and_no_group(monkeypatch: pytest.Monkey
 
 def test_a_batch_that_is_held_itself_commits_no_past_window_either(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audited(monkeypatch, (5,), {3, 5})
-    assert (found.hold, list(found.past)) == (None, [day(3)])  # left out first, then the batch is judged without it
+    # the past window is removed first, then the batch is checked without it
+    assert (found.hold, list(found.past)) == (None, [day(3)])
     assert list(audited(monkeypatch, (4, 5), {3, 5}).past) == [day(3)]
     assert audited(monkeypatch, (5,), {5}).hold == HOLDS
     with pytest.raises(HeldBackError) as caught:
@@ -83,7 +84,7 @@ def leave_out(at: Desk, root: Path, past: int, digest: str, *, fold: bool = Fals
 
 
 def hold(at: Desk, root: Path, past: int, digest: str) -> None:
-    """Let the batch that was requested for a past window be held."""
+    """Hold the requested batch of a past window."""
     claim, lake = at.claim(NAME, past), Lake(str(root))
     path = lake.slice_path(day(past), claim.number)
     Path(lake.folder(NAME), path).mkdir(parents=True)
@@ -92,7 +93,7 @@ def hold(at: Desk, root: Path, past: int, digest: str) -> None:
 
 
 def state(at: Desk, label: int) -> tuple[str | None, bool]:
-    """Return how a past window is requested again, and whether a held attempt at it keeps a runner from it."""
+    """Return the request for a past window, and whether a held attempt prevents runners from making it."""
     facts = at.ledger.reads.snapshot(at.flow).of(NAME)
     trouble = facts.troubles.get(day(label))
     return facts.requested.get(day(label)), trouble is not None and trouble.due_again is None
@@ -111,7 +112,7 @@ def test_a_window_is_requested_once_for_the_same_late_rows(tmp_path: Path, *, fo
         events = len(at.ledger.past.audit(NAME, day(3)).events)
         at.ledger.decisions.request_restate(NAME, [day(5)], "recompute", who="ann")
         assert leave_out(at, tmp_path, 3, "2:7:0", fold=fold) == (day(5),)
-        assert state(at, 3) == (verb, True), "it is held with these rows already"
+        assert state(at, 3) == (verb, True), "it is already held with these rows"
         asked = [it.kind for it in at.ledger.past.audit(NAME, day(3)).events][events:]
         assert not [kind for kind in asked if "requested" in kind]
 

@@ -1,4 +1,4 @@
-"""Labels whose windows were dropped keep no table behind a view, except the newest one that was delivered."""
+"""Labels of dropped windows keep no table behind a view, except the newest delivered one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A changed source is noted with a label that the batch makes, not with a past window that it reads again; no Spark."""
+"""A changed source schema is recorded with the label that the batch makes, not with a past window it rereads.
+
+No Spark.
+"""
 
 from __future__ import annotations
 

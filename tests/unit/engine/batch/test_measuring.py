@@ -37,7 +37,7 @@ def test_a_partial_label_is_judged_and_later_ones_are_not_compared_with_it() -> 
     rule = Rule("n", "more", Scope.BATCH, Action.WARN, Place("a.dpl", 1, 1), comparison=comparison)
     judged = replace(table("raw.a", partitioned=True), rules=(rule,))
     history = MeasureHistory(judged, {day(0): (9, {})})
-    nothing: Any = None  # no Spark is asked: no rule has something to compare with
+    nothing: Any = None  # Spark is not used: no rule has a value to compare with
     judging = LabelMeasurement(nothing, judged, [day(0), day(1)], history, is_read=True)
     value = {"measure:count(*)": "3", "measured as:count(*)": "bigint"}
     skipped = ["more: no batch before it for last_good(count(*))"]

@@ -1,4 +1,4 @@
-"""How windows are shared out to queries: by the files that these read, each counted once."""
+"""Windows are distributed to queries by the files that these read, each counted once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ = Read("raw.sales")
 
 
 def shares(monkeypatch: pytest.MonkeyPatch, slices: Sequence[Sequence[str]], files: int) -> tuple[list[int], int]:
-    """Return how many windows each query has, and how often a manifest was looked at."""
+    """Return the number of windows of each query, and how often a manifest was read."""
     looks: Counter[str] = Counter()
 
     def read_manifest(_: str, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Plans as Spark writes them in JSON, by hand: what is read of them, and what is said where they cannot be followed."""
+"""Spark's plans in JSON, written by hand: the lineage read from them, and the result if they cannot be followed."""
 
 from __future__ import annotations
 

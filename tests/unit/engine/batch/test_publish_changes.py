@@ -1,4 +1,4 @@
-"""A MERGE publish finds the changed rows between two states; no Spark."""
+"""A MERGE publish finds the changed rows between two states. No Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NESTED = {"type": "array", "elementType": MAP, "containsNull": True}
 
 
 def frame(kind: Any) -> Any:
-    """Return as much of a frame as the comparison of two states asks for."""
+    """Return the part of a frame that the comparison of two states uses."""
     fields = [
         {"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in [("id", "long"), ("v", kind)]
     ]

@@ -1,4 +1,4 @@
-"""The keys of a parent are distinct in the form in which they are compared; no Spark."""
+"""The keys of a parent are distinct in the form in which they are compared. No Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A held batch is released as it was sealed, if that is still correct where it is shown; no Spark."""
+"""A held batch is released as sealed, if it is still correct in the current table. No Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find(
     source: dict[str, Any] | None = None,
     due_again: datetime | None = None,
 ) -> Any:
-    """Find the held delivery of day 3. `known` has the claims of the recorded deliveries by day."""
+    """Return the held delivery of day 3. `known` has the claims of the recorded deliveries by day."""
     lake = Lake(str(tmp_path))
     folder, path = lake.folder(f"publish/{NAME}"), lake.slice_path(day(HELD), CLAIM)
     request = ClaimRequest(

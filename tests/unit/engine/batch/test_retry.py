@@ -1,4 +1,4 @@
-"""Passing reasons are waited out, permanent ones are not, and one bad label does not hold the others (scenario S)."""
+"""Transient errors are retried, permanent ones are not, and one bad label does not block the others (scenario S)."""
 
 from __future__ import annotations
 

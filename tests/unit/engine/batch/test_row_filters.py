@@ -114,7 +114,7 @@ def test_unparsed_lines_and_missing_parents_are_checked_by_hidden_columns() -> N
     found = row_filter_of(replace(made, columns=replace(made.columns, unread=UnparsedLines("parsed()", aside))))
     assert found is not None
     assert [(row_rule.name, row_rule.holds, row_rule.outcome, row_rule.is_alone) for row_rule in found.row_rules] == [
-        ("parsed()", "_waterclock_unread IS NULL", ROW_QUARANTINED, True),  # such a line is asked nothing else
+        ("parsed()", "_waterclock_unread IS NULL", ROW_QUARANTINED, True),  # no other rule checks such a line
         ("n REFERENCES b.parent", "NOT _waterclock_orphan_0", ROW_KEPT, False),
         ("positive", "n > 0", ROW_KEPT, False),
     ]

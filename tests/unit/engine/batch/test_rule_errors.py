@@ -1,4 +1,4 @@
-"""The card of a rule that Spark cannot evaluate, from what Spark says."""
+"""The error for a rule that Spark cannot evaluate, built from Spark's message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Context:
     def fragment(self) -> str:
         return self.said
 
-    def contextType(self) -> str:  # noqa: N802 - as PySpark has it
+    def contextType(self) -> str:  # noqa: N802 - PySpark's name
         return "QueryContextType.SQL"
 
 
@@ -35,7 +35,7 @@ class Raised(AnalysisException):
     def __str__(self) -> str:
         return self.said
 
-    def getQueryContext(self) -> Any:  # noqa: N802 - as PySpark has it
+    def getQueryContext(self) -> Any:  # noqa: N802 - PySpark's name
         return self.fragments
 
 
@@ -66,7 +66,7 @@ def test_a_rule_that_is_not_a_condition_is_reported_with_its_own_expression() ->
     assert (found.code, found.where) == ("E757", str(SOMEWHERE))
     assert found.what == "rule sound of lab.samples is not a condition: id is BIGINT"
     assert "CASE WHEN" not in found.render()
-    # behind others that take rows out, or are asked of what is read, its mark is another bit
+    # after other rules that filter rows or apply to inputs, its mark is another bit
     second = card("id", Raised(said.replace("ELSE 1 END", "ELSE 4 END")))
     assert second is not None
     assert second.render() == found.render()

@@ -1,4 +1,4 @@
-"""A rule OVER TABLE is asked of the rows that readers will see."""
+"""A rule OVER TABLE is checked against the rows that readers will see."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Slices = dict[int, list[int]]
 
 
 def blamed(monkeypatch: pytest.MonkeyPatch, rule: str, old: Slices, new: Slices) -> tuple[list[int], int]:
-    """Return the days of a commit whose slices break a rule of the table, and how often the rule was evaluated.
+    """Return the days of a commit whose slices break a rule of the table, and the number of evaluations.
 
     `old` are the ids of the slices by day, `new` those of the commit.
     """
@@ -102,7 +102,7 @@ def blamed(monkeypatch: pytest.MonkeyPatch, rule: str, old: Slices, new: Slices)
         (ONCE, {2: [2], 3: [3]}, {2: [2], 3: [3, 2], 4: [4]}, [3, 4]),
         (ONCE, {2: [2], 3: [3, 30]}, {2: [2, 30], 3: [3], 4: [3]}, [4]),
         (ONCE, {}, {2: [2], 3: [3], 4: [3], 5: [5]}, [4, 5]),  # new labels follow one after the other
-        (ONCE, {3: [3]}, {2: [3], 3: [2]}, []),  # a late label, to which a row moves
+        (ONCE, {3: [3]}, {2: [3], 3: [2]}, []),  # a late label, into which a row moves
         (SMALL, {2: [1, 2], 3: [3, 4, 5]}, {2: [1, 2, 5], 3: [3, 4]}, []),
         (SMALL, {2: [1], 3: [2]}, {2: [1, 3, 4, 5], 3: [2], 4: [6]}, [4]),
     ],

@@ -1,4 +1,4 @@
-"""A branch whose storage is in a bucket is deleted with all that it wrote there, so that it can be created again."""
+"""A branch with storage in a bucket is deleted with all its files there, so that it can be created again."""
 
 from __future__ import annotations
 

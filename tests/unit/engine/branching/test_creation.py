@@ -43,7 +43,7 @@ def project_with_history(history: Any, folder: Path, hours: int) -> Project:
 
 
 def work_of(work: Callable[[], object]) -> tuple[int, int]:
-    """Return the instructions of SQLite and the statements that this takes."""
+    """Return SQLite's instructions and the number of statements of a call."""
     counts = {"steps": 0, "statements": 0}
 
     def count_step() -> None:
@@ -75,7 +75,7 @@ def work_of_creation(history: Any, folder: Path, hours: int) -> tuple[int, int, 
 
 
 def statements_of_promotion(history: Any, folder: Path, hours: int) -> int:
-    """Return the statements that read what a branch offers, which owns a table with unchanged code and this history."""
+    """Return the statements that read a branch's offer, for a table of its own with unchanged code and this history."""
     project, now = project_with_history(history, folder, hours), START + timedelta(hours=hours + 1)
     create_branch(project, tick=None, now=now, days=7, who="a test")
     with Ledger.open(f"sqlite:///{project.storage}/ledger.db") as ledger:

@@ -1,4 +1,4 @@
-"""Which revisions of a branch are offered to the environment that it borrows from."""
+"""Revisions of a branch that are offered to its base environment."""
 
 from __future__ import annotations
 

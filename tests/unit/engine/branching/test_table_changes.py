@@ -1,4 +1,4 @@
-"""Only tables with other code, and those made from them, are a branch's own."""
+"""A branch owns only tables with changed code, and tables made from them."""
 
 from __future__ import annotations
 

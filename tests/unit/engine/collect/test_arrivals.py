@@ -1,4 +1,4 @@
-"""Nothing late is lost: every item that arrived is taken by exactly one window."""
+"""No late item is lost: every item that arrived is collected by exactly one window."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def test_without_windows_nothing_is_taken() -> None:
     cuts=st.lists(st.integers(1, 5), unique=True, max_size=4).map(sorted),
 )
 def test_windows_sealed_in_order_take_every_item_once(stamps: list[float], cuts: list[int]) -> None:
-    """Items arrive between the runs; each run takes the windows up to a cut, as one group."""
+    """Items arrive between the runs; each run collects the windows up to a cut, as one group."""
     items = [item(f"i{number}", stamp) for number, stamp in enumerate(stamps)]
     begin, free = 0, list(items)
     seen: list[Item] = []
     for turn, cut in enumerate([*cuts, 7]):
-        # half of what is there comes late: only the last run sees it
+        # half of the items arrive late: only the last run sees them
         visible = [one for number, one in enumerate(free) if turn == len(cuts) or number % 2]
         done = sealed(0, begin) if begin else NOTHING
         found = assign_items(visible, [window(number) for number in range(begin, cut)], done)

@@ -1,4 +1,4 @@
-"""A window of which a sign is awaited is read once its source shows it, and fails once nobody waits any longer."""
+"""A window with AWAIT is collected once its source shows the signal, and fails when the wait has expired."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARKER = Awaits(WindowSignal.MARKER, "_SUCCESS")
 
 @dataclass
 class Signed(FakeConnections):
-    """A source that shows the signs of some days."""
+    """A source that shows the signals of some days."""
 
     signs: frozenset[int] = frozenset()
     looks: list[int] = field(default_factory=list)
@@ -60,7 +60,7 @@ def passed(table: Table, connections: Signed, *asked: Group, now: datetime) -> t
 def test_windows_without_a_signal_wait_and_the_oldest_is_reported() -> None:
     asked = Signed(day(2), signs=frozenset({1, 3}))
     labels, clocks = passed(awaiting(MARKER), asked, group("shop.orders", 1, 2, 3, 4), now=day(10))
-    assert labels == [[1, 3]]  # a marker says more than the clock of its source
+    assert labels == [[1, 3]]  # a marker takes precedence over the source's clock
     [held] = clocks.waiting_windows
     assert (held.window.start, held.clock, held.awaits) == (day(2), None, MARKER)
 

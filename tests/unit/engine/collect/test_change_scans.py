@@ -1,4 +1,4 @@
-"""What a look noted holds of the windows that it covered, and of no others."""
+"""Notes of a change scan apply to the windows that it covered, and to no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def windows(*numbers: int) -> list[Window]:
 
 
 def noted(of: int, *past: int, mark: str = "m", at: float = 0, by: str = "t") -> ScanNotes:
-    """Return what the batch of a day noted, read back from where it is kept."""
+    """Return the notes of a day's batch, read back from the ledger's format."""
     of_window: dict[Any, Any] = {day(number): [number] for number in (of, *past)}
     looked = ChangedWindows({}, mark, of_window)
     notes = notes_of(looked, day(at), by, windows(of), [piece(number) for number in past], {})
@@ -30,7 +30,7 @@ def marks(asked: list[Window], *looks: ScanNotes) -> dict[int, Mark]:
 
 def test_a_change_scan_covers_its_own_window_and_windows_done_before() -> None:
     found = marks(windows(1, 2, 3, 4, 5), noted(5, 1, 2, 4))
-    # the third was being made by another: what it will hold, this look does not know
+    # another runner made the third window at that time: this scan does not know its content
     assert found == {n: Mark("m", [n]) for n in (1, 2, 4, 5)}
 
 

@@ -1,4 +1,4 @@
-"""From where a batch of changes goes on: what was read last, whatever was copied since."""
+"""The position from which a batch of changes continues: the last one read, even after copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.engine.collect.collect_result import RECOMPUTED, RELEASED
 
 
 class Notes:
-    """Stands in for the ledger: what claims noted, the newest first."""
+    """A fake ledger with the notes of claims, newest first."""
 
     def __init__(self, sources: Sequence[Mapping[str, Any]]) -> None:
         self.sources = sources

@@ -1,4 +1,4 @@
-"""An item that arrived is taken by one batch, whatever another runner does meanwhile."""
+"""An item that arrived is collected by one batch, whatever another runner does meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLLECTED = {"name": "late", "size": 2, "stamp": day(0.5).isoformat(), "changed"
 
 @dataclass
 class Overtaken:
-    """A ledger in which another runner records the second day, with the late item, after the first question."""
+    """A ledger in which another runner records the second day, with the late item, after the first query."""
 
     questions: int = 0
 
@@ -39,7 +39,7 @@ class Overtaken:
         return SimpleNamespace(start=day(0))
 
     def list_collected_items(self, _: str) -> set[str]:
-        return set()  # what an archive need not be looked at for
+        return set()  # items for which the archive need not be searched
 
     def find_collected_items(self, _: str, names: Iterable[str]) -> Mapping[str, Mapping[str, Any]]:
         return {name: dict(COLLECTED) for name in names if name == "late" and self._is_recorded()}
@@ -52,12 +52,12 @@ class Landed(FakeConnections):
     read: dict[datetime, list[str]] = field(default_factory=dict)
     archived: list[Item] = field(default_factory=list)
 
-    def arrivals(self, _: Any, taken: Any = ()) -> Listing:  # noqa: ARG002 - as a collector is asked
+    def arrivals(self, _: Any, taken: Any = ()) -> Listing:  # noqa: ARG002 - the collector's signature
         return Listing((LATE, OWN), ())
 
     def read_items(self, _: Any, __: Any, items: Mapping[datetime, Sequence[Item]], *___: Any) -> Collected:
         self.read = {label: [item.name for item in of_label] for label, of_label in items.items()}
-        return Collected(None)  # type: ignore[arg-type]  # no frame is looked at
+        return Collected(None)  # type: ignore[arg-type]  # no frame is used
 
     def archive(self, _: Any, items: Sequence[Item]) -> tuple[Report, ...]:
         self.archived += items
@@ -77,7 +77,7 @@ def read_overtaken() -> tuple[Landed, CollectResult]:
         group("web.clicks", 2),
         day(9),
         table.source.unit,
-        landed,  # type: ignore[arg-type]  # as much of a collector as is asked
+        landed,  # type: ignore[arg-type]  # the part of a collector that is used
     )
     read.after(work)
     return landed, read

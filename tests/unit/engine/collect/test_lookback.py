@@ -1,4 +1,4 @@
-"""LOOKBACK reads done windows again, whole ones only, and only those that changed cost anything."""
+"""LOOKBACK reads done windows again, only complete ones, and only changed windows have a cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TWO_DAYS = Duration(2, "DAY")
 
 
 class Slices:
-    """A ledger that knows a done slice a day, the windows that were dropped, and those that were released since."""
+    """A ledger with one done slice per day, the dropped windows, and those that were released since."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Column, Columns, Table
 
 
 class Rows:
-    """A frame that keeps what is selected of it."""
+    """A frame that records the selected columns."""
 
     def __init__(self, *columns: str) -> None:
         self.columns = list(columns)
@@ -26,7 +26,7 @@ FILE = Column("File", SOMEWHERE, metadata_field="file")
 
 
 def made(told: Table, *columns: str) -> Any:
-    return add_origins(told, Rows(*columns))  # type: ignore[arg-type] # stands for a frame
+    return add_origins(told, Rows(*columns))  # type: ignore[arg-type]  # a fake frame
 
 
 def test_source_metadata_becomes_a_column_and_is_also_kept_in_its_hidden_column() -> None:

@@ -1,4 +1,4 @@
-"""Which range of a log a label gets: the first one, the next one, or one that no label owns any more; no Spark."""
+"""The range of a log for a label: the first one, the next one, or one that no label owns any more. No Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waterclock.flow.enums import Batching
 
 @dataclass
 class Log(FakeConnections):
-    """A log that notes from which instant its first range is requested."""
+    """A log that records the instant from which its first range is requested."""
 
     firsts: list[datetime] = field(default_factory=list)
 
@@ -29,10 +29,10 @@ class Log(FakeConnections):
         return Positions("log 1", {"0": (0, 7)})
 
     def read_items(self, *_: Any) -> Any:
-        raise AssertionError("nothing is read yet")
+        raise AssertionError("no range is read yet")
 
     def archive(self, *_: Any) -> Any:
-        raise AssertionError("nothing is read yet")
+        raise AssertionError("no range is read yet")
 
     def schema(self, _: Any) -> None:
         return None
@@ -58,7 +58,7 @@ def test_records_of_windows_that_were_skipped_or_not_selected_are_in_the_first_r
 
 @dataclass
 class Grown(Log):
-    """A log of two parts, the second of which began after some ranges."""
+    """A log of two parts, the second of which was added after some ranges."""
 
     ends: Mapping[str, int] = field(default_factory=lambda: {"0": 90, "1": 9})
 
@@ -76,17 +76,17 @@ def item(number: int, log: str = "log 1", **parts: tuple[int, int]) -> dict[str,
 @pytest.mark.parametrize(
     ("known", "labels", "expected"),
     [
-        # a ledger that was made again does not know the range of a label that was held
+        # a rebuilt ledger does not know the range of a label that was held
         ({0: item(1, p0=(0, 10)), 2: item(3, p0=(20, 30))}, (1,), {1: item(2, p0=(10, 20))}),
         ({0: item(1, p0=(0, 10)), 3: item(4, p0=(20, 30))}, (1, 2), {1: item(2, p0=(10, 20))}),
         ({0: item(1, p0=(0, 10)), 2: item(3, p0=(20, 30), p1=(4, 9))}, (1,), {1: item(2, p0=(10, 20), p1=(0, 4))}),
         ({1: item(2, p0=(5, 30))}, (0,), {0: item(1, p0=(0, 5))}),
         ({0: item(1, p0=(0, 10)), 2: item(3, p0=(20, 80))}, (1, 3), {1: item(2, p0=(10, 20)), 3: "next"}),
-        # nothing is between them: windows that were missed, or whose START moved back
+        # no range is between them: missed windows, or a START that moved back
         ({0: item(1, p0=(0, 10)), 2: item(2, p0=(10, 30))}, (1,), {}),
         ({0: item(1, p0=(0, 10)), 2: item(3, p0=(10, 30))}, (1,), {}),
         ({3: item(1, p0=(0, 10))}, (1, 2), {}),
-        # ranges of a topic that was made again have nothing between them
+        # ranges of a recreated topic have nothing between them
         ({0: item(1, p0=(0, 10)), 2: item(3, "log 0", p0=(20, 30))}, (1,), {}),
     ],
 )

@@ -1,4 +1,4 @@
-"""A source that can tell its clock is read only once that is past the window's end."""
+"""A source with a clock is read only after this clock has passed the window's end."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_oldest_label_of_each_table_that_waits_for_its_source_is_known() -> 
 
 
 class Endpoint(FakeConnections):
-    """Connections whose one source is sealed by whoever asks."""
+    """Connections with one source that is sealed by each reader."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tests that a runner sees the schema versions that were recorded since it last looked; no Spark."""
+"""A runner sees the schema versions that were recorded since its last check. No Spark."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def recorded() -> list[SchemaVersion]:
 
 @pytest.fixture
 def make_work(tmp_path: Path, recorded: list[SchemaVersion]) -> Iterator[Callable[[str], RunContext]]:
-    """Opens a project whose table declares ON SCHEMA CHANGE as given."""
+    """Yield a function that opens a project whose table has the given ON SCHEMA CHANGE."""
     with ExitStack() as opened:
 
         def make(on_change: str) -> RunContext:

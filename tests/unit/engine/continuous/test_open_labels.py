@@ -1,4 +1,4 @@
-"""Which labels a tick reads or computes, and which keep their rows."""
+"""The labels that a tick reads or computes, and those that keep their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever comes after a rebuild of all tables that was killed carries it on; no Spark."""
+"""After a killed rebuild of all tables, the next process continues it. No Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY D
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[RunContext]:
-    """A project whose rebuild was begun by a process that has ended."""
+    """Return a project with a rebuild that was started by a process that has ended."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)

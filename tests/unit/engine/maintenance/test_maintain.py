@@ -1,4 +1,4 @@
-"""What maintenance leaves alone though it found nobody that needs it."""
+"""Files that maintenance keeps although it found no user of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.storage.slices.manifest import MANIFEST
 def test_a_slice_held_again_since_the_scan_is_kept_by_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[datetime, int], *, stays: bool
 ) -> None:
-    """It was looked at while the release was open: nothing was held then, and the claim that sealed it had failed."""
+    """Regression: the check ran while the release was open, when nothing was held and the sealing claim had failed."""
     leaf = SliceFolder("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
     folder = tmp_path / leaf.path
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A table is rebuilt while other runners are at work; no Spark."""
+"""A table is rebuilt while other runners are active. No Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Meanwhile = Callable[[Callable[[], None]], None]
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunContext]:
-    """A project of which two days are done."""
+    """Yield a project with two done days."""
     declare(tmp_path, APPENDED)
     with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
         apply_flow(work, NOW)
@@ -41,7 +41,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunContext
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Do something after a rebuild has read the slices, and before its commit."""
+    """Return a function that runs a call after a rebuild has read the slices, and before its commit."""
 
     def put(deed: Callable[[], None]) -> None:
         def found(*arguments: Any) -> Any:
@@ -67,7 +67,7 @@ def edit(work: RunContext) -> None:
 def test_no_batch_is_claimed_between_the_reading_of_the_slices_and_the_commit(
     work: RunContext, meanwhile: Meanwhile
 ) -> None:
-    """Its rows would be removed from the table again, though the ledger has it as done."""
+    """Its rows would be removed from the table, although the ledger records it as done."""
     refused: list[str] = []
 
     def claim() -> None:
@@ -144,7 +144,7 @@ def test_a_running_batch_refuses_a_rebuild(work: RunContext, monkeypatch: pytest
 def test_a_rebuild_of_all_tables_is_refused_beside_that_of_one(
     work: RunContext, meanwhile: Meanwhile, how: str
 ) -> None:
-    """The older rows of the one would be committed after the new ones of all had been moved in."""
+    """The older rows of the first would be committed after the newer rows of the second were published."""
     refused: list[WaterclockError] = []
 
     def begin(*_: object) -> None:
@@ -168,7 +168,7 @@ def test_a_rebuild_of_all_tables_is_refused_beside_that_of_one(
 
 
 def test_no_window_is_dropped_beside_a_rebuild(work: RunContext, meanwhile: Meanwhile) -> None:
-    """The rebuild has read its slices, and would show it again."""
+    """The rebuild has read its slices, and would show them again."""
     found = user_drop.WindowsToDrop(work.flow.tables[CLICKS], day(2), (day(1),), 2, NOW)
     refused: list[str] = []
 
@@ -204,7 +204,7 @@ def test_maintenance_leaves_a_table_alone_that_is_being_rebuilt(work: RunContext
 
 
 def test_a_rebuild_that_slept_while_another_one_ended_commits_nothing(work: RunContext, meanwhile: Meanwhile) -> None:
-    """A batch that was made since is in no slice that it has read."""
+    """A batch that was made since is missing from the slices that it has read."""
 
     def overtake() -> None:
         meanwhile(lambda: None)

@@ -1,4 +1,4 @@
-"""A rebuild of all tables waits for running batches of its tables; no Spark."""
+"""A rebuild of all tables waits for running batches of its tables. No Spark."""
 
 from __future__ import annotations
 

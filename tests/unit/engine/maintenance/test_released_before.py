@@ -1,4 +1,4 @@
-"""A rebuild of all tables releases again what a user has released, if it has the same rows; no Spark."""
+"""A rebuild of all tables releases batches again that a user has released, if they have the same rows. No Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quarantined rows that a slice sealed again does not have any more are reported; no Spark."""
+"""Quarantined rows that are missing after a slice was sealed again are reported. No Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table is started over: what is taken, what is kept, and a kill at each step; no Spark."""
+"""Resetting a table: the labels that are taken or kept, and a kill at each step. No Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def declare(root: Path, flow: str) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project of which three days are done: two rows each day, a reader and a delivery of them."""
+    """Return a project with three done days: two rows each day, a reader and a delivery of them."""
     declare(tmp_path, APPENDED)
     with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
         apply_flow(work, NOW)
@@ -81,7 +81,7 @@ def work(root: Path) -> Iterator[RunContext]:
 
 
 def make(work: RunContext, name: str, number: int, rows: Sequence[int] = ()) -> None:
-    """Make the batch of a day as a runner does; of the collect alone with files."""
+    """Make the batch of a day as a runner does; only the collect has files."""
     table, label, ledger = work.flow.tables[name], day(number), work.ledger
     asked = PlanRequest(only=[name], force={name: frozenset({label})})
     plan = Planner(work.flow).plan(ledger.reads.snapshot(work.flow), NOW, asked)
@@ -143,7 +143,7 @@ def test_prepare_reset_reports_lost_labels_and_dependents_without_changes(work: 
     assert found is not None
     assert (found.labels, found.rows, found.changed) == (3, 6, ())
     assert (found.readers, found.publishes) == ((DAILY,), (OUT,))
-    assert facts(work, CLICKS).covered  # nothing is changed
+    assert facts(work, CLICKS).covered  # nothing has changed
 
 
 def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_are_kept(work: RunContext) -> None:
@@ -162,7 +162,7 @@ def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_
     assert resolve_as_of(work, table, NOW, known_at=work.real_now()).steps == ()
     [event] = [each for each in work.ledger.past.rows("events") if each["kind"] == "reset"]
     assert (event["table"], event["who"]) == (CLICKS, work.settings.who)
-    assert list_exports(work.lake.root)  # a lost ledger would not know of it otherwise
+    assert list_exports(work.lake.root)  # a lost ledger could not restore it otherwise
     make(work, CLICKS, 1, (1, 2))
     assert ids(folder) == [1, 2]
     assert [step.label for step in resolve_as_of(work, table, NOW).steps] == [day(1)]
@@ -187,11 +187,11 @@ def test_open_windows_are_no_longer_shown(work: RunContext) -> None:
 def test_its_readers_wait_for_it_and_follow_only_where_rows_differ(work: RunContext) -> None:
     start_over(work)
     assert "ready" not in states(work, DAILY)
-    make(work, CLICKS, 1, (2, 3))  # as it was
+    make(work, CLICKS, 1, (2, 3))  # as before
     make(work, CLICKS, 2, (4, 6))
     make(work, CLICKS, 3, (6, 7))
     plan = Planner(work.flow).plan(work.ledger.reads.snapshot(work.flow), NOW)
-    # each reads all rows up to its own end: those of the first day are as they were
+    # each reads all rows up to its own end: those of the first day are unchanged
     assert {batch.label for batch in plan.batches if batch.table == DAILY} == {day(2), day(3)}
     assert facts(work, OUT).requested == {day(number): RECOMPUTE for number in (1, 2, 3)}
 
@@ -206,7 +206,7 @@ def test_a_declaration_that_no_rebuild_can_follow_is_followed(root: Path) -> Non
         assert set(work.ledger.declared.refused_tables(work.flow)) == {OUT}
         assert work.ledger.reads.table(CLICKS).mode == "merge"
         assert states(work, CLICKS) == FRESH
-        # the same slices are other rows of a MERGE
+        # the same slices give other rows in a MERGE
         assert facts(work, DAILY).requested == {day(number): RECOMPUTE for number in (1, 2, 3)}
 
 
@@ -314,7 +314,7 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
 
 
 def test_a_lost_ledger_knows_a_declaration_that_is_newer_than_its_export(root: Path) -> None:
-    """It would refuse all batches until another rebuild or reset, although they follow the declaration."""
+    """Regression: it refused all batches until another rebuild or reset, although they followed the declaration."""
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
         export_ledger(work.ledger, work.lake.root)
         [(older, _)] = list_exports(work.lake.root)
@@ -331,7 +331,7 @@ def test_a_lost_ledger_knows_a_declaration_that_is_newer_than_its_export(root: P
 
 
 def test_maintenance_keeps_slices_collected_before_a_change_of_cadence(work: RunContext) -> None:
-    """Most labels of another cadence have no later revision: their slices would be taken for those of a LOOKBACK."""
+    """Most labels of another cadence have no later revision: their slices would be mistaken for those of a LOOKBACK."""
     maintenance, table = work.ledger.maintenance, work.flow.tables[CLICKS]
     maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
     claim = maintenance.take_claim_number()
@@ -345,7 +345,7 @@ def test_maintenance_keeps_slices_collected_before_a_change_of_cadence(work: Run
 
 
 def test_a_lost_ledger_does_not_wait_for_the_move_of_a_rebuild_that_has_ended(root: Path) -> None:
-    """An export was taken during the move: nothing that could finish it is left."""
+    """An export was taken during the move, and no process that could finish the move is left."""
     project = load_project(root, capabilities=capabilities())
     with open_workplace(project) as work:
         work.ledger.maintenance.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
@@ -359,7 +359,7 @@ def test_a_lost_ledger_does_not_wait_for_the_move_of_a_rebuild_that_has_ended(ro
 
 
 def test_a_claim_of_a_table_that_is_no_longer_declared_is_closed_if_it_has_committed_nothing(root: Path) -> None:
-    """It would keep the slices that it reads, and no runner has its table."""
+    """It would keep the slices that it reads, although no runner has its table."""
     declare(root, APPENDED.partition(";")[0] + ";")
     with open_workplace(load_project(root, capabilities=capabilities())) as work:
         ledger = work.ledger
@@ -369,5 +369,5 @@ def test_a_claim_of_a_table_that_is_no_longer_declared_is_closed_if_it_has_commi
             ledger.claims.take(ClaimRequest(name, (day(4),), "c", applied.fingerprint, "gone", "ann", day(5), 0, 3))
         apply_flow(work, NOW)
         assert take_over(work, find_abandoned_claims(work)).settled == 1
-        # what a destination has cannot be asked without its declaration
+        # without its declaration, the content of a destination cannot be queried
         assert [claim.request.table for claim in ledger.claims.open()] == [OUT]

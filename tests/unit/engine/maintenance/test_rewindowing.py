@@ -1,4 +1,4 @@
-"""Slices of folds are cut into other windows with their own columns: a missing one is no NULL."""
+"""Slices of folds are split into other windows with their own columns: a missing column is not NULL."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def live_at(
     open_owner: datetime | None = None,
     dropped_before: datetime | None = None,
 ) -> Any:
-    """A live context. `owned` are the numbers of the log ranges that skipped labels own, `open_owner` owns another."""
+    """Return a live context.
+
+    `owned` are the numbers of the log ranges that skipped labels own; `open_owner` owns another one.
+    """
     ranges = owned or {}
     keeping = SimpleNamespace(
         skipped_windows=lambda _name: [(label, label + HOUR) for label in ranges],
@@ -81,7 +84,7 @@ def log_range(number: int, *, is_empty: bool = False) -> dict[str, Any]:
         (MERGED, (WIDE, WIDE), False),
         (FILLED, (WIDE, SCHEMA), False),
         (VALUES, (SCHEMA, WIDE), True),
-        (VERSIONS, (SCHEMA, WIDE), False),  # each snapshot stays a slice of its own
+        (VERSIONS, (SCHEMA, WIDE), False),  # each snapshot stays a separate slice
     ],
 )
 def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
@@ -93,7 +96,7 @@ def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
 
 @pytest.mark.parametrize(("number", "is_lost"), [(1, True), (3, False)])
 def test_records_of_a_label_that_is_not_done_are_not_lost(tmp_path: Path, number: int, *, is_lost: bool) -> None:
-    """After the newest done label they are read again."""
+    """They are read again after the newest done label."""
     current = taken(tmp_path, SCHEMA, SCHEMA, apart=2)
     why = rewindowing.find_obstacle_to_new_windows(live_at(tmp_path, open_owner=hour(number)), MERGED, current)
     assert (why is not None and "retry" in why) is is_lost
@@ -106,7 +109,7 @@ def test_records_of_a_label_that_is_not_done_are_not_lost(tmp_path: Path, number
 def test_answers_for_each_row_of_a_table_are_not_put_into_one_window(
     tmp_path: Path, mode: Mode, every: str, *, is_refused: bool
 ) -> None:
-    """An id that two windows had would be in one window twice, and those of a window that failed were missing."""
+    """An id in two windows would be in one window twice, and the ids of a failed window would be missing."""
     source = Source(Unit("api", "users", None, {}, PLACE), Batching.EACH, each=Each("raw.orders", ("user_id",)))
     table = replace(collect("raw.users", mode=mode), source=source, cadence=cadence(every))
     why = rewindowing.find_obstacle_to_new_windows(live_at(tmp_path), table, taken(tmp_path, SCHEMA, SCHEMA))
@@ -117,7 +120,7 @@ def test_answers_for_each_row_of_a_table_are_not_put_into_one_window(
 def test_dropped_hours_of_a_day_are_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropped_before: datetime | None, made: Sequence[datetime]
 ) -> None:
-    """Without the hours before, which nobody dropped, the day is not whole, and is read from the source."""
+    """Without the earlier hours, which were not dropped, the day is incomplete and is read from the source."""
     monkeypatch.setattr(rewindowing, "_time_type", lambda *_: "timestamp")
     current = taken(tmp_path, *[SCHEMA] * 12, first=28)  # from noon on
     pieces = rewindowing.pieces_of(live_at(tmp_path, dropped_before=dropped_before), collect("web.clicks"), current)
@@ -164,7 +167,7 @@ class _Instant(datetime):
 def test_the_slices_of_a_window_are_found_without_comparing_all_of_them() -> None:
     first, count = _Instant(2024, 1, 1, tzinfo=UTC), 400
     spans = [(first + at * HOUR, first + (at + 1) * HOUR) for at in range(count)]
-    spans[2] = (spans[2][0], spans[7][1])  # a long slice, which others overlap
+    spans[2] = (spans[2][0], spans[7][1])  # a long slice that overlaps others
     current = [CurrentRevision(BatchResult(*span, 1, 1, 1, None, "", stands_from=None), 1, "code") for span in spans]
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     windows = [Window(begin + at * HOUR, begin + (at + 2) * HOUR) for at in range(0, count, 2)]
@@ -209,7 +212,7 @@ def test_the_ranges_of_skipped_labels_after_the_newest_slice_are_not_read_again(
 
 
 def test_a_new_slice_knows_the_files_from_which_its_rows_were_read(tmp_path: Path) -> None:
-    """A recollect would read only those that are stamped within DELAY and LOOKBACK, and lose late rows."""
+    """A recollect would read only files stamped within DELAY and LOOKBACK, and lose late rows."""
     current = taken(tmp_path, SCHEMA, SCHEMA)
     late = {"name": "late.csv", "stamp": "2018-03-09T00:00:00+00:00"}
     known = {

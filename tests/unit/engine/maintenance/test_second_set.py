@@ -1,4 +1,4 @@
-"""What a rebuild of all tables makes again, and what stays as it is; no Spark."""
+"""`rebuild --all`: labels that it makes again, and those that stay. No Spark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def opened(root: Path) -> Iterator[RunContext]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project of which three days are done."""
+    """Return a project with three done days."""
     declare(tmp_path, COLLECT + READERS)
     with opened(tmp_path) as work:
         apply_flow(work, NOW)
@@ -63,7 +63,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def kept(work: RunContext, monkeypatch: pytest.MonkeyPatch, now: datetime = NOW) -> Mapping[str, Sequence[datetime]]:
-    """Return by table the labels that stay as they are."""
+    """Return the unchanged labels by table."""
     brought: dict[str, list[datetime]] = {}
 
     def bring(_: object, __: object, table: Any, pieces: Any) -> None:
@@ -82,7 +82,7 @@ def cost(work: RunContext, now: datetime = NOW) -> Mapping[str, int]:
 
 
 def test_labels_before_a_later_start_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run makes them again: the new set would be missing them, and would be refused for ever."""
+    """Regression: no run makes them again, so the new set would lack them and be refused forever."""
     declare(root, COLLECT.replace("2020-01-01", "2020-01-03") + READERS)
     with opened(root) as work:
         assert kept(work, monkeypatch) == {DAILY: [day(1), day(2)], BEST: [day(1), day(2)]}
@@ -100,7 +100,7 @@ def test_labels_with_dropped_inputs_stay_also_where_each_waits_for_the_one_befor
 
 @pytest.mark.parametrize("declared", ["PARTITIONED EVERY WEEK", "EVERY DAY APPEND"])
 def test_new_windows_of_rows_whose_inputs_are_dropped_are_refused(root: Path, declared: str) -> None:
-    """None of a table's rows are kept when its windows change: those that cannot be made again were missing."""
+    """No rows of a table are kept when its windows change, so labels that cannot be made again would be missing."""
     with opened(root) as work:
         work.ledger.maintenance.drop_windows(CLICKS, day(3), 3, who="ann")
     changed = READERS.replace("web.daily PARTITIONED EVERY DAY", f"web.daily {declared}")
@@ -150,7 +150,7 @@ def test_collected_windows_that_were_dropped_do_not_come_back_in_other_windows(
         cut = second_set.cut_of(work, NOW)
         assert [each.result.label for each in cut.collected[CLICKS]] == [day(2), day(3)]
         assert cut.dropped == {CLICKS: work.flow.tables[CLICKS].cadence.floor(day(2))}
-        assert cut.find_kept_items_end(CLICKS) == day(2), "nobody collects the files of dropped windows again"
+        assert cut.find_kept_items_end(CLICKS) == day(2), "no batch collects the files of dropped windows again"
         with Ledger.open("sqlite://") as ledger:
             other = second_set.second_set_context(work, cut, ledger)
             facts = other.ledger.reads.snapshot(cut.flow).of(CLICKS)

@@ -54,7 +54,7 @@ def test_a_slice_is_replaced_when_the_next_revision_of_its_label_is_committed() 
 
 
 def test_slices_of_labels_that_do_not_exist_since_are_replaced_when_the_table_was_emptied() -> None:
-    """A rebuild of all tables has cut hours into days: only the first hour has a later revision."""
+    """A rebuild of all tables merged hours into days, so only the first hour has a later revision."""
     hour = day(1) + timedelta(hours=1)
     revisions = [(day(1), 1, day(10)), (hour, 1, day(10)), (day(1), 7, day(20)), (day(2), 8, day(21))]
     assert find_replacement_times(revisions, [(7, day(20))]) == {(day(1), 1): day(20), (hour, 1): day(20)}
@@ -72,7 +72,7 @@ def test_the_newest_slice_of_a_label_stays(kind: Kind) -> None:
     [
         (Kind.TRANSFORM, False, True),
         (Kind.PUBLISH, False, True),
-        (Kind.COLLECT, False, False),  # its source may no longer have what it says
+        (Kind.COLLECT, False, False),  # its source may no longer contain these rows
         (Kind.COLLECT, True, True),
     ],
 )
@@ -107,7 +107,7 @@ def test_an_unsealed_slice_is_deleted_once_its_claim_has_ended() -> None:
     assert may_delete_slice(of(Kind.COLLECT), leaf(OLD, sealed=False), known(claims={}))
     assert not may_delete_slice(
         of(Kind.COLLECT), leaf(NEW, sealed=False), known(claims={})
-    )  # just being written, perhaps
+    )  # perhaps still being written
 
 
 def test_a_sealed_slice_of_an_unknown_claim_is_kept() -> None:
@@ -125,7 +125,7 @@ def test_an_old_state_is_deleted_only_with_keep_versions_and_if_readers_use_a_la
     states = known(current={day(1): OLD, day(2): OLD, day(90): OLD}, made=made)
     said = of(mode=Mode.REPLACE, kept=True)
     assert may_delete_slice(said, leaf(OLD, day(1)), states)
-    assert not may_delete_slice(said, leaf(OLD, day(2)), states)  # read until the one of the 90th
+    assert not may_delete_slice(said, leaf(OLD, day(2)), states)  # read until that of the 90th exists
     assert not may_delete_slice(said, leaf(OLD, day(90)), states)
     assert not may_delete_slice(of(mode=Mode.REPLACE), leaf(OLD, day(1)), states)
     lately = replace(states, made={(day(1), OLD): NOW})
@@ -180,21 +180,21 @@ def test_a_table_rule_of_a_publish_keeps_the_staged_slice_of_every_label(scope: 
     both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
     assert may_delete_slice(published, leaf(OLD), both) is goes
     of_state = replace(published, mode=Mode.REPLACE, type=TableType.REGULAR)
-    assert may_delete_slice(of_state, leaf(OLD), both)  # a whole state is what the destination holds
+    assert may_delete_slice(of_state, leaf(OLD), both)  # the destination contains a complete state
 
 
 @pytest.mark.parametrize(("keys", "goes"), [(("id",), False), (("id", "timelabel"), True)])
 def test_a_merge_publish_keeps_staged_slices_unless_its_key_has_the_timelabel(
     keys: tuple[str, ...], goes: bool
 ) -> None:
-    """A label that is delivered again reads the keys that it delivered before, and the rows of older labels."""
+    """A label that is delivered again reads the keys of its earlier delivery, and the rows of older labels."""
     published = table("a.rows", kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, keys=keys)
     both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
     assert may_delete_slice(published, leaf(OLD), both) is goes
 
 
 def test_a_formerly_held_slice_is_kept_while_its_label_is_claimed_or_held_again() -> None:
-    """Who looked while the claim was open saw nothing held."""
+    """A process that scanned while the claim was open saw no held rows."""
     was_held = leaf(OLD, day(2))
     assert may_delete_slice(of(), was_held, known(claims={OLD: "held"}))
     request = ClaimRequest("a.rows", (day(2),), "c", "f", "here", "ann", NOW, 60, 0)

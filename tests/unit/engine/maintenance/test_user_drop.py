@@ -1,4 +1,4 @@
-"""Dropping windows by hand beside a rebuild of all tables; no Spark."""
+"""A user drops windows during a rebuild of all tables. No Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_drop_is_refused_while_all_tables_are_rebuilt(tmp_path: Path) -> None:
         with pytest.raises(WaterclockError, match="all tables are being rebuilt") as refused:
             find_droppable_windows(work, table, Labels(), day(5))
         assert refused.value.code == "E644"
-        # begun while somebody was asked: what was dropped would be moved in again
+        # started while the user was asked: the rebuild would restore the dropped rows
         with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
             drop(work, WindowsToDrop(table, day(2), (day(1),), 1, day(5)), why="")
 
@@ -84,7 +84,7 @@ def test_a_rebuild_that_outlived_its_lease_cannot_move_in_tables_after_a_drop() 
 
 @pytest.fixture
 def clicks(tmp_path: Path) -> Iterator[RunContext]:
-    """A project of which two days are done."""
+    """Return a project with two done days."""
     test_reset.declare(tmp_path, test_reset.COLLECT.format("BY ARRIVAL TIME APPEND"))
     with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
         apply_flow(work, test_reset.NOW)
@@ -94,7 +94,7 @@ def clicks(tmp_path: Path) -> Iterator[RunContext]:
 
 
 def test_windows_are_recorded_as_dropped_before_they_are_removed(clicks: RunContext) -> None:
-    """Otherwise a rebuild that begins in between would show them again."""
+    """Otherwise a rebuild that starts in between would show them again."""
     table, maintenance = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.maintenance
     found = find_droppable_windows(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
     seen: list[object] = []

@@ -1,4 +1,4 @@
-"""The revisions to compare: the current one, the one before it, and the one that was known at an instant."""
+"""The revisions to compare: the current one, the one before it, and the current one at an earlier instant."""
 
 from __future__ import annotations
 

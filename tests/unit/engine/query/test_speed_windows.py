@@ -1,4 +1,4 @@
-"""Which open windows the views of tables with CONTINUOUS show."""
+"""The open windows that the views of tables with CONTINUOUS show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As of which tick and known when a question is answered, by a ledger of a few batches."""
+"""The tick and the time of knowledge of a query, for a ledger of a few batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL = ("orders", "revenue", "total", "grand")
 
 @pytest.fixture
 def shop() -> Iterator[Desk]:
-    """Three days of all four tables, an hour between one label and the next."""
+    """Yield three days of all four tables, an hour between one label and the next."""
     opened = desk()
     with opened.ledger:
         opened.apply(ORDERS, REVENUE, TOTAL, GRAND)
@@ -82,7 +82,7 @@ class TestOneInstantForAll:
         assert three.has_pending_restatements
         assert three.behind == {"grand": (day(0),)}
         two = ask(shop, "total", "grand", tick=1)
-        assert two.known_at == just_before(first), "total itself rests on orders, asked or not"
+        assert two.known_at == just_before(first), "total itself reads orders, whether it is queried or not"
         assert ask(shop, "orders", "total", tick=1) == ResolvedTick(day(1)), "they agree now"
         known = ask(shop, "orders", "total", "grand", tick=1, known_at=second)
         assert known.known_at == just_before(first)
@@ -129,7 +129,7 @@ class TestAStuckRipple:
         error = refused(shop, "revenue", tick=4)
         assert (error.code, error.where) == ("E523", "revenue@20130101000000")
         assert "before that, revenue@20130104000000 was not made" in str(error.why)
-        assert ask(shop, "revenue", tick=3).has_pending_restatements, "the tick before was there when all agreed"
+        assert ask(shop, "revenue", tick=3).has_pending_restatements, "the tick before existed when all tables agreed"
 
 
 class TestMissing:
@@ -189,7 +189,7 @@ class TestMissing:
         assert refused(shop, "orders", tick=3).code == "E518"
         found = ask(shop, "orders", tick=3, partial=True)
         assert found.missing == (MissingLabels("orders", day(0), day(0), 1),)
-        assert ask(shop, "revenue", tick=3) == ResolvedTick(day(3)), "what was made of it stays"
+        assert ask(shop, "revenue", tick=3) == ResolvedTick(day(3)), "batches made from it stay"
 
 
 LATE = table("late", start=day(0))
@@ -198,7 +198,7 @@ BOTH = replace(table("both", reads=["orders", "late"]), partial_after=Duration(1
 
 @pytest.fixture
 def partial() -> Iterator[Desk]:
-    """A day of a table that was made without `late`, before a restatement of `orders`."""
+    """Yield a day of a table that was made without `late`, before a restatement of `orders`."""
     opened = desk()
     with opened.ledger:
         opened.apply(ORDERS, LATE, BOTH)
@@ -307,4 +307,4 @@ def test_a_query_reads_the_ledger_at_most_twice_however_many_batches_are_done(
     assert len(looks) <= 2
     looks.clear()
     assert ask(shop, "total", "grand", tick=60) == ResolvedTick(day(60))
-    assert not looks, "what agrees needs no past"
+    assert not looks, "tables that agree need no earlier state"

@@ -1,4 +1,4 @@
-"""What a query of open windows proposes where a state is missing."""
+"""The fix that a query of open windows proposes if a state is missing."""
 
 from __future__ import annotations
 

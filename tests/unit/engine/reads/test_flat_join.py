@@ -1,4 +1,4 @@
-"""FLAT returns each row once: keys are not compared by a conversion that makes several of them equal; no Spark."""
+"""FLAT returns each row once: keys are not compared by a conversion that makes several of them equal. No Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_parent_by_key_of_another_type_is_refused_before_rows_are_doubled() ->
 
 
 def frame(name: str, kind: str) -> Any:
-    """Return as much of a frame as its names and types."""
+    """Return a fake frame with a name and types."""
     schema = StructType.fromJson({"fields": [_field(name, kind)]})
     made = SimpleNamespace(columns=[name], schema=schema)
     made.drop = lambda *_: made

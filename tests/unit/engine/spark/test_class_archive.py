@@ -16,7 +16,7 @@ from waterclock.errors import WaterclockError
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where the archive would lie, in a cache of its own; it is not there."""
+    """Return the path of the archive in a temporary cache; the file does not exist."""
     monkeypatch.setenv("WATERCLOCK_JARS", str(delta_jars()[0].parent))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return archive_file()

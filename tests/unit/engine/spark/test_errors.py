@@ -1,4 +1,4 @@
-"""What other libraries raise comes out in our shape, and is told to be passing or not."""
+"""Errors of other libraries are converted to ours, and classified as transient or permanent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHERE = "marts.a@20130101000000"
 
 
 class SparkError(Exception):
-    """Stands for PySpark's: a condition, its parameters, and a message with a trace behind."""
+    """A fake of PySpark's error: a condition, its parameters, and a message with a stack trace."""
 
     def __init__(
         self, text: str, condition: str | None = "UNRESOLVED_COLUMN.WITH_SUGGESTION", **parameters: str
@@ -34,11 +34,11 @@ class SparkError(Exception):
 
 
 class Py4JNetworkError(Exception):
-    """Stands for py4j's, which is known by its name."""
+    """A fake of py4j's error, which is recognized by its name."""
 
 
 class Py4JJavaError(Exception):
-    """Stands for py4j's: an exception of Java that PySpark does not convert."""
+    """A fake of py4j's error: a Java exception that PySpark does not convert."""
 
 
 def test_an_endless_recursion_is_an_error_of_the_query() -> None:

@@ -29,7 +29,7 @@ EXPECTED = {
     "repartition": ["a REPARTITION (Exchange by k)"],
     "rebalance": ["a REBALANCE (Exchange by k)"],
     "limit": ["LIMIT (CollectLimit to one task)"],
-    # GROUP BY k of rows that are cached, and were made by a GROUP BY k themselves
+    # GROUP BY k of cached rows, which are the result of another GROUP BY k
     "cached": ["GROUP BY k (Exchange by k)"],
     # the write of SELECT k, sum(v), (SELECT max(v) FROM t) FROM b GROUP BY k, after it has run
     "written": ["GROUP BY k (Exchange by k)", "an aggregate of all rows (Exchange to one task)"],

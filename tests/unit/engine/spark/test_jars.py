@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A java that is a shell script; a test writes what it does."""
+    """Return a `java` that is a shell script, which a test writes."""
     home = tmp_path / "java"
     (home / "bin").mkdir(parents=True)
     command = home / "bin" / "java"
@@ -38,7 +38,7 @@ def write_java(command: Path, body: str) -> None:
 
 
 def retrieving(content: str) -> str:
-    """A script that, like Ivy, puts every jar where -retrieve says."""
+    """Return a script that, like Ivy, stores every jar at the path given by -retrieve."""
     writes = "\n".join(f'printf %s {content} >"$goal/{name}"' for name in NAMES)
     return f'while [ "$1" != -retrieve ]; do shift; done\ngoal=$(dirname "$2"); mkdir -p "$goal"\n{writes}'
 
@@ -46,7 +46,7 @@ def retrieving(content: str) -> str:
 def test_a_user_without_a_home_folder_is_refused_with_the_user_id(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WATERCLOCK_JARS", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no /etc/passwd
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # not in /etc/passwd
     with pytest.raises(WaterclockError) as refused:
         jars.delta_jars()
     assert (refused.value.code, refused.value.what) == ("E702", "the folder of Waterclock's cache is unknown")
@@ -79,7 +79,7 @@ def test_missing_s3_jars_are_reported_by_name(
 
 
 def test_the_log_store_s_jar_holds_the_source_that_it_was_made_from() -> None:
-    """Where this fails, the source has changed: run bin/_log_store."""
+    """If this fails, the source has changed: run bin/_log_store."""
     folder = Path(jars.__file__).parent / "log_store"
     with zipfile.ZipFile(folder / "log-store.jar") as jar:
         assert jar.read("ConditionalLogStore.java") == (folder / "ConditionalLogStore.java").read_bytes()

@@ -1,4 +1,4 @@
-"""A Java that is missing, too old or broken, and a JVM that dies: each told in one error, with the way out."""
+"""A Java that is missing, too old or broken, and a JVM that dies: each is one error with a fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without Java in the usual places, and with nothing on PATH."""
+    """Return a machine without Java in the usual places and on PATH."""
     for name in ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(java, "_USUAL_PLACES", (f"{tmp_path}/jvm/*",))
@@ -153,7 +153,7 @@ def test_a_spark_that_did_not_start_is_not_tried_again_until_it_is_revived(
 
 
 class Ended:
-    """A process that ended."""
+    """A process that has ended."""
 
     def __init__(self, code: int | None) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""Each JVM has a scratch folder of its own; those of ended processes are removed, and no others."""
+"""Each JVM has its own scratch folder; those of ended processes are removed, and no others."""
 
 from __future__ import annotations
 

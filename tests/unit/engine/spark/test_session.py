@@ -1,4 +1,4 @@
-"""How the JVM is told its options, whatever signs the project's path holds."""
+"""Options passed to the JVM, for project paths with any characters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'dou"ble', "back\\slash", "Zoë 日本", "$HOME `id` 100% *?[x]"])
 def test_an_option_stays_one_option_whatever_the_path_holds(tmp_path: Path, name: str) -> None:
-    # Spark's launcher takes the line apart as a shell does, but for what follows a dollar
+    # Spark's launcher splits the line as a shell does, except after a dollar sign
     folder = tmp_path / name
     options = shlex.split(_java_options(folder, folder / "tmp", lasts=False))
     assert f"-Dderby.system.home={folder}" in options

@@ -146,7 +146,7 @@ def test_spark_gets_the_credentials_of_the_buckets_that_the_tables_declare(
     (tmp_path / "waterclock.toml").write_text(TOML + said)
     loaded = load_project(tmp_path, capabilities=capabilities())
     for name in set(names) - needed:
-        monkeypatch.delenv(f"WATERCLOCK_SECRET_{name.upper()}_KEY")  # it is not even read
+        monkeypatch.delenv(f"WATERCLOCK_SECRET_{name.upper()}_KEY")  # it is not read
     confs = settings_of(loaded, tables).confs
     assert {name for name in names if f"{name}-key" in confs.values()} == needed
 

@@ -1,4 +1,4 @@
-"""How long labels took, by what their claims took."""
+"""Durations of labels, computed from the durations of their claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was counted of the newest batches, and the newest versions of columns: one statement each, of so many rows."""
+"""Measures of the newest batches, and the newest versions of columns: one statement each, with a limit of rows."""
 
 from __future__ import annotations
 

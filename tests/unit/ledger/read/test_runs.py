@@ -1,4 +1,4 @@
-"""What a run made is found by when it ran, among the claims of all others."""
+"""The batches of a run are found by its time, among the claims of all others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_claims_before_and_after_a_run_are_passed_over(at_desk: Desk) -> None:
 
 
 def test_a_clock_that_was_wrong_hides_nothing(at_desk: Desk) -> None:
-    at_desk.clock.pass_by(days=2)  # ahead, and mended before the next run
+    at_desk.clock.pass_by(days=2)  # ahead, and corrected before the next run
     at_desk.done("raw.a", 0, run=begin(at_desk))
     at_desk.clock.pass_by(days=-2)
     one = begin(at_desk)

@@ -92,7 +92,7 @@ def test_a_snapshot_is_of_one_moment(tmp_path: object) -> None:
 
 @pytest.mark.parametrize("past", [0, 2])
 def test_suspects_of_a_restated_label_are_found_without_a_statement_for_each_table(at_desk: Desk, past: int) -> None:
-    """Also where each table reads more of the one before than the label itself, so that the span grows."""
+    """This holds even if each table reads more of its input than the label itself, so that the range grows."""
     names = [f"t{at}.x" for at in range(16)]
     above = dict(zip(names[1:], names, strict=False))
     at_desk.apply(*(table(name, partitioned=True, reads=[above[name]] if name in above else ()) for name in names))

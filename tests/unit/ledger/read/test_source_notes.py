@@ -1,4 +1,4 @@
-"""How far a source was read, according to the notes of batches on it."""
+"""The position up to which a source was read, from the notes of its batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _tables(at_desk: Desk) -> None:
 
 
 def read(at_desk: Desk, *labels: int, **more: Any) -> None:
-    """Record labels in one claim, each with how far it has read its source."""
+    """Record labels in one claim, each with the position up to which it has read its source."""
     held = at_desk.claim("raw.a", *labels, **more)
     at_desk.ledger.claims.record_done(held, [result(label, source={"to": label}) for label in labels])
 

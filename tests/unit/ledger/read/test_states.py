@@ -1,4 +1,4 @@
-"""States of tables: what their content is, and what it costs to find it."""
+"""States of tables: their content, and the cost of finding it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _tables(at_desk: Desk) -> None:
 
 
 def wanted_of(digests: dict[int, str], low: int, high: int) -> str:
-    """Return by hand what the slices of `[low, high)` weigh."""
+    """Compute the expected weight of the slices of `[low, high)` in plain Python."""
     weights = [weight(day(at), digest, 1, 0) for at, digest in digests.items() if low <= at < high]
     return content_text(sum(high for high, _ in weights), sum(low for _, low in weights)) if weights else NOTHING
 
@@ -40,7 +40,7 @@ def test_the_content_of_a_state_is_that_of_its_slices_however_many_states_are_re
     at_desk: Desk, some: int
 ) -> None:
     digests = {at: f"1:{at}:7" for at in range(0, DAYS, 2)}
-    for at in (*range(10, DAYS, 2), *range(0, 10, 2)):  # the oldest come late
+    for at in (*range(10, DAYS, 2), *range(0, 10, 2)):  # the oldest arrive late
         at_desk.done("mart.m", at, digest=digests[at])
     digests[4] = "1:9:9"
     at_desk.done("mart.m", 4, digest=digests[4], restates="again")
@@ -157,7 +157,7 @@ def test_states_of_many_tables_take_as_many_statements_as_that_of_one(at_desk: D
 
 
 def steps_of(desk: Desk, asked: list[tuple[str, datetime, datetime]]) -> int:
-    """Count the steps that SQLite takes to tell contents, in tens of its own instructions."""
+    """Count the steps that SQLite needs to find contents, in tens of its virtual machine's instructions."""
     steps = 0
 
     def count() -> int:

@@ -1,4 +1,4 @@
-"""How far tables have come, as the ledger tells it."""
+"""The progress of tables, as recorded in the ledger."""
 
 from __future__ import annotations
 

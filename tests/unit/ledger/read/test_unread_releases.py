@@ -1,4 +1,4 @@
-"""Which released batches no later batch has read again."""
+"""Released batches that no later batch has read again."""
 
 from __future__ import annotations
 

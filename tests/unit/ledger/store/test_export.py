@@ -24,7 +24,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass
 class Shelf:
-    """The exports there are, newest first."""
+    """The existing exports, newest first."""
 
     exports: list[tuple[str, list[str]]] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ def again(shelf: Shelf) -> Ledger:
 
 
 def live(at_desk: Desk, drawn: random.Random, days: int) -> None:
-    """Let a day or more of a small flow go by: done, failed, held, skipped, restated, asked for, left open."""
+    """Simulate some days of a small flow: batches done, failed, held, skipped, restated, requested, left open."""
     for at in range(days):
         at_desk.clock.pass_by(hours=1)
         fate = drawn.choice(["done", "done", "failed", "skipped", "restated", "open", "asked"])
@@ -116,7 +116,7 @@ def test_append_only_rows_are_exported_once(at_desk: Desk) -> None:
 
 
 def test_a_rebuild_that_was_running_during_an_export_is_in_the_next_one(at_desk: Desk) -> None:
-    """A rebuild draws its claim number first, and records the claim with its inputs at its end."""
+    """A rebuild reserves its claim number first, and records the claim with its inputs at its end."""
     shelf = Shelf()
     sums = table("b.sums", partitioned=True, reads=["a.rows"])
     at_desk.apply(table("a.rows", partitioned=True), sums)
@@ -145,7 +145,7 @@ def test_an_export_of_a_ledger_that_kept_no_sums_is_taken_up_with_them(at_desk: 
     lines = list(shelf.exports[0][1])
     head = next(at for at, line in enumerate(lines) if line.startswith('{"table":"tables"'))
     said, row = json.loads(lines[head]), json.loads(lines[head + 1])
-    known = said["columns"].index("sum_high")  # what was added since then follows it
+    known = said["columns"].index("sum_high")  # columns added since then follow it
     assert said["columns"][known:] == ["sum_high", "sum_low", "paused_at", "paused_by", "paused_why"]
     lines[head : head + 2] = [json.dumps(said | {"columns": said["columns"][:known]}), json.dumps(row[:known])]
     shelf.exports[0] = ("e0", lines)
@@ -266,7 +266,7 @@ def test_a_state_that_was_rewritten_is_read_at_its_new_version(at_desk: Desk) ->
 def test_an_older_ledger_with_nan_and_nul_values_is_loaded_completely(
     at_desk: Desk, request: pytest.FixtureRequest
 ) -> None:
-    """A file holds NaN and NUL, a server does not: moving there loses nothing that stands beside them."""
+    """SQLite stores NaN and NUL, PostgreSQL does not: a move there loses no values next to them."""
     older = desk()
     request.addfinalizer(older.ledger.close)
     older.apply(table("a.rows", partitioned=True))

@@ -1,4 +1,4 @@
-"""A copied ledger has the rows of an export, as of one moment, and nothing that exports leave out."""
+"""A copied ledger has the rows of an export at one moment, and none that exports omit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEW = {"created_at", "moved_to"}
 
 @pytest.fixture
 def at_desk(tmp_path: Path) -> Desk:
-    """A ledger in a file, with done, failed and running batches, and rows that no export contains."""
+    """Return a ledger in a file, with done, failed and running batches, and rows that no export contains."""
     made = desk(tmp_path)
     made.apply(table("raw.a", partitioned=True), table("core.b", reads=["raw.a"]))
     ledger = made.ledger

@@ -15,7 +15,7 @@ LEASE = timedelta(minutes=2)
 
 
 def look(desk: Desk, *targets: str, since: int = 0, up_to: int = 0) -> AlertsNow | None:
-    """Open an alert, and have these targets told of it."""
+    """Open an alert, and record its notification of these targets."""
 
     def decide(known: StoredAlerts, at: datetime) -> AlertsNow:
         alert = Alert(known.next_number, TROUBLE, at, notifications={name: Notification(at, at) for name in targets})
@@ -54,7 +54,7 @@ def test_messages_go_out_in_order_one_at_a_time_and_again_where_a_runner_died(at
     at_desk.clock.pass_by(minutes=3)
     assert alerts.take_message("ops", LEASE) == first
     alerts.record_lost(first.number, "it answered 503", timedelta(minutes=1))
-    assert alerts.take_message("ops", LEASE) is None, "it is left alone, and what follows waits behind it"
+    assert alerts.take_message("ops", LEASE) is None, "no request is sent to it, and later messages wait"
     at_desk.clock.pass_by(minutes=2)
     again = alerts.take_message("ops", LEASE)
     assert again is not None
@@ -66,7 +66,7 @@ def test_messages_go_out_in_order_one_at_a_time_and_again_where_a_runner_died(at
 
 
 def test_turns_and_delays_from_before_the_clock_was_set_back_are_over(at_desk: Desk) -> None:
-    """A message of a runner that died would wait until the clock has passed the former time again."""
+    """Otherwise a dead runner's message would wait until the clock has passed the earlier time again."""
     look(at_desk, "ops")
     alerts, lineage = at_desk.ledger.alerts, at_desk.ledger.openlineage
     assert alerts.take_message("ops", LEASE) is not None
@@ -102,7 +102,7 @@ def test_warnings_are_those_since_the_last_alert_check(at_desk: Desk) -> None:
     done(3, "few: 1 rows")
     at_desk.clock.pass_by(days=3)
     assert [warned.label for warned in alerts.find_warned_batches(ledger.sequence()).batches] == [day(3)]
-    assert alerts.find_warned_batches(seen.up_to).batches == (), "what came after the snapshot is the next look's"
+    assert alerts.find_warned_batches(seen.up_to).batches == (), "later entries belong to the next check"
     assert alerts.find_warned_batches(seen.up_to, ["raw.a"]).newest["raw.a"].label == day(3)
 
 

@@ -1,4 +1,4 @@
-"""A copied ledger becomes that of a branch: its tables are borrowed, and nothing that ran is left open."""
+"""A copied ledger becomes that of a branch: its tables are borrowed, and no running batch stays open."""
 
 from __future__ import annotations
 

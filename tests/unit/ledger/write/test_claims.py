@@ -61,7 +61,10 @@ def test_a_partitioned_table_has_one_open_claim_a_label(at_desk: Desk) -> None:
 
 
 def test_a_publish_has_one_open_claim_also_where_each_label_is_delivered(at_desk: Desk) -> None:
-    """A MERGE restores older rows of lost keys as they were delivered before, so no other delivery may come between."""
+    """A MERGE restores older rows of lost keys as they were delivered before.
+
+    So no other delivery may be in between.
+    """
     at_desk.claim("out.a", 1, runner="p")
     refused = refusal(at_desk, "out.a", 0, runner="u")
     assert (refused.code, refused.transient) == ("E407", True)
@@ -137,7 +140,7 @@ def expired_at(at_desk: Desk) -> list[Claim]:
 
 
 def test_a_lease_from_before_the_clock_was_set_back_runs_out_unless_it_is_renewed(at_desk: Desk) -> None:
-    """A runner that is gone would keep its labels until the clock has passed the former time again."""
+    """A dead runner would keep its labels until the clock has passed the earlier time again."""
     held = at_desk.claim("raw.b", 0, lease_seconds=60)
     at_desk.clock.pass_by(seconds=-30)
     assert expired_at(at_desk) == []

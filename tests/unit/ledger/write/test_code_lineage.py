@@ -1,4 +1,4 @@
-"""What plans show of a code is kept together, and told of today's code alone."""
+"""The lineage from plans of a code version is stored once, and shown only for the current code."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_a_state_rewritten_after_an_unrecorded_commit_keeps_its_version(at_desk:
 
 
 def test_files_of_dropped_windows_stay_taken_in_a_ledger_that_is_made_again(at_desk: Desk) -> None:
-    """The slices of a `rebuild --all` in other windows do not have them: the oldest open window would take them."""
+    """The slices of a `rebuild --all` in other windows lack these files: the oldest open window would collect them."""
     at_desk.apply(table("a.rows", partitioned=True))
     for number, name in ((0, "dropped"), (1, "kept"), (2, "failed")):
         found = replace(result(number), source={"items": [{"name": name}]})

@@ -55,7 +55,7 @@ def test_a_snapshot_covers_the_days_before_it_that_have_none_of_their_own(at_des
 
 @pytest.mark.parametrize("kind", ["reverted", "promoted"])
 def test_an_adoption_is_in_the_audit_trail_with_the_completion(at_desk: Desk, kind: str) -> None:
-    """In one transaction: a runner that is killed after it loses nothing of it."""
+    """Both are written in one transaction, so a kill afterwards loses neither."""
     held = at_desk.claim("raw.a", 0, 1)
     measures = {kind: {"revision": 7, "by": "ann"}}
     at_desk.ledger.claims.record_done(held, [result(0, measures=measures), result(1)])
@@ -99,7 +99,7 @@ def test_the_head_only_moves_forward_in_labels(at_desk: Desk) -> None:
 
 def test_an_older_replace_state_is_added_to_the_history_without_moving_the_head(at_desk: Desk) -> None:
     at_desk.done("core.r", 4)  # version 1
-    at_desk.done("core.r", 2)  # made again in the history, whatever its version there
+    at_desk.done("core.r", 2)  # recomputed in the history, with any version there
     record = at_desk.ledger.reads.table("core.r")
     assert (record.head_label, record.head_version) == (day(4), 1)
     assert at_desk.ledger.reads.versions("core.r") == {day(4): 1}
@@ -281,7 +281,7 @@ def test_a_restated_batch_frees_the_items_it_no_longer_has(at_desk: Desk) -> Non
     at_desk.ledger.claims.record_done(held, [result(0, source=items("f2", "f3"))])
     assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f2", "f3"}
     held = at_desk.claim("raw.a", 0, restates="recompute")
-    at_desk.ledger.claims.record_done(held, [result(0)])  # says nothing of items: they stay taken
+    at_desk.ledger.claims.record_done(held, [result(0)])  # it does not mention the items, so they stay taken
     assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f2", "f3"}
 
 
@@ -325,7 +325,7 @@ def test_windows_of_any_length_are_recorded(at_desk: Desk) -> None:
 
 
 def test_nan_infinity_and_nul_are_stored_as_text(at_desk: Desk) -> None:
-    """NaN is none of JSON's numbers, and a NUL is in no text of PostgreSQL."""
+    """NaN is no JSON number, and PostgreSQL texts cannot contain NUL."""
     claim = at_desk.claim("raw.a", 0, who="a\x00nn \ud800")
     measures = {"mean": float("nan"), "most": [float("inf")], "least": -math.inf, "said": "a\x00b", "rows": 3}
     at_desk.ledger.claims.record_done(claim, [result(0, measures=measures)])

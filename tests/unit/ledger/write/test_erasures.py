@@ -1,4 +1,4 @@
-"""The ledger records who is erased as hashes, and an erased table makes none of its readers stale."""
+"""The ledger records erased persons as hashes, and an erased table makes none of its readers stale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured offline: one look at a time, values of the rows that are shown, states while they are needed."""
+"""Offline measures: one job at a time, values of the visible rows, and states while they are needed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def test_only_one_offline_measurement_runs_at_a_time_and_records_its_outcome(at_
     assert offline.reserve_measurement("raw.a", seen=None, lease=LEASE)
     assert not offline.reserve_measurement("raw.a", seen=None, lease=LEASE)
     at_desk.clock.pass_by(minutes=31)
-    assert offline.reserve_measurement("raw.a", seen=NEVER, lease=LEASE)  # whoever had it is gone
+    assert offline.reserve_measurement("raw.a", seen=NEVER, lease=LEASE)  # the runner that reserved it has ended
     offline.finish_measurement("raw.a", "c", looked_at=day(1), labels=2, seconds=0.5)
     assert offline.newest_runs() == {"raw.a": OfflineRun("c", day(1), at_desk.clock.at, 2, 0.5)}
-    assert not offline.reserve_measurement("raw.a", seen=NEVER, lease=LEASE)  # another has looked since
+    assert not offline.reserve_measurement("raw.a", seen=NEVER, lease=LEASE)  # another runner has checked since
     assert offline.reserve_measurement("raw.a", seen=day(1), lease=LEASE)
     offline.finish_measurement("raw.a", "c", looked_at=day(2), labels=0, seconds=0.1, error="E390 no")
     assert offline.newest_runs()["raw.a"].error == "E390 no"

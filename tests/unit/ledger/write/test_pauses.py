@@ -1,4 +1,4 @@
-"""A paused table is claimed by nobody, and what is asked of it is kept."""
+"""No runner claims a paused table, and requests for it are kept."""
 
 from __future__ import annotations
 

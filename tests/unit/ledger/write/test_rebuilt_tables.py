@@ -1,4 +1,4 @@
-"""A whole set that was moved in: who may claim after it."""
+"""After a second set replaced the tables: who may claim batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_runner_with_the_old_flow_cannot_claim_tables_rebuilt_with_new_windows
         "a.x", signature_of(new), "tables/a/x", None, maintenance.take_claim_number(), 1, None, is_recut=True
     )
     maintenance.record_set("t", [moved], who="ann", flow="flow 2")
-    # killed before it could apply its flow: whoever was at work before goes on with the one it has
+    # killed before it could apply its flow: earlier runners continue with their flow
     with pytest.raises(WaterclockError) as refused:
         at_desk.claim("a.x", 1)
     assert refused.value.code == "E406"

@@ -1,4 +1,4 @@
-"""What is held is shown once, as it was when somebody asked for that, and what was asked before counts again if not."""
+"""Releases of held batches: a release counts once, for the rows that the user saw; else earlier requests count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.timelabel.window import Window
 
 @pytest.fixture
 def held(at_desk: Desk) -> Desk:
-    """A desk at which a label is held that was never done, and one that was, which somebody wants recollected."""
+    """Return a desk with one held label that was never done, and a done one with a request to recollect it."""
     at_desk.apply(table("raw.a", partitioned=True))
     at_desk.done("raw.a", 0)
     at_desk.ledger.decisions.request_restate("raw.a", [day(0)], "recollect", who="ann")
@@ -160,7 +160,7 @@ def test_a_held_batch_is_outdated_while_its_inputs_differ_from_those_it_read(at_
 
 
 def test_withdrawing_the_request_of_a_held_restatement_ends_the_hold(at_desk: Desk) -> None:
-    """Also where what it read has changed since its rows were made: nobody asks for what is held."""
+    """This holds even if an input changed after the held rows were made: no request for them is left."""
     at_desk.apply(table("raw.a", partitioned=True), table("marts.b", partitioned=True, reads=["raw.a"]))
     at_desk.done("raw.a", 0)
     at_desk.done("marts.b", 0, reads={0: [at_desk.read("raw.a", 0, 1)]})

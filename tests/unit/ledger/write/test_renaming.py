@@ -19,12 +19,12 @@ from waterclock.ledger.store import schema
 from waterclock.ledger.write.renaming import CODES, NAMES
 
 OLD, NEW = "shop.daily", "sales.daily"
-# texts that name no table; a new column belongs here, or is declared as a NAME
+# columns whose texts name no table; add new columns here, or declare them as NAME
 NO_NAMES = {
     "access_tokens": {"name", "digest", "user_name", "rights", "created_by", "revoked_by"},
-    # a record of an access keeps the names that the tables had then
+    # a record of an access keeps the table names of its time
     "accesses": {"who", "sign_in", "action", "tables", "query", "address", "agent", "refusal"},
-    # a step names the tables as they were called at the erasure
+    # a step has the names that the tables had at the erasure
     "erasures": {"subject", "key_name", "who", "why"},
     "erased_persons": {"hash"},
     "erasure_steps": {"step", "result"},
@@ -67,7 +67,7 @@ WITHOUT = (daily(NEW), reader(NEW, code="reads sales"))
 
 
 def lived(at: Desk) -> None:
-    """Two labels, a reader of both, a failure, a skip, a pause, a request."""
+    """Record two labels, a reader of both, a failure, a skip, a pause, a request."""
     at.apply(*BEFORE)
     for label in (0, 1):
         at.done(OLD, label, code="code of daily")
@@ -79,7 +79,7 @@ def lived(at: Desk) -> None:
 
 
 def named(at: Desk) -> Iterator[tuple[str, str, object]]:
-    """Yield all texts at rest, with their table and column."""
+    """Yield all stored texts, with their table and column."""
     with at.ledger.declared.database.read() as connection:
         for each in schema.metadata.sorted_tables:
             for column in each.columns:
@@ -144,7 +144,7 @@ def test_a_chain_of_names_keeps_the_first_folder(at_desk: Desk) -> None:
     at_desk.apply(daily("c.third", was=NEW), fingerprint="flow 3")
     assert at_desk.ledger.declared.former().folders == {"c.third": "tables/shop/daily"}
     assert at_desk.ledger.declared.former().tables == {OLD: "c.third", NEW: "c.third"}
-    at_desk.apply(daily("d.fourth", was=OLD), fingerprint="flow 4")  # by a name of long ago
+    at_desk.apply(daily("d.fourth", was=OLD), fingerprint="flow 4")  # by a much older name
     assert at_desk.ledger.reads.snapshot(at_desk.flow).of("d.fourth").covered
     at_desk.apply(daily(OLD, was="d.fourth"), fingerprint="flow 5")  # and back
     assert at_desk.ledger.reads.table(OLD).location == "tables/shop/daily"
@@ -225,7 +225,7 @@ def test_an_unknown_former_name_is_reported_with_the_nearest_known_name(at_desk:
     lived(at_desk)
     error = refused(at_desk, flow(daily(NEW, was="shop.dayly"), fingerprint="flow 2"))
     assert (error.code, error.fix) == ("E318", f"did you mean {OLD}?")
-    at_desk.apply(*BEFORE, daily("c.new", was="c.never"), fingerprint="flow 3")  # all that was is there still
+    at_desk.apply(*BEFORE, daily("c.new", was="c.never"), fingerprint="flow 3")  # everything is unchanged
 
 
 def test_an_older_flow_with_the_former_name_is_refused(at_desk: Desk) -> None:

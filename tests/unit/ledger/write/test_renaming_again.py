@@ -1,4 +1,4 @@
-"""Renames that meet others: names that went round, two that want one history, a transaction that fails at its end."""
+"""Renames that conflict: swapped names, two tables that claim one history, and a transaction that fails late."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_pending_rename_remains_pending_if_the_transaction_fails_at_its_end(at
 def test_the_code_of_who_reads_a_new_table_of_the_old_name_is_its_own(at_desk: Desk) -> None:
     lived(at_desk)
     at_desk.apply(*AFTER, fingerprint="flow 2")
-    # another table has the old name, and a reader whose code is named as that of the first reader was
+    # another table has the old name, and a reader has the code that the first reader had before
     own = replace(table("marts.own", partitioned=True, reads=[OLD]), fingerprint="reads shop")
     rest = (daily(NEW), reader(NEW, code="reads sales"))
     at_desk.apply(*rest, daily(OLD), own, fingerprint="flow 3")
@@ -103,7 +103,7 @@ def test_names_change_places_over_a_third(at_desk: Desk) -> None:
     assert declared.former().folders == {"b.x": "tables/a/x", "a.x": "tables/b/x"}
     snapshot = at_desk.ledger.reads.snapshot(at_desk.flow)
     assert (snapshot.of("b.x").codes, snapshot.of("a.x").codes) == ({"code of daily": 1}, {"code of daily": 2})
-    for number in (5, 6):  # and nothing more with the next flows
+    for number in (5, 6):  # the next flows change nothing more
         at_desk.apply(daily("b.x", was="c.x"), daily("a.x"), fingerprint=f"flow {number}")
         assert declared.former().folders == {"b.x": "tables/a/x", "a.x": "tables/b/x"}
 

@@ -1,4 +1,4 @@
-"""Closed windows are opened again by late rows, up to a later tick, and whoever made them without is made again."""
+"""Late rows reopen closed windows up to a later tick; batches that were made without these rows are made again."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def told(closing: Closing) -> tuple[object, ...]:
 def test_a_window_is_opened_up_to_a_later_tick_and_made_again(at_desk: Desk) -> None:
     at_desk.done("web.daily", 0)
     assert reopen(at_desk, {0: 3, 1: 4}) == [0, 1]
-    assert requested(at_desk, "web.daily") == {0: REOPEN}  # what was not made yet is made with the later tick anyway
+    assert requested(at_desk, "web.daily") == {0: REOPEN}  # batches that are not made yet use the later tick anyway
     assert told(closing(at_desk, 0)) == (day(3), day(1), LATE_ROWS, "late rows")
     assert reopen(at_desk, {0: 5}) == [0]
     assert told(closing(at_desk, 0)) == (day(5), day(1), LATE_ROWS, "late rows")
@@ -117,7 +117,7 @@ def test_one_that_is_being_made_again_is_made_once_more(at_desk: Desk, verb: str
     else:
         at_desk.ledger.decisions.request_restate("web.daily", [day(0)], verb, who="ann")
     held = at_desk.claim("web.daily", 0)
-    reopen(at_desk, {0: 3})  # its claim reads up to the tick of before
+    reopen(at_desk, {0: 3})  # its claim reads up to the earlier tick
     at_desk.done("web.daily", 0, claim=held)
     assert requested(at_desk, "web.daily") == {0: verb}
     at_desk.done("web.daily", 0)
@@ -171,7 +171,7 @@ def test_retrying_a_skipped_closed_window_requests_its_late_rows_again(at_desk: 
     late = ("web.daily_late",)
     at_desk.ledger.decisions.skip("web.daily", [window(0), window(5)], who="ann", why="b")
     for label in (0, 1, 2):
-        at_desk.done("web.daily_late", label, digest="0:0:0")  # as long as it is left out, none of its rows is late
+        at_desk.done("web.daily_late", label, digest="0:0:0")  # while the label is skipped, none of its rows is late
     at_desk.ledger.decisions.retry("web.daily", [day(5)], late_tables=late, who="ann")  # its books were never closed
     assert requested(at_desk, "web.daily_late") == {}
     at_desk.ledger.decisions.retry("web.daily", [day(0)], late_tables=late, who="ann")
@@ -198,7 +198,7 @@ def test_late_rows_collected_before_a_window_was_closed_are_requested_again(at_d
     at_desk.ledger.decisions.close_by_hand("web.daily", day(3), day(6), late_tables=late, who="ann", why="b")
     assert closing(at_desk, 3).reason == BY_HAND
     assert requested(at_desk, "web.daily_late") == {6: REOPEN}
-    # another condition may hold at a boundary that was looked at before
+    # another condition may be true at a boundary that was checked before
     found = [(day(4), Closing(day(5), reason=CONDITION))]
     assert at_desk.ledger.decisions.close_books("web.daily", found, late_tables=late, who="a test")
     assert requested(at_desk, "web.daily_late") == {5: REOPEN, 6: REOPEN}
@@ -234,7 +234,7 @@ def hold(at_desk: Desk, label: float) -> None:
 def test_late_rows_replace_a_requested_release_by_a_request_to_make_the_batch_again(
     at_desk: Desk, before: str | None, after: str
 ) -> None:
-    """What is held lacks the late rows; what was asked of it before, and comes to more, is asked still."""
+    """The held rows do not contain the late rows; an earlier request with a larger effect stays."""
     at_desk.done("web.daily", 0)
     at_desk.ledger.decisions.request_restate("web.daily", [day(0)], before or "recompute", who="ann")
     hold(at_desk, 0)
@@ -272,6 +272,6 @@ def test_a_window_that_fails_once_it_is_reopened_can_be_skipped(at_desk: Desk) -
     assert reopen(at_desk, {0: 3}) == [0]
     at_desk.ledger.claims.record_failed(claim, error="boom", is_transient=False)
     at_desk.ledger.decisions.skip("web.daily", [window(0)], who="ann", why="no one needs it")
-    assert requested(at_desk, "web.daily") == {}, "its readers would wait for a batch that nobody can make"
+    assert requested(at_desk, "web.daily") == {}, "its readers would wait for a batch that no run can make"
     assert at_desk.ledger.decisions.retry("web.daily", [day(0)], who="ann") == (day(0),)
     assert at_desk.claim("web.daily", 0).request.labels == (day(0),)

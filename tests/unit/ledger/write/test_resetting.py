@@ -1,4 +1,4 @@
-"""What the reset of a table asks of its readers."""
+"""Requests that the reset of a table makes for its readers."""
 
 from __future__ import annotations
 

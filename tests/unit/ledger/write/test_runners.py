@@ -64,7 +64,7 @@ def test_a_pool_bounds_the_batches_of_all_runners_together(at_desk: Desk) -> Non
 
 
 def test_a_larger_pool_size_of_a_claim_admits_more_claims(at_desk: Desk) -> None:
-    """The size is the claim's own: a project file that was changed holds from the next claim on."""
+    """Each claim has its own pool size: a changed project file applies from the next claim on."""
     at_desk.apply(table("raw.a", partitioned=True))
     at_desk.claim("raw.a", 0, pool=("heavy", 1))
     at_desk.claim("raw.a", 1, pool=("heavy", 2))

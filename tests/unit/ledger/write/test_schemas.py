@@ -1,4 +1,4 @@
-"""Versions of columns are written with the batch that brings them, once, whoever brings them and in which order."""
+"""Versions of columns are recorded once, with the batch that delivers them, by any runner and in any order."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def told(at: Desk) -> list[tuple[Any, ...]]:
 def test_a_version_is_written_where_columns_are_others(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     bring(at_desk, 1, source={"a": "BIGINT"}, table={"a": "bigint"})
-    bring(at_desk, 2, source={"a": "BIGINT"})  # another runner had not seen the first
+    bring(at_desk, 2, source={"a": "BIGINT"})  # another runner had not seen the first one
     bring(at_desk, 4, source={"a": "BIGINT", "b": "STRING"}, table={"a": "bigint", "b": "string"})
-    bring(at_desk, 3, source={"a": "BIGINT"})  # an older label, as the label before it
+    bring(at_desk, 3, source={"a": "BIGINT"})  # an older label, with the columns of the label before it
     assert told(at_desk) == [
         (Side.SOURCE, 2, day(4), {"a": "BIGINT", "b": "STRING"}),
         (Side.SOURCE, 1, day(1), {"a": "BIGINT"}),

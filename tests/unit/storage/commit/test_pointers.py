@@ -1,4 +1,4 @@
-"""What pointers to sealed slices show, and the rules M1 to M6 of docs/decisions/commits-are-pointers.md."""
+"""Rows shown by pointers to sealed slices, and the rules M1 to M6 of docs/decisions/commits-are-pointers.md."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_concurrent_creations_create_the_table_once(tmp_path: Path) -> None:
     def create() -> None:
         try:
             create_table(folder, schema_json(SCHEMA), is_partitioned=True, project=PROJECT)
-        except BaseException as error:  # noqa: BLE001 - shown by the test
+        except BaseException as error:  # noqa: BLE001 - the test asserts on it
             errors.append(error)
 
     threads = [threading.Thread(target=create) for _ in range(8)]
@@ -379,7 +379,7 @@ def test_the_table_can_be_moved_whole(tmp_path: Path) -> None:
 
 
 def _once(point: str, act: Any) -> Any:
-    """Do something at the first passing of a fault point."""
+    """Call a function at the first passing of a fault point."""
     passed: list[str] = []
 
     def strike(name: str) -> None:
@@ -391,7 +391,7 @@ def _once(point: str, act: Any) -> Any:
 
 
 def _commit_elsewhere(folder: str, app_id: str, *, kill_of: int) -> None:
-    """Kill a claim as another process would, past the table that this one keeps open."""
+    """Kill a claim as another process would, bypassing the table that this process keeps open."""
     from deltalake.transaction import Transaction
 
     from waterclock.storage.log.identity import Identity
@@ -424,7 +424,7 @@ def test_a_log_entry_that_was_written_and_cleaned_up_is_not_overwritten(tmp_path
         if point != "looked" or passed:
             return
         passed.append(point)
-        # another process: in this one the table is looked at by one thread at a time
+        # another process, because in this one only one thread at a time uses the table
         subprocess.run([sys.executable, "-c", work, folder], check=True, timeout=60, cwd=Path(__file__).parents[4])
         for number in (0, 1):
             Path(folder, "_delta_log", f"{number:020d}.json").unlink()

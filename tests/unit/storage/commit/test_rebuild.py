@@ -1,4 +1,4 @@
-"""A table whose log was lost is made anew; one that was broken off on the way is told from one that is whole."""
+"""A table whose log was lost is rebuilt; an interrupted rebuild is distinguished from a complete table."""
 
 from __future__ import annotations
 

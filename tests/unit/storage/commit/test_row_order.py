@@ -1,4 +1,4 @@
-"""The columns of SORT BY are properties of the table, by which states are written and statistics are used."""
+"""The columns of SORT BY are table properties, used for writing states and for statistics."""
 
 from __future__ import annotations
 

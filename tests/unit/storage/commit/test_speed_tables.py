@@ -1,4 +1,4 @@
-"""The tables of open windows: what a damaged log does."""
+"""The tables of open windows: effects of a damaged log."""
 
 from __future__ import annotations
 

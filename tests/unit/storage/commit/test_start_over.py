@@ -1,4 +1,4 @@
-"""A table that is started over shows nothing, keeps its log, and has columns again with its first batch."""
+"""A table that is started over is empty, keeps its log, and gets columns again with its first batch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_its_first_batch_gives_it_columns_and_partitions_as_they_are_declared_th
     folder = filled(tmp_path, is_partitioned=is_partitioned)
     slices = sorted(path.name for path in Path(folder).rglob("*.parquet"))
     assert emptied(folder) == 2
-    assert sorted(path.name for path in Path(folder).rglob("*.parquet")) == slices  # nothing is deleted
+    assert sorted(path.name for path in Path(folder).rglob("*.parquet")) == slices  # no file is deleted
     wider = json.loads(schema_json(SCHEMA))
     wider["fields"].append(LOCAL)
     for _ in range(2):

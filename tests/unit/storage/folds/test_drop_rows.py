@@ -1,4 +1,4 @@
-"""A file without some of its rows: what is left is as it was, and says no more of itself than is true."""
+"""A file without some of its rows: the remaining rows are unchanged, and its metadata stays true."""
 
 from __future__ import annotations
 

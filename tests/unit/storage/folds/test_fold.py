@@ -1,4 +1,4 @@
-"""The slices with deletes that may beat later rows are found by what their manifests have measured."""
+"""Slices with deletes that may sort after later rows are found by the measures in their manifests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BY_TIME = Merge(("k",), ("at",), "gone")
 
 
 def measured(folder: Path, number: int, merge: Merge, *, order: str | None, deletes: bool = False) -> Manifest:
-    """Seal a slice with one order for all its rows, as it was measured for a declaration."""
+    """Seal a slice with one order for all its rows, measured for a declaration."""
     plain = sealed(str(folder), hour(number), number, rows_of(number))
     found = replace(
         plain,
@@ -63,8 +63,9 @@ def test_only_deletes_ordered_above_a_later_row_are_read(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("before", "order"),
     [
-        (BY_NUMBER, '{"o0":9}'),  # compared as a time, the number was a TypeError of each batch
-        (Merge(("k",), (), "gone"), None),  # the slice was taken to have no order, and its deletes to beat nothing
+        (BY_NUMBER, '{"o0":9}'),  # regression: compared as a time, the number was a TypeError of each batch
+        # the slice was assumed to have no order, and its deletes to be older than all rows
+        (Merge(("k",), (), "gone"), None),
         (Merge(("k",), ("at",), "n = 1"), '{"o0":"2026-01-01T00:00:00.000000Z"}'),
         (Merge(("k",), ("at",)), '{"o0":"2026-01-01T00:00:00.000000Z"}'),
     ],
@@ -97,7 +98,7 @@ class Frame:
 def test_a_slice_without_the_columns_that_order_and_delete_rows_has_null_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DELETE WHEN on a column that is newer than the slice was an error of Spark each time the slice was replaced."""
+    """Regression: DELETE WHEN on a column newer than the slice failed in Spark whenever the slice was replaced."""
     older = sealed(str(tmp_path), hour(1), 1, [{"k": 1}], schema=pa.schema([("timelabel", pa.string()), ("k", INT)]))
 
     def read(_spark: Any, _folder: str, _manifests: Any, schema: str) -> Frame:

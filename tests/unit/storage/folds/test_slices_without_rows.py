@@ -1,4 +1,4 @@
-"""Quarantined rows of a person are found by the typed column and by the JSON of the row, and those of others stay."""
+"""Quarantined rows of a person are found by the typed column and by the JSON of the row; those of others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which raw rows have a timeline, and which columns do versions show?"""
+"""Raw rows that have a timeline, and the columns of versions."""
 
 from __future__ import annotations
 

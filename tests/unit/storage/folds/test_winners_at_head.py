@@ -1,4 +1,4 @@
-"""Which late labels the head decides, and of which the fold of older states has to be asked."""
+"""Late labels that the head decides, and those that need the fold of older states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a state is: whatever the order of commits, the version or the slices found are those of a replay."""
+"""For any order of commits, the version or slices of a state equal those of a replay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOURS = 6
 
 @dataclass
 class Replayed:
-    """A table as its commits leave it, one after the other: what each version holds, and what was current when."""
+    """A table replayed commit by commit: the content of each version, and the current slices at each time."""
 
     table: Table
     records: list[DataCommit] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Replayed:
         self.records.append(DataCommit(version, BEGAN + timedelta(hours=version), {label: path}, stands_from))
         now = {**(self.current[-1] if self.current else {}), label: path}
         self.current.append(now)
-        # the head only moves forward: a REPLACE state older than it changes nothing that the table shows
+        # the head only moves forward: a REPLACE state older than it does not change the visible rows
         self.held.append({max(now): now[max(now)]} if self.table.mode is Mode.REPLACE else now)
 
     def expected(self, tick: datetime, version: int) -> dict[datetime, str]:
@@ -122,8 +122,10 @@ def test_labels_that_are_recorded_in_another_order_than_committed_are_each_known
     slices = ({hour(0): "a", hour(1): "b"}, {hour(0): "c"}, {hour(0): "d", hour(2): "e"}, {hour(3): "f"})
     records = [DataCommit(version, at[version], each) for version, each in enumerate(slices)]
     found = resolve(TABLES["append"], hour(6), records, known_at=BEGAN + timedelta(minutes=5))
-    assert [step.slice_path for step in found.steps] == ["a", "b", "e", "f"], "d took the place of c, not known then"
-    assert found.version == NO_VERSION, "each that holds e or f holds c too"
+    assert [step.slice_path for step in found.steps] == ["a", "b", "e", "f"], (
+        "d replaced c, and was unknown at that time"
+    )
+    assert found.version == NO_VERSION, "each version with e or f also has c"
     found = resolve(TABLES["append"], hour(6), records, known_at=at[1])
     assert ([step.slice_path for step in found.steps], found.version) == (["d", "b", "e", "f"], 3)
 

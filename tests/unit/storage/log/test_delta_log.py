@@ -1,4 +1,4 @@
-"""What became of a claim is read from the log's files."""
+"""The outcome of a claim is read from the log's files."""
 
 from __future__ import annotations
 

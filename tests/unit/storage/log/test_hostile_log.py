@@ -1,4 +1,4 @@
-"""Commits that another program wrote, with anything in them, are reported, and end nothing."""
+"""Commits of other programs with arbitrary content are reported, and crash nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions can still be read, after OPTIMIZE and VACUUM."""
+"""Versions that can still be read after OPTIMIZE and VACUUM."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_file_is_found_whatever_it_is_called() -> None:
 
 
 def _vacuum(folder: str) -> None:
-    """Take away what the newest version does not need, the stage as well."""
+    """Remove the files that the newest version does not need, including the stage."""
     live = {relative_path(uri, folder) for uri in DeltaTable(folder).file_uris()}
     for file in Path(folder).rglob("*.parquet"):
         if file.relative_to(folder).as_posix() not in live and "_delta_log" not in file.parts:

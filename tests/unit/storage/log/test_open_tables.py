@@ -1,4 +1,4 @@
-"""A table that is followed commit by commit is as one that is opened anew."""
+"""A table that is followed commit by commit equals one that is opened again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told(table: OpenTable) -> dict[str, object]:
 
 
 def history(folder: str, dice: random.Random) -> Iterator[str]:
-    """Commit this and that, by us and by delta-rs, and say after each what it was."""
+    """Commit random changes, by us and by delta-rs, and yield a description after each one."""
     for claim in range(1, 41):
         label = hour(dice.randrange(6))
         what = dice.choice(["slice", "slice", "slice", "group", "kill", "joined", "widened", "nothing", "properties"])
@@ -66,7 +66,7 @@ def test_a_followed_table_equals_a_newly_opened_one(tmp_path: Path, is_partition
     followed, dice = OpenTable(folder), random.Random(3)
     assert followed.files == {}
     for what in history(folder, dice):
-        if dice.random() < 0.6:  # else it follows several commits at once
+        if dice.random() < 0.6:  # otherwise it follows several commits at once
             followed.follow()
             assert told(followed) == told(OpenTable(folder)), what
     assert followed.version > 15
@@ -130,7 +130,7 @@ def test_the_cost_of_a_commit_does_not_grow_with_the_number_of_files(tmp_path: P
     def cost(files: int) -> int:
         folder = new_table(tmp_path / str(files), is_partitioned=True)
         commit(folder, 1, {hour(number): rows_of(number) for number in range(files)})
-        kill_claim(folder, 2)  # what is there is known from here on
+        kill_claim(folder, 2)  # from here on, the existing commits are known
         manifest = sealed(folder, hour(0), 3, rows_of(9))
         return calls_of(lambda: commit_slices(folder, identity(3, hour(0)), [manifest], mode="append"))[1]
 

@@ -1,4 +1,4 @@
-"""A value that is planted anywhere in a storage is found, and a storage without it has no hit."""
+"""A value planted anywhere in a storage is found, and a storage without it has no hit."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_files_that_cannot_be_searched_are_reported(tmp_path: Path, monkeypatch:
     assert names == {
         "cut.gz", "bomb.gz", "link", "folder", "pipe", "broken.parquet", "broken.db", "broken.zip", "a.avro"
     }  # fmt: skip
-    # what can be read of them is searched nevertheless
+    # their readable parts are searched nevertheless
     assert {Path(hit.path).name for hit in result.hits} >= {"broken.parquet", "broken.db", "broken.zip"}
 
 

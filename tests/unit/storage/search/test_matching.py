@@ -1,4 +1,4 @@
-"""Values are found in bytes where a search for each of them finds them."""
+"""The combined search finds values in bytes exactly where a search for each of them does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = st.lists(st.text('ab4 é"', min_size=1, max_size=12), min_size=1, max_s
 
 
 def occurrences(data: bytes, values: list[str]) -> set[tuple[int, bytes]]:
-    """Search for each spelling of each value at each place."""
+    """Search for each spelling of each value at each position."""
     needles = {needle.text: needle for value in values for needle in needles_of(value)}
     return {
         (at, text)

@@ -1,4 +1,4 @@
-"""A damaged file is found by what an error says of it, and a slice is held against its manifest."""
+"""A damaged file is identified from an error, and a slice is compared with its manifest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_file_that_a_text_names_is_found(text: str, found: FilePlace | None)
 
 
 def sealed(folder: Path) -> Path:
-    """Seal a slice of three rows, and give its file."""
+    """Seal a slice of three rows, and return its file."""
     leaf = folder / LEAF
     leaf.mkdir(parents=True)
     pq.write_table(pa.table({"timelabel": ["20200102000000"] * 3, "id": [1, 2, 3]}), leaf / "part.parquet")

@@ -1,4 +1,4 @@
-"""A slice that another table adopts has files of its own, also if those of the other table are links."""
+"""A slice that another table adopts gets its own files, also if those of the other table are links."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seal_again(found: Manifest, source: Path, target: Path, label: datetime) -> 
 
 @pytest.fixture
 def base(tmp_path: Path) -> tuple[Path, Manifest]:
-    """A table with a slice, and a second one that has links to its files, as a branch has."""
+    """Return a table with a slice, and a second one with links to its files, as a branch has."""
     found = sealed(str(tmp_path / "base"), hour(0), 7, rows_of(1, 2), files=2)
     for file in found.files:
         link = tmp_path / "branch" / file.path

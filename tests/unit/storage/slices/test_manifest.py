@@ -1,4 +1,4 @@
-"""The manifest seals a slice: written last, once, and read back as it was."""
+"""The manifest seals a slice: it is written last and once, and read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A manifest's ORDER BY bounds tell which earlier deletes may beat a new slice's rows."""
+"""A manifest's ORDER BY bounds show which earlier deletes may sort after a new slice's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of another size than the recorded one is never read. No test here starts Spark."""
+"""A file with another size than recorded is never read. No Spark."""
 
 from __future__ import annotations
 

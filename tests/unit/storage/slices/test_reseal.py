@@ -1,4 +1,4 @@
-"""A slice with quarantined rows is sealed again; no Spark."""
+"""A slice with quarantined rows is sealed again. No Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = "0:0:0"
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Manifest:
-    """A slice without rows, and two files of quarantined ones."""
+    """Return the manifest of a slice without rows and with two files of quarantined ones."""
     empty = sealed(str(tmp_path), hour(1), 7, [])
     place = tmp_path / empty.slice_path / QUARANTINE
     place.mkdir()
@@ -43,7 +43,7 @@ def again(folder: Path, manifest: Manifest) -> Manifest | None:
 
 
 def test_quarantined_rows_whose_files_are_intact_are_kept(tmp_path: Path, manifest: Manifest) -> None:
-    """The manifest can be read, and one file of the quarantine is gone."""
+    """The manifest can be read, and one file of the quarantine is missing."""
     (tmp_path / manifest.aside[0].path).unlink()
     made = again(tmp_path, manifest)
     assert made is not None

@@ -1,4 +1,4 @@
-"""Statistics are read from Parquet footers, and never claim more than is so."""
+"""Statistics are read from Parquet footers, and are never too narrow."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _iso(instant: datetime) -> str:
 
 def _check_floats(present: list[float], low: Any, high: Any) -> None:
     if any(math.isnan(value) for value in present):
-        # Arrow leaves NaN out of a footer's bounds; Spark's footers show it, which is tested with Spark
+        # Arrow omits NaN from a footer's bounds; Spark's footers contain it, which is tested with Spark
         return
     smallest, largest = min(present), max(present)
     assert (low is None) == math.isinf(smallest)
