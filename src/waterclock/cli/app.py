@@ -192,15 +192,35 @@ class Command(TyperCommand):
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. For an option of another tool, fail and name the equivalent option of Waterclock."""
+        """Parse the arguments. For an option of another tool, fail and name the equivalent option of Waterclock.
+
+        For labels apart from their table, fail and name the one word that is expected.
+        """
+        given = [*args]
         try:
             return list(super().parse_args(ctx, args))
         except Exception as error:
             name = getattr(error, "option_name", None)
             answer = answer_to_option(name, ctx.info_name) if _is_usage_error(error) and name else None
+            if _is_usage_error(error) and name is None:
+                answer = self._labels_hint(ctx, given)
             if answer is not None:
                 ctx.fail(answer)
             raise
+
+    def _labels_hint(self, ctx: Any, given: list[str]) -> str | None:
+        """Return a message for a table and its labels that are two words, where the command takes them as one."""
+        arguments: list[Any] = [each for each in self.params if each.param_type_name == "argument"]
+        if len(arguments) != 1 or not str(arguments[0].metavar).startswith("TABLE@"):
+            return None
+        try:
+            values, extra, _ = self.make_parser(ctx).parse_args(args=given)
+        except Exception:  # noqa: BLE001 - reported by the caller
+            return None
+        table = values.get(arguments[0].name)
+        if not isinstance(table, str) or "@" in table or len(extra) != 1:
+            return None
+        return f"The table and its labels are one word: waterclock {ctx.info_name} {table}@{extra[0]}."
 
 
 class _PlainArgument:
@@ -233,7 +253,10 @@ def _parse_choice(choices: type[StrEnum], value: str, param: Any, ctx: Any) -> S
     if found is None:
         from waterclock.similar_names import did_you_mean
 
-        hint = did_you_mean(value, choices, otherwise=f"it is one of {', '.join(choices)}")
+        words = f"it is one of {', '.join(choices)}"
+        if ctx.info_name == "branch":
+            words += f"; `waterclock branch create {value}` creates a branch of this name"
+        hint = did_you_mean(value, choices, otherwise=words)
         raise typer.BadParameter(f"{value!r} is unknown; {hint}", ctx=ctx, param=param)
     return found
 

@@ -172,13 +172,14 @@ def check_project(
     """Read and check the project in the folder `root`; return it and no errors, or None and all errors."""
     root = root.resolve()
     if not (root / FILE).is_file():
+        above = next((str(each) for each in root.parents if os.path.isfile(each / FILE)), None)  # noqa: PTH113 - no errors
         return None, (
             WaterclockError(
                 "E244",
                 "no project here",
                 where=str(root),
                 why=f"there is no {FILE}" if root.is_dir() else "there is no such folder",
-                fix="run waterclock init, or give the project's folder",
+                fix=f"run waterclock init, or give the project's folder{f', {above}' if above else ''}",
             ),
         )
     with _pause_garbage_collection():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from waterclock.batches.ledger_snapshot import InputFact
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.enums import Mode, ReadKind
@@ -138,3 +139,16 @@ def _read_tick(table: Table, read: Read, window: Window, latest: Mapping[str, da
             fix=f"run {read.table} first",
         )
     return tick
+
+
+def reads_otherwise(reads: Sequence[BoundRead], before: Sequence[InputFact]) -> bool:
+    """Return whether a batch would read other tables or intervals than it did `before`."""
+    then = [(each.table, each.low, each.high) for each in before]
+    return then != [(each.read.table, each.low, each.high) for each in reads]
+
+
+def starts_earlier(reads: Sequence[BoundRead], before: Sequence[InputFact]) -> bool:
+    """Return whether a read of a batch starts before the one that it made `before`, so that it has more input."""
+    return len(reads) == len(before) and any(
+        now.read.table == then.table and now.low < then.low for now, then in zip(reads, before, strict=True)
+    )

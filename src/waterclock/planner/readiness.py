@@ -23,7 +23,7 @@ from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
-from waterclock.planner.input_binding import bind
+from waterclock.planner.input_binding import bind, reads_otherwise, starts_earlier
 from waterclock.planner.linked_projects import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial_inputs import Partial, is_partial_allowed, partial_of
@@ -117,7 +117,7 @@ class BatchEvaluator:
     def _is_outdated(self, node: Node, window: Window, trouble: FailedBatch) -> bool:
         """Return whether a held batch would read other inputs now, so that it cannot be released.
 
-        Its inputs' rows have changed, its window was reopened, or missing inputs have arrived.
+        Its inputs' rows have changed, its window was reopened, missing inputs arrived, or a START was moved back.
         """
         if trouble.is_outdated:
             return True
@@ -128,10 +128,10 @@ class BatchEvaluator:
             return False  # its inputs are not known yet
         reads, causes = self._bind_reads(node, window, past)
         if causes:
-            partial = self._find_partial(node, window, past, reads)
-            reads = () if partial is None else partial.reads
-        read = [(fact.table, fact.low, fact.high) for fact in trouble.read]
-        return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
+            if (partial := self._find_partial(node, window, past, reads)) is None:
+                return node.table.partial_after is None and starts_earlier(reads, trouble.read)
+            reads = partial.reads
+        return bool(reads) and reads_otherwise(reads, trouble.read)
 
     def _find_unknown_wait(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return the batch as waiting if its inputs depend on another project or on windows that are still open."""

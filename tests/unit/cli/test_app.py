@@ -157,6 +157,24 @@ def test_an_unknown_option_is_a_usage_error() -> None:
     assert ask("plan", "--nwo", "x").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("revert", "shop.t", "2026-01-01", "--to", "5"), "waterclock revert shop.t@2026-01-01"),
+        (("revert", "--to", "previous", "shop.t", "2026-01-01..2026-01-03"), "revert shop.t@2026-01-01..2026-01-03"),
+        (("drop", "shop.t", "..2026-01-01", "--why", "x"), "waterclock drop shop.t@..2026-01-01"),
+        (("close", "shop.t", "2026-01-01", "--why", "x"), "waterclock close shop.t@2026-01-01"),
+        (("revert", "shop.t@2026-01-01", "more", "--to", "5"), "unexpected extra argument"),
+    ],
+)
+def test_labels_apart_from_their_table_are_a_usage_error_that_names_the_one_word(
+    words: tuple[str, ...], hint: str
+) -> None:
+    found = ask(*words, "--json")
+    assert found.exit_code == 2
+    assert hint in json.loads(found.stdout)["error"]["what"]
+
+
 def test_main_gives_the_exit_code_and_leaves_the_process_running(
     fresh: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,7 +39,11 @@ def test_the_nearest_project_above_is_taken(below: Path, monkeypatch: pytest.Mon
 
 def test_a_folder_that_is_named_is_taken_as_it_is(below: Path) -> None:
     assert below.is_dir()
-    assert "E244 no project here" in ask("check", "--project", ".").output
+    (error,) = json.loads(ask("check", "--project", ".", "--json").stdout)["errors"]
+    assert (error["code"], error["fix"]) == (
+        "E244",
+        f"run waterclock init, or give the project's folder, {below.parent}",
+    )
 
 
 def test_without_a_project_above_the_folder_itself_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from tests.model.flows import collect
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
 from waterclock.cli.actions import release
+from waterclock.engine.batch import releasing
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.run_listener import GroupReport
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
 from waterclock.operations.project_opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
-from waterclock.planner.plan import Group
+from waterclock.planner.plan import Batch, Group, Status
 from waterclock.storage.lake import Lake
 from waterclock.ui.page_query import PageQuery
 from waterclock.ui.pages.batch import batch
@@ -99,6 +103,42 @@ def test_a_release_extends_the_lease_of_its_claim(busy_shop: Shop, monkeypatch: 
     monkeypatch.setattr(release, "group_to_release", lambda *_: Group("shop.orders", (batch,)))
     assert release.release_batches(busy_shop.folder, None, "shop.orders", "it may", None, yes=True, is_json=True) == 0
     assert ["heartbeat" in names for names in threads] == [True]
+
+
+def test_a_release_of_several_passes_over_one_that_cannot_be_released(
+    busy_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(busy_shop)
+    busy_shop.ledger.decisions.request_restate("shop.orders", [day(18)], "recollect", who="ann")
+    claim = busy_shop.ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 18)))
+    busy_shop.ledger.claims.record_failed(claim, error=SAID, is_transient=False, status=BatchStatus.HELD)
+    batch, released = busy_shop._batch("shop.orders", 19), list[datetime]()
+
+    def to_release(_: object, table: Table, label: datetime, *__: object) -> Group:
+        if label == day(18):
+            raise WaterclockError("E756", "the 18th cannot be released", why="its inputs have changed since")
+        released.append(label)
+        return Group(table.name, (batch,))
+
+    monkeypatch.setattr(release, "run_group", lambda _, group, __: GroupReport(group, 1))
+    monkeypatch.setattr(release, "group_to_release", to_release)
+    found = busy_shop.ask("release", "shop.orders", "--why", "it may", "--yes", width=400)
+    assert released == [day(19)]
+    assert found.exit_code == 1
+    assert "released before this error: 20241119000000" in found.stdout
+    assert "E756 the 18th cannot be released" in found.stderr
+
+
+def test_the_error_of_a_held_batch_that_waits_does_not_only_name_retry() -> None:
+    table, window = collect("raw.a"), collect("raw.a").cadence.window_of(day(18))
+    waiting = Batch("raw.a", window, Status.WAITING, "waits for raw.b@20241118000000")
+    error = releasing._not_ready_error(table, day(18), waiting)
+    assert (error.code, error.why) == ("E756", waiting.reason)
+    assert str(error.fix).startswith("release it when the batches that it waits for are done")
+    assert "`waterclock retry raw.a@20241118000000`" in str(error.fix)
+    assert (
+        releasing._not_ready_error(table, day(18), None).fix == "`waterclock retry raw.a@20241118000000` makes it again"
+    )
 
 
 def test_a_release_needs_a_reason(busy_shop: Shop) -> None:

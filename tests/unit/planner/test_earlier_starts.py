@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -19,9 +20,16 @@ from tests.model.flows import (
     transform,
     until,
 )
-from tests.unit.planner.pasts import done
+from tests.unit.planner.pasts import done, failed
 from tests.unit.planner.pasts import past as ledger
-from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, Missing, TableFacts
+from waterclock.batches.ledger_snapshot import (
+    BEGINNING,
+    BatchStatus,
+    InputFact,
+    LedgerSnapshot,
+    Missing,
+    TableFacts,
+)
 from waterclock.batches.records import Input
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Read, Table
@@ -29,6 +37,8 @@ from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import graph_of
 from waterclock.planner.earlier_starts import find_earlier_starts, find_shortened_labels
 from waterclock.planner.input_binding import bind
+from waterclock.planner.plan import Status
+from waterclock.planner.planning import plan
 from waterclock.timelabel.intervals import IntervalSet
 
 DAILY, APPENDED = collect("daily"), collect("appended", is_partitioned=False)
@@ -57,6 +67,23 @@ def recorded_of(of: Flow, table: Table, day: str) -> tuple[Input, ...]:
         Input(it.read.table, str(it.read), str(it.scope), it.low, it.high, "", 0, "0.0")
         for it in bind(table, window, of, dict.fromkeys(of.tables, OLD), ticks)
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "is_outdated"), [(OLD, False), (NEW, True)], ids=["the same START", "an earlier START"]
+)
+@pytest.mark.parametrize("has_more", [False, True], ids=["not made yet", "made"])
+def test_a_held_batch_that_would_read_more_cannot_be_released(
+    start: datetime, *, has_more: bool, is_outdated: bool
+) -> None:
+    of = flow(replace(DAILY, start=start), transform("t", [history("daily")], start=OLD))
+    then = InputFact("daily", OLD, at("2013-01-10"), "1", "1")
+    held = replace(failed("E755 it is held", status=BatchStatus.HELD), read=(then,))
+    made = done(("2013-01-02", "2013-01-10")) if has_more else done(DONE)
+    known = ledger(daily=made, t=done(("2013-01-05", "2013-01-09"), troubles={at("2013-01-09"): held}))
+    found = plan(of, known, at("2013-01-10 01:00"))
+    (batch,) = (each for each in found.batches if (each.table, each.label) == ("t", at("2013-01-09")))
+    assert (batch.status, batch.is_outdated) == (Status.HELD, is_outdated)
 
 
 @pytest.mark.parametrize(

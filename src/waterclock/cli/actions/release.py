@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,11 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.batch.lifecycle import run_group
 from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.lease_renewal import Heartbeat
+from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Table
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.held_batches import find_held_labels, select_held_labels
 from waterclock.operations.held_restatements import RELEASE_OF_RESTATEMENT, cost_of_restatement, select_held
@@ -32,11 +36,12 @@ if TYPE_CHECKING:
 def release_batches(
     folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool
 ) -> int:
-    """Release held batches, oldest first, up to the first that cannot be released. Return the exit code.
+    """Release held batches, oldest first, except those that cannot be released any more. Return the exit code.
 
     If no rule holds one of the selected batches, release those that a limit of ON RESTATE holds.
 
-    Raises E440 if no batch is held, E756 if a held batch cannot be released any more, E903 for an empty reason.
+    Raises E440 if no batch is held, E756 for the first one that cannot be released, after the others were released, and
+    E903 for an empty reason.
     """
     need_reason_of_release(why)
     to = console(stderr=is_json)
@@ -51,25 +56,43 @@ def release_batches(
     words = local_range(labels[0], labels[-1], table.cadence)
     count = count_words(len(labels), "held batch", "held batches")
     confirm(f"Release {count} of {name} ({words}) as sealed?", yes=yes)
-    shown: list[str] = []
+    shown: list[datetime] = []
+    refused: list[WaterclockError] = []
     rows = 0
     with open_workplace(project) as work:
         apply_flow(work, instant)
         with Heartbeat(work):  # a commit or a delivery may take longer than a lease
             for label in labels:
-                report = run_group(work, group_to_release(work, table, label, instant, why), instant)
-                if report.error is not None:
-                    raise report.error
-                shown.append(label_of(label))
-                rows += report.rows
+                try:
+                    rows += _release_label(work, table, label, instant, why)
+                except WaterclockError as error:
+                    if error.code != "E756":
+                        raise
+                    refused.append(error)
+                else:
+                    shown.append(label)
+    if refused and shown:
+        to.print(f"released before this error: {', '.join(label_of(label) for label in shown)}", soft_wrap=True)
+    if refused:
+        for error in refused[1:]:
+            to.print(f"not released: {error.what}: {error.why}", soft_wrap=True, markup=False, highlight=False)
+        raise refused[0]
     if is_json:
         from waterclock.json_models.decisions import ReleaseAnswer
 
-        print_answer(ReleaseAnswer(table=name, released=shown, rows=rows, why=why))
+        print_answer(ReleaseAnswer(table=name, released=[label_of(label) for label in shown], rows=rows, why=why))
     else:
         to.print(f"released: {count} of {name} ({words}), {count_words(rows, 'row')}: {why}", soft_wrap=True)
         to.print("the next run makes the batches that waited for it", soft_wrap=True)
     return ExitCode.DONE
+
+
+def _release_label(work: RunContext, table: Table, label: datetime, now: datetime, why: str) -> int:
+    """Release one held batch, and return its number of rows. Raises E756 if it cannot be released any more."""
+    report = run_group(work, group_to_release(work, table, label, now, why), now)
+    if report.error is not None:
+        raise report.error
+    return report.rows
 
 
 def _release_restatement(

@@ -95,6 +95,9 @@ def _replace_names(parts: Sequence[str], now: Sequence[str], was: Sequence[str])
         if begins and lower[index : index + 3] == whole:
             found += was
             index += 3
+        elif begins and lower[index] == "".join(whole) and parts[max(index - 1, 0)] != "AS":  # quoted as one name
+            found.append("".join(was))
+            index += 1
         elif begins and lower[index] == bare and parts[index + 1 : index + 2] == ["."]:
             found.append(was[-1])
             index += 1

@@ -46,8 +46,19 @@ def group_to_release(work: RunContext, table: Table, label: datetime, now: datet
     plan = Planner(work.flow).plan(free, now, request)
     found = next((batch for batch in plan.batches if batch.table == table.name and batch.label == label), None)
     if found is None or found.status is not Status.READY:
-        raise _release_error(table, label, "it is no longer due" if found is None else found.reason)
+        raise _not_ready_error(table, label, found)
     return Group(table.name, (replace(found, verb=RELEASE, reason=why),))
+
+
+def _not_ready_error(table: Table, label: datetime, found: Batch | None) -> WaterclockError:
+    """Build the error for a held batch that would not be made now. One that waits may be releasable later."""
+    if found is None:
+        return _release_error(table, label, "it is no longer due")
+    fix = ""
+    if found.status in {Status.WAITING, Status.BLOCKED}:
+        fix = "release it when the batches that it waits for are done, if its inputs are then as it read them"
+        fix = f"{fix}; or `waterclock retry {table.name}@{label_of(label)}` makes it again"
+    return _release_error(table, label, found.reason, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

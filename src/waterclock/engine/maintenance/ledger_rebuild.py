@@ -25,6 +25,7 @@ from waterclock.ledger.ledger_errors import existing_ledger_error, ledger_elsewh
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.committed_claims import CommittedClaim
+from waterclock.ledger.write.rebuilt_tables import STAYS_DROPPED
 from waterclock.storage.commit.pointers import kill_claim
 from waterclock.storage.erasure_files import read_erasures
 from waterclock.storage.ledger_exports import read_export
@@ -115,7 +116,10 @@ def _find_renamed(work: RunContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A fact from one commit: a claim's data, a later version of a state, windows that RETAIN dropped, or a reset."""
+    """A fact from one commit: a claim's data, a later version of a state, a reset, or windows that were dropped.
+
+    The commit of a claim that cut a table anew (`rebuild --all`) has both its data and the windows that stay dropped.
+    """
 
     table: str
     at: datetime
@@ -123,6 +127,7 @@ class _Step:
     found: CommittedClaim | None = None
     dropped_before: datetime | None = None
     reset_by: int = 0
+    is_cut_anew: bool = False
 
     def take(self, work: RunContext, rebuilt: LedgerRebuildResult) -> None:
         maintenance = work.ledger.maintenance
@@ -132,10 +137,11 @@ class _Step:
         elif self.reset_by:
             who = work.settings.who
             maintenance.adopt_reset(self.table, version=self.version, claim=self.reset_by, at=self.at, who=who)
-        elif self.dropped_before is not None:
-            maintenance.drop_windows(self.table, self.dropped_before, self.version, who=work.settings.who)
-        else:
+        elif self.dropped_before is None:
             maintenance.move_head(self.table, self.version)
+        if self.dropped_before is not None:
+            who, why = work.settings.who, STAYS_DROPPED if self.is_cut_anew else ""
+            maintenance.drop_windows(self.table, self.dropped_before, self.version, who=who, why=why)
 
 
 def _list_steps(work: RunContext, record: TableRecord, rebuilt: LedgerRebuildResult) -> Iterator[_Step]:
@@ -170,10 +176,13 @@ def _build_step(
 ) -> _Step | None:
     identity = commit.identity
     kind = None if identity is None else identity.kind
+    before = None if identity is None or kind != REBUILT else identity.dropped_before
+    dropped_before = None if before is None else datetime.fromisoformat(before)
     if commit.is_rewrite or kind == RESET or (identity is not None and kind == REBUILT and not identity.slices):
         reset_by = identity.claim if identity is not None and kind == RESET else 0  # 0: adds columns to a reset table
         is_new = commit.version > record.head_version
-        return _Step(record.name, commit.at, commit.version, reset_by=reset_by) if is_new else None
+        step = _Step(record.name, commit.at, commit.version, None, dropped_before, reset_by, is_cut_anew=True)
+        return step if is_new else None
     if identity is None:
         return None
     if identity.kind == RETAINED:
@@ -187,7 +196,7 @@ def _build_step(
     if found is None:
         rebuilt.unknown.append(identity.claim)
         return None
-    return _Step(record.name, commit.at, commit.version, found)
+    return _Step(record.name, commit.at, commit.version, found, dropped_before, is_cut_anew=True)
 
 
 def _read_commit_record(

@@ -122,7 +122,9 @@ def _prepare_move(
     )
     if not current:
         content = build_empty_content(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
-        identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)
+        identity = Identity(
+            live.flow.project, name, REBUILT, (), "", claim, table.fingerprint, dropped_before=move.dropped_before
+        )
         content_dict = None if content is None else content.to_dict()
         return replace(move, identity=asdict(identity), content=content_dict)
     linked.append((name, claim))
@@ -156,6 +158,7 @@ def _prepare_move(
         claim=claim,
         code=table.fingerprint,
         slices=tuple(result.slice_path for result in results),
+        dropped_before=move.dropped_before,
     )
     return replace(move, first=results[0].slice_path, made=made, identity=asdict(identity), content=content.to_dict())
 

@@ -45,7 +45,7 @@ _HEAD = (
     .values(head_version=sa.bindparam("version"))
 )
 _SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("version"))
-_STAYS_DROPPED = "they were dropped before `rebuild --all`"
+STAYS_DROPPED = "they were dropped before `rebuild --all`"
 _DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
 _NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
 _FULFILLED_VERBS = {FOLLOW, RECOMPUTE}
@@ -144,7 +144,7 @@ def _record_moved_table(write: Write, moved: MovedTable, heads: Mapping[str, int
     fields = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
     write.log("rebuilt", who=who, table=moved.name, data=fields)
     if moved.dropped_before is not None:
-        record_drop(write, moved.name, moved.dropped_before, moved.version, who=who, why=_STAYS_DROPPED)
+        record_drop(write, moved.name, moved.dropped_before, moved.version, who=who, why=STAYS_DROPPED)
 
 
 def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[str, Any]]:

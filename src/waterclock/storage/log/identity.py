@@ -25,7 +25,8 @@ class Identity:
     Labels are texts, `inputs` are as the ledger recorded them, and `slices` are paths.
 
     `slices` are those of `labels`, in their order. `newest_label` is the table's newest label after the commit.
-    `stands_from` is the start of the period that a snapshot stands for (ISO). `known_version` is the version after
+    `stands_from` is the start of the period that a snapshot stands for (ISO). `dropped_before` is the instant before
+    which windows stay dropped in a table that `rebuild --all` cut anew (ISO). `known_version` is the version after
     which commits of other writers are refused; None accepts them. It is not written.
     """
 
@@ -39,6 +40,7 @@ class Identity:
     inputs: tuple[Any, ...] = ()
     slices: tuple[Any, ...] = ()
     stands_from: str | None = None
+    dropped_before: str | None = None
     known_version: int | None = field(default=None, compare=False)
 
     @classmethod
@@ -58,7 +60,8 @@ class Identity:
 
     def to_json(self) -> str:
         """Return the text of `userMetadata`."""
-        fields = {name: value for name, value in asdict(self).items() if name != "known_version"}
+        unwritten = {"known_version"} if self.dropped_before else {"known_version", "dropped_before"}
+        fields = {name: value for name, value in asdict(self).items() if name not in unwritten}
         return json.dumps({KEY: fields}, separators=(",", ":"), default=str)
 
 
@@ -99,5 +102,5 @@ def _is_well_formed(found: Any) -> bool:
     if not isinstance(found.labels, tuple):
         return False
     texts = (found.project, found.table, found.kind, found.newest_label, found.code, *found.labels)
-    has_time = found.stands_from is None or isinstance(found.stands_from, str)
-    return type(found.claim) is int and has_time and all(isinstance(text, str) for text in texts)
+    has_times = all(time is None or isinstance(time, str) for time in (found.stands_from, found.dropped_before))
+    return type(found.claim) is int and has_times and all(isinstance(text, str) for text in texts)

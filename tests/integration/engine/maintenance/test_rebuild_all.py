@@ -322,6 +322,35 @@ def test_files_of_dropped_windows_are_not_collected_again_in_other_windows(hourl
     assert tiny.rows("SELECT id FROM land.seen ORDER BY 1") == [(2,), (3,), (4,)]
 
 
+def test_windows_that_stay_dropped_stay_so_in_a_ledger_that_is_made_again(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INT, at TEXT", [(n, f"2020-01-0{n} 10:00:00") for n in (1, 2, 3)])
+    flow = "COLLECT shop.sales (id INT, at TIMESTAMP) FROM shop.sales EVERY 12 HOURS BY DATA TIME at APPEND;"
+    tiny.declare(flow)
+    assert not tiny.run(day(4)).failed
+    with tiny.opened() as work:
+        wanted = parse_labels("..20200101120000")
+        drop(
+            work, find_droppable_windows(work, work.flow.tables["shop.sales"], wanted, day(4)), why="the licence ended"
+        )
+    tiny.declare(flow.replace("12 HOURS", "DAY"))
+    rebuilt(tiny)
+    left = [(2,), (3,)]
+    assert rows(tiny, "(SELECT id FROM shop.sales)") == left
+    with tiny.opened() as work:
+        before = work.ledger.reads.snapshot(work.flow).of("shop.sales").dropped_before
+    lose(tiny)
+    ledger_rebuilt(tiny)
+    with tiny.opened() as work:
+        assert work.ledger.reads.snapshot(work.flow).of("shop.sales").dropped_before == before
+    outcome = tiny.run(day(4))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, "(SELECT id FROM shop.sales)") == left
+    tiny.shop("INSERT INTO sales VALUES (4, '2020-01-04 10:00:00')")
+    assert not tiny.run(day(5)).failed
+    assert rows(tiny, "(SELECT id FROM shop.sales)") == [*left, (4,)]
+
+
 def test_rebuild_all_keeps_the_rows_of_a_released_batch_in_its_partial_reader(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -500,7 +500,7 @@ def test_one_process_at_a_time_creates_runs_or_deletes_a_branch(root: Path) -> N
     [
         (("branch", "crate", "x"), "'crate' is unknown; did you mean create?"),
         (("edit", "lst", "raw.a"), "'lst' is unknown; did you mean list or set?"),
-        (("branch", "zzz"), "'zzz' is unknown; it is one of create, list, delete"),
+        (("branch", "try"), "it is one of create, list, delete; `waterclock branch create try` creates a branch"),
     ],
 )
 def test_a_misspelt_action_gets_the_nearest_one(root: Path, words: tuple[str, ...], hint: str) -> None:

@@ -26,6 +26,7 @@ CREATE VIEW stg.orders AS SELECT * FROM {orders} WHERE id > 1;
 TRANSFORM marts.qualified PARTITIONED AS SELECT {short}.id, {short}.`at` FROM {orders};
 TRANSFORM marts.past PARTITIONED AS SELECT o.id, '{text}' AS s FROM PAST({orders}, '3 days')
   AS o JOIN {orders} USING (id);
+TRANSFORM marts.whole PARTITIONED AS SELECT id FROM `{orders}`;
 TRANSFORM marts.starred PARTITIONED AS SELECT note, {short}.* FROM {orders};
 TRANSFORM marts.at_the_door PARTITIONED EXPECT id > 0 OF {orders} ELSE DROP AS SELECT * FROM {orders};
 TRANSFORM marts.by_view PARTITIONED AS SELECT * FROM stg.orders;
@@ -106,6 +107,9 @@ def test_a_literal_that_was_changed_too_is_other_code(tmp_path: Path) -> None:
         ("FROM c . a . b", "FROM c . a . b"),
         ("SELECT b . n FROM a . b", "SELECT y . n FROM x . y"),
         ("SELECT b FROM a . b AS b2", "SELECT b FROM x . y AS b2"),
+        ("SELECT a.b . n FROM a.b", "SELECT x.y . n FROM x.y"),
+        ("SELECT n AS a.b FROM a.b", "SELECT n AS a.b FROM x.y"),
+        ("FROM A.b , a.b2 , c . a.b", "FROM x.y , a.b2 , c . a.b"),
         ("SELECT STRING:a.b FROM a . b2", "SELECT STRING:a.b FROM a . b2"),
     ],
 )
