@@ -22,6 +22,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerS
 from waterclock.connectors.interface import Item, Positions
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
+from waterclock.engine.collect.open_items import OpenItems
 from waterclock.engine.collect.positions import find_open_ranges, owned_by_labels, ranges_of
 from waterclock.engine.continuous.open_labels import find_open_labels
 from waterclock.engine.query.speed_windows import choose_open_labels
@@ -219,7 +220,8 @@ class Life:
             made = [self.table.cadence.window_of(label) for label in labels.kept] + made
         ranges = find_open_ranges(self.work, self.table, made, known, START, facts.covered)
         assert ranges is not None
-        known = {label: items for label, items in known.items() if ranges.has_ranges(label, _dicts(items))}
+        items_so_far = OpenItems(ranges.owned, ranges.names)
+        known = {label: items for label, items in known.items() if items_so_far.can_keep(label, _dicts(items))}
         found = dict(ranges.owned)
         if self.rule == "the newest window gets the records" and made:
             items = next((items for items in found.values() if items), ())

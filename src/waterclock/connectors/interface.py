@@ -73,11 +73,6 @@ class Positions:
     parts: Mapping[str, tuple[Any, Any]]
     gone: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the range certainly has no rows."""
-        return all(low == high for low, high in self.parts.values())
-
     def to_dict(self) -> dict[str, Any]:
         """Return the dict that is stored as JSON."""
         gone = {"gone": {part: list(span) for part, span in self.gone.items()}} if self.gone else {}

@@ -44,10 +44,6 @@ class OpenRanges:
     owned: Owned
     names: Mapping[datetime, Collection[str]]
 
-    def has_ranges(self, label: datetime, items: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether these items, which were read for a label before, are still ranges of that label."""
-        return all(item.get("name") in self.names.get(label, ()) for item in items)
-
 
 @dataclass(frozen=True, slots=True)
 class _RecordedRanges:
@@ -113,7 +109,7 @@ def find_open_ranges(
         names[free] = {_NAME.format(_number_of(recorded.last) + 1)}
         if free in owned:
             item = _read_next_range(work, table, collector, free, recorded.last, start)
-            owned[free] = () if item is None or item.positions is None or item.positions.is_empty else (item,)
+            owned[free] = () if item is None or _is_empty(item) else (item,)
     return OpenRanges(owned, names)
 
 
@@ -196,6 +192,10 @@ def _cut_before(item: Item, after: Mapping[str, Any]) -> Item | None:
     if all(low == high for low, high in parts.values()):
         return None
     return replace(item, positions=replace(item.positions, parts=parts))
+
+
+def _is_empty(item: Item) -> bool:
+    return item.positions is None or all(low == high for low, high in item.positions.parts.values())
 
 
 def find_skipped_end(

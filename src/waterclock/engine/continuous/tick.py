@@ -19,7 +19,7 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import find_blocking_rows, row_rule_measures
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.results import MadeSlices
-from waterclock.engine.collect.positions import find_open_ranges, range_to_dict
+from waterclock.engine.collect.open_items import find_open_items
 from waterclock.engine.continuous.open_labels import (
     OpenLabels,
     find_open_labels,
@@ -146,25 +146,25 @@ class _Tick:
             labels = OpenLabels(
                 (), tuple(sorted({*labels.kept, *(it.start for it in labels.made if it.start in known)}))
             )
-        ranges = find_open_ranges(self.work, table, labels.made, known, start, facts.covered) if is_due else None
-        if ranges is not None:
-            known = {label: each for label, each in known.items() if ranges.has_ranges(label, _items_of(each))}
+        items = None
+        if is_due:
+            items = find_open_items(self.work, table, labels.made, known, start, facts.covered, self.now)
+        if items is not None:
+            known = {label: each for label, each in known.items() if items.can_keep(label, _items_of(each))}
         own.kept = {label: known[label] for label in labels.kept if label in known}
         if not labels.made:
             return
-        if ranges is not None:
-            items = {label: list(map(range_to_dict, owned)) for label, owned in ranges.owned.items()}
-            if self._keep_unchanged(table, {label: _identity_of_items(found) for label, found in items.items()}, known):
+        if items is not None:
+            identities = {label: _identity_of_items(items.to_dicts(label)) for label in items.by_label}
+            if self._keep_unchanged(table, identities, known):
                 return
         batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
-        bound = BoundInputs({batch.label: () for batch in batches}, owned={} if ranges is None else ranges.owned)
+        bound = BoundInputs({batch.label: () for batch in batches}, owned={} if items is None else items.by_label)
         with self._made(table, batches, bound) as made:
             notes = {
                 window.start: _identity_of_items(made.notes.source.get(window.start, {}).get("items"))
                 for window in labels.made
             }
-            if ranges is None and self._keep_unchanged(table, notes, known):
-                return
             written = self._write(table, made, {label: {_READ: identity} for label, identity in notes.items()})
             made.notes.before_commit()
             clock = self.work.real_now()

@@ -13,6 +13,7 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Positions
+from waterclock.engine.collect.open_items import OpenItems
 from waterclock.engine.collect.positions import find_open_ranges, range_to_dict, ranges_of
 from waterclock.flow.enums import Batching
 from waterclock.timelabel.intervals import IntervalSet
@@ -176,8 +177,9 @@ def test_rows_of_a_range_that_another_label_owns_are_not_kept() -> None:
     for covered in (IntervalSet(), IntervalSet.from_intervals([(day(0), day(1))])):  # a user retried 0; then it is done
         after = find_open_ranges(work, table, windows, [day(1)], day(0), covered)
         assert after is not None
-        assert not after.has_ranges(day(1), [range_to_dict(read)])
-        assert after.has_ranges(day(1), [])
+        items = OpenItems(after.owned, after.names)
+        assert not items.can_keep(day(1), [range_to_dict(read)])
+        assert items.can_keep(day(1), [])
         owned = {day(0): (range_to_dict(read),)}
 
 
