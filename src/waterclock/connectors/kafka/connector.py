@@ -43,6 +43,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.ARRIVAL_TIME}),
     publishes=frozenset({Mode.APPEND, Mode.MERGE}),
     wrong_options=option_definitions.wrong_options,
+    reads_open_windows=frozenset({Batching.ARRIVAL_TIME}),
 )
 
 

@@ -14,6 +14,7 @@ from waterclock.connectors.interface import Collected, ConnectionType, Item, Lis
 from waterclock.connectors.original_erasure import OriginalErasure, Subjects
 from waterclock.connectors.receiver import segment_names
 from waterclock.connectors.receiver.events import OWN
+from waterclock.connectors.receiver.unsealed_events import UnsealedEvents, is_unsealed, list_unsealed
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
 from waterclock.flow.declarations import Columns, Unit
@@ -86,6 +87,7 @@ CAPABILITIES = Capabilities(
         "date_format": Option(help="a Spark datetime pattern for DATE columns; default ISO 8601"),
     },
     collects=frozenset({Batching.ARRIVAL_TIME}),
+    reads_open_windows=frozenset({Batching.ARRIVAL_TIME}),
     origin_fields=frozenset(TYPES),
     seals=True,
     wrong_options=_wrong_options,
@@ -155,6 +157,14 @@ class ReceiverCollector:
             listing.items, (*listing.reports, *map(_build_damage_report, self._find_damaged_segments(folder)))
         )
 
+    def arrivals_so_far(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
+        """List sealed files as `arrivals` does, and segments under the names of the files that they become."""
+        segments = list_unsealed(self._folder(unit))  # before the files, as it may be sealed in between
+        listing = self.arrivals(unit, taken)
+        sealed = {*taken, *(item.name for item in listing.items)}
+        items = [*listing.items, *(item for item in segments if item.name not in sealed)]
+        return replace(listing, items=tuple(sorted(items, key=lambda item: (item.stamp, item.name))))
+
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
         """Return the files of events with these names, archived or not."""
         return self._files().find(_build_landed_unit(unit), names)
@@ -162,11 +172,33 @@ class ReceiverCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files of events into one frame, with labels. A column that no event of the batch has is NULL."""
-        make_private_folder(self._folder(unit))
+        """Read files of events into one frame, with labels. A column that no event of the batch has is NULL.
+
+        The events of segments are copied before, and the copies are removed when the read is closed.
+        """
+        folder = self._folder(unit)
+        make_private_folder(folder)
+        if any(is_unsealed(item) for of in items.values() for item in of):
+            return self._read_unsealed(spark, unit, items, columns, zone)
         collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
         left_out = tuple(name for name in collected.left_out if name not in OWN)
         return replace(collected, left_out=left_out, may_miss_columns=True)
+
+    def _read_unsealed(
+        self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
+    ) -> Collected:
+        copies = UnsealedEvents(self._folder(unit))
+        try:
+            collected = self.read_items(spark, unit, copies.copy(items), columns, zone)
+        except BaseException:
+            copies.close()
+            raise
+
+        def close() -> None:
+            collected.close()
+            copies.close()
+
+        return replace(collected, close=close)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Move files of collected events to the archive. Return a report for each file that stays."""

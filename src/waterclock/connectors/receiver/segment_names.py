@@ -68,6 +68,12 @@ def label_of_file(landed: str) -> datetime:
     return instant_of(landed.partition("-")[0])
 
 
+def landed_segment(landed: str) -> Segment:
+    """Return the segment, as an open one, whose events are in a sealed file or will be, from the name of that file."""
+    label, _, writer = landed.removesuffix(LANDED.lstrip("*")).partition("-")
+    return Segment("open", instant_of(label), writer)
+
+
 def minute_of(at: datetime) -> datetime:
     """Return the start of the minute of an instant. No window begins or ends within a minute."""
     return at - (at - EPOCH) % _MINUTE

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from waterclock.connectors.receiver.events import lines_of
-from waterclock.connectors.receiver.frames import frames_of, has_later_frame
+from waterclock.connectors.receiver.frames import EventFrame, frames_of, has_later_frame
 from waterclock.connectors.receiver.segment_names import (
     Segment,
     lock_sealing,
@@ -50,6 +50,18 @@ def seal(folder: Path, now: datetime) -> datetime:
             if segment.state == "closed":
                 _convert_segment(folder, segment)
     return complete
+
+
+def lines_of_segment(source: IO[bytes], segment: Segment, most: int) -> Iterator[bytes]:
+    """Yield the lines to collect of the events in the first `most` bytes of a segment, as a sealed file has them."""
+    for frame in frames_of(source):
+        if frame.end > most:
+            return
+        yield from _lines_of_frame(frame, segment)
+
+
+def _lines_of_frame(frame: EventFrame, segment: Segment) -> Iterator[bytes]:
+    return lines_of(frame.body, frame.at, f"{segment.writer}-{frame.start}")
 
 
 def _find_live_segments(folder: Path) -> Iterator[Segment]:
@@ -87,7 +99,7 @@ def _convert_segment(folder: Path, segment: Segment) -> None:
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, sink, mtime=0) as packed:
             for frame in frames_of(source):
                 end = frame.end
-                for line in lines_of(frame.body, frame.at, f"{segment.writer}-{frame.start}"):
+                for line in _lines_of_frame(frame, segment):
                     packed.write(line)
                     count += 1
         is_whole = end == os.fstat(source.fileno()).st_size

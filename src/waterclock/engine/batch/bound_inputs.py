@@ -25,7 +25,8 @@ class BoundInputs:
     """The inputs of a group, fixed before its batches run: pinned reads by label, and changed windows of its source.
 
     `scan`: the scan for past windows that changed at the source (LOOKBACK). `linked`: each window with the version of
-    another project that it reads. `owned`: the ranges of a log that each label owns once it is claimed.
+    another project that it reads. `owned`: the ranges of a log that each label owns once it is claimed, or the items so
+    far of open windows.
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from waterclock.connectors.interface import (
     WindowCollector,
     WindowRequest,
 )
+from waterclock.connectors.unsealed_collector import UnsealedCollector
 from waterclock.engine.collect.arrivals import assign_items
 from waterclock.engine.collect.await_signals import require_signs
 from waterclock.engine.collect.changes import collect_changes
@@ -53,7 +54,8 @@ def read_source_windows(
 ) -> CollectResult:
     """Read the group's windows from the table's source. The rows are evaluated later, unless the source is small.
 
-    `again` are done windows that LOOKBACK reads again. `owned` maps labels to their ranges of a log (see `positions`).
+    `again` are done windows that LOOKBACK reads again. `owned` maps labels to their ranges of a log (see `positions`),
+    or open windows to their items so far.
     """
     result = _read_by_batching(work, spark, table, group, again, now, owned)
     for note in result.collected.notes:
@@ -95,7 +97,9 @@ def _read_by_batching(
         return reread_labels(work, spark, table, group, unit, collector)
     require_signs(work, table, (batch.window for batch in group.batches))
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
-        return _read_arrivals(work, spark, table, group, now, unit, collector)
+        windows = [batch.window for batch in group.batches]
+        arrived = AssignedArrivals(owned) if owned else assign_arrivals(work, table, windows, now, unit, collector)
+        return _read_arrivals(spark, table, arrived, unit, collector)
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, PositionCollector):
         return _read_ranges(spark, table, group, owned or {}, unit, collector)
     if source.batching is Batching.DATA_TIME and isinstance(collector, WindowCollector):
@@ -161,17 +165,34 @@ def _read_states(
     return CollectResult(collected, {window.start: dict(collected.source) for window in windows})
 
 
-def _read_arrivals(
+@dataclass(frozen=True, slots=True)
+class AssignedArrivals:
+    """Arrived items by label, and collected ones that are not archived, as their runner died before it could do so."""
+
+    by_label: Owned
+    left_behind: Sequence[Item] = ()
+
+
+def assign_arrivals(
     work: RunContext,
-    spark: SparkSession,
     table: Table,
-    group: Group,
+    windows: Sequence[Window],
     now: datetime,
     unit: Unit,
     collector: ArrivalCollector,
-) -> CollectResult:
+    *,
+    is_open: bool = False,
+) -> AssignedArrivals:
+    """List a source, and assign the items that the table has not collected to windows. Skipped items are reported.
+
+    `is_open`: the windows are not over, so data that is not in complete items yet is listed, too.
+    """
     # an archive only grows, so only items that this table has not taken are considered
-    listing = collector.arrivals(unit, work.ledger.reads.list_collected_items(table.name))
+    collected = work.ledger.reads.list_collected_items(table.name)
+    if is_open and isinstance(collector, UnsealedCollector):
+        listing = collector.arrivals_so_far(unit, collected)
+    else:
+        listing = collector.arrivals(unit, collected)
     for report in listing.reports:
         work.report_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
     present = filter_arrived(listing, now).items
@@ -180,18 +201,23 @@ def _read_arrivals(
     sealed = work.ledger.reads.covered_windows(table.name)
     taken = work.ledger.reads.find_collected_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
-    windows = [batch.window for batch in group.batches]
     by_label = assign_items(free, windows, sealed, others_open=_find_older_open_windows(work, table, windows))
-    collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
-    source = {
-        label: {**collected.source, "items": [_item_to_dict(item) for item in items]}
-        for label, items in by_label.items()
-    }
-    # items that an earlier batch took, and whose runner died before it could archive them
     left_behind = [
         _as_collected(item, taken[item.name]) for item in present if item.name in taken and not item.is_archived
     ]
-    to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
+    return AssignedArrivals(by_label, left_behind)
+
+
+def _read_arrivals(
+    spark: SparkSession, table: Table, arrived: AssignedArrivals, unit: Unit, collector: ArrivalCollector
+) -> CollectResult:
+    by_label = arrived.by_label
+    collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
+    source = {
+        label: {**collected.source, "items": [item_to_dict(item) for item in items]}
+        for label, items in by_label.items()
+    }
+    to_archive = [*arrived.left_behind, *(item for items in by_label.values() for item in items)]
     return CollectResult(collected, source, partial(_archive, table, collector, unit, to_archive))
 
 
@@ -216,7 +242,8 @@ def _find_older_open_windows(work: RunContext, table: Table, windows: Sequence[W
     return [] if gap is None else [table.cadence.window_of(gap[0])]
 
 
-def _item_to_dict(item: Item) -> dict[str, Any]:
+def item_to_dict(item: Item) -> dict[str, Any]:
+    """Convert an arrived item to the dictionary that a manifest stores."""
     found = {"name": item.name, "size": item.size, "stamp": item.stamp.isoformat()}
     return found if item.changed is None else {**found, "changed": item.changed.isoformat()}
 

@@ -10,8 +10,8 @@ rebuilt ledger does not know a failed or held label. The oldest label between th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -23,12 +23,35 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching
 from waterclock.planner.plan import Group
+from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 _NAME = "positions {:012d}"
 _NAMES = (_NAME.format(0), _NAME.format(10**12 - 1))
 
 Owned = Mapping[datetime, tuple[Item, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRanges:
+    """The records so far of labels whose batches have not begun (see `find_open_ranges`).
+
+    `owned` maps each label to its ranges, without those that have no records. `names` maps each label to the names of
+    the ranges that it owns or will own; other labels get no records.
+    """
+
+    owned: Owned
+    names: Mapping[datetime, Collection[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedRanges:
+    """The ranges that labels own, the newest range of all labels, and the label up to which none gets a new range."""
+
+    owned: dict[datetime, tuple[Item, ...]]
+    last: Mapping[str, Any] | None
+    behind: datetime
 
 
 def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
@@ -37,37 +60,108 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     Cost: a few ledger queries, and a query of the source's end. Raises E851 if the next range does not start at the end
     of the last one.
     """
-    source = table.source
-    if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:
-        return {}
-    collector = work.connections.collector(source.unit.connection)
-    if not isinstance(collector, PositionCollector):
+    collector = None if group.is_made_of_kept else _find_collector(work, table)
+    if collector is None:
         return {}
     labels = [batch.label for batch in group.batches]
-    kept, last = work.ledger.reads.owned_items(table.name, labels, _NAMES)
-    owned = {label: tuple(item_of(one) for one in found if "positions" in one) for label, found in kept.items()}
-    newest = work.ledger.reads.newest(table.name)
-    behind = max(BEGINNING if last is None else last[0], BEGINNING if newest is None else newest.label)
+    recorded = _read_recorded_ranges(work, table, labels)
+    owned, behind = recorded.owned, recorded.behind
     # not the first of `labels`: windows before it may be skipped, or not selected for this run
-    start = table.cadence.floor(work.ledger.reads.table(table.name).start or labels[0])
-
-    def read_next(label: datetime, before: Mapping[str, Any] | None) -> Item | None:
-        reached = None if before is None else Positions.of_dict(before["positions"])
-        found = collector.next_range(work.connections.resolve_unit(source.unit), reached, start)
-        if found is None:
-            return None
-        require_contiguous(reached, found, where=f"{table.name}@{label_of(label)}")
-        number = 1 if before is None else _number_of(before) + 1
-        return Item(_NAME.format(number), BEGINNING, 0, str(source.unit), positions=found)
-
+    first = labels[0]
     earlier = [label for label in labels if label <= behind and not owned.get(label)]
     for label, before, after in _find_unowned_gaps(work, table, earlier):
-        if (lost := read_next(label, before)) is not None and (cut := _cut_before(lost, after)) is not None:
+        lost = _read_next_range(work, table, collector, label, before, first)
+        if lost is not None and (cut := _cut_before(lost, after)) is not None:
             owned[label] = (cut,)
     free = next((label for label in labels if label > behind), None)
-    if free is not None and (item := read_next(free, None if last is None else last[1])) is not None:
-        owned[free] = (item,)
+    if free is not None:
+        item = _read_next_range(work, table, collector, free, recorded.last, first)
+        if item is not None:
+            owned[free] = (item,)
     return owned
+
+
+def find_open_ranges(
+    work: RunContext,
+    table: Table,
+    windows: Sequence[Window],
+    known: Collection[datetime],
+    start: datetime,
+    covered: IntervalSet,
+) -> OpenRanges | None:
+    """Return the ranges of open windows so far, without claiming them; None for a table that is not read from a log.
+
+    All records after the last recorded range belong to the oldest label after it that is not covered, which is the next
+    one to be claimed. So while the batch of an earlier window has not been claimed, an open window has no records yet.
+    `covered` are the labels that are done or skipped, and `known` the labels whose ranges were read before.
+    Cost: a few ledger queries; a query of the source's end if one of the windows gets the records.
+    Errors as for `ranges_of`.
+    """
+    collector = _find_collector(work, table)
+    if collector is None:
+        return None
+    labels = sorted({*known, *(window.start for window in windows)})
+    recorded = _read_recorded_ranges(work, table, labels)
+    names = {label: {item.name for item in items} for label, items in recorded.owned.items()}
+    owned = {window.start: recorded.owned.get(window.start, ()) for window in windows}
+    free = _find_next_owner(table, start, recorded.behind, covered, labels)
+    if free is not None:
+        names[free] = {_NAME.format(_number_of(recorded.last) + 1)}
+        if free in owned:
+            item = _read_next_range(work, table, collector, free, recorded.last, start)
+            owned[free] = () if item is None or _is_empty(item) else (item,)
+    return OpenRanges(owned, names)
+
+
+def _find_next_owner(
+    table: Table, start: datetime, behind: datetime, covered: IntervalSet, labels: Sequence[datetime]
+) -> datetime | None:
+    """Return the label that gets the next range, if it is at most the last one of `labels`."""
+    low = start if behind < start else table.cadence.next(behind)
+    if not labels or low > labels[-1]:
+        return None
+    gap = covered.first_gap(low, table.cadence.next(labels[-1]))
+    return None if gap is None else table.cadence.floor(gap[0])
+
+
+def _find_collector(work: RunContext, table: Table) -> PositionCollector | None:
+    """Return the collector of a table that is read from a log; None for other tables."""
+    source = table.source
+    if source is None or source.batching is not Batching.ARRIVAL_TIME:
+        return None
+    collector = work.connections.collector(source.unit.connection)
+    return collector if isinstance(collector, PositionCollector) else None
+
+
+def _read_recorded_ranges(work: RunContext, table: Table, labels: Sequence[datetime]) -> _RecordedRanges:
+    newest = work.ledger.reads.newest(table.name)  # read first: the range of a label that is done is then among those
+    kept, last = work.ledger.reads.owned_items(table.name, labels, _NAMES)
+    owned = {label: tuple(item_of(one) for one in found if "positions" in one) for label, found in kept.items()}
+    behind = max(BEGINNING if last is None else last[0], BEGINNING if newest is None else newest.label)
+    return _RecordedRanges(owned, None if last is None else last[1], behind)
+
+
+def _read_next_range(
+    work: RunContext,
+    table: Table,
+    collector: PositionCollector,
+    label: datetime,
+    before: Mapping[str, Any] | None,
+    first: datetime,
+) -> Item | None:
+    """Return the range of a label after the range `before`; None if the log has nothing new.
+
+    Without `before`, the log is read from START, or from the window `first` if no START is recorded.
+    """
+    if table.source is None:
+        raise AssertionError(f"{table.name} is not collected from a log")
+    unit, reached = table.source.unit, None if before is None else Positions.of_dict(before["positions"])
+    start = table.cadence.floor(work.ledger.reads.table(table.name).start or first)
+    found = collector.next_range(work.connections.resolve_unit(unit), reached, start)
+    if found is None:
+        return None
+    require_contiguous(reached, found, where=f"{table.name}@{label_of(label)}")
+    return Item(_NAME.format(_number_of(before) + 1), BEGINNING, 0, str(unit), positions=found)
 
 
 def _find_unowned_gaps(
@@ -98,6 +192,10 @@ def _cut_before(item: Item, after: Mapping[str, Any]) -> Item | None:
     if all(low == high for low, high in parts.values()):
         return None
     return replace(item, positions=replace(item.positions, parts=parts))
+
+
+def _is_empty(item: Item) -> bool:
+    return item.positions is None or all(low == high for low, high in item.positions.parts.values())
 
 
 def find_skipped_end(
@@ -136,8 +234,9 @@ def find_label_to_read(work: RunContext, table: Table, newest: datetime) -> date
     return label if label is not None and label < newest else None
 
 
-def _number_of(item: Mapping[str, Any]) -> int:
-    return int(str(item["name"]).split()[-1])
+def _number_of(item: Mapping[str, Any] | None) -> int:
+    """Return the number of a range; 0 for None, before the first range."""
+    return 0 if item is None else int(str(item["name"]).split()[-1])
 
 
 def require_contiguous(reached: Positions | None, next_range: Positions, *, where: str) -> None:

@@ -19,6 +19,7 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import find_blocking_rows, row_rule_measures
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.results import MadeSlices
+from waterclock.engine.collect.open_items import find_open_items
 from waterclock.engine.continuous.open_labels import (
     OpenLabels,
     find_open_labels,
@@ -139,22 +140,31 @@ class _Tick:
         """Read the windows of a collect that are not due yet. Windows that are due in the meantime keep their rows."""
         own = self.rows[table.name]
         known = self._known_slices(table)
-        labels = find_open_labels(table, self.starts[table.name], self.snapshot.of(table.name), known.keys(), self.now)
+        start, facts = self.starts[table.name], self.snapshot.of(table.name)
+        labels = find_open_labels(table, start, facts, known.keys(), self.now)
         if not is_due:
             labels = OpenLabels(
                 (), tuple(sorted({*labels.kept, *(it.start for it in labels.made if it.start in known)}))
             )
-        own.kept = {label: known[label] for label in labels.kept}
+        items = None
+        if is_due:
+            items = find_open_items(self.work, table, labels.made, known, start, facts.covered, self.now)
+        if items is not None:
+            known = {label: each for label, each in known.items() if items.can_keep(label, _items_of(each))}
+        own.kept = {label: known[label] for label in labels.kept if label in known}
         if not labels.made:
             return
-        batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
-        with self._made(table, batches, BoundInputs({batch.label: () for batch in batches})) as made:
-            notes = {
-                window.start: _identity_of_items(made.notes.source.get(window.start, {})) for window in labels.made
-            }
-            if all(_is_unchanged(notes[window.start], known.get(window.start)) for window in labels.made):
-                own.kept |= {window.start: known[window.start] for window in labels.made if window.start in known}
+        if items is not None:
+            identities = {label: _identity_of_items(items.to_dicts(label)) for label in items.by_label}
+            if self._keep_unchanged(table, identities, known):
                 return
+        batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
+        bound = BoundInputs({batch.label: () for batch in batches}, owned={} if items is None else items.by_label)
+        with self._made(table, batches, bound) as made:
+            notes = {
+                window.start: _identity_of_items(made.notes.source.get(window.start, {}).get("items"))
+                for window in labels.made
+            }
             written = self._write(table, made, {label: {_READ: identity} for label, identity in notes.items()})
             made.notes.before_commit()
             clock = self.work.real_now()
@@ -164,6 +174,15 @@ class _Tick:
                     continue
                 self._take(table, window.start, written, made, known.get(window.start))
             own.schema = made.schema
+
+    def _keep_unchanged(
+        self, table: Table, identities: Mapping[datetime, str | None], known: Mapping[datetime, Manifest]
+    ) -> bool:
+        """Keep the rows of all labels if the source has the same items as in the tick before. Return whether it has."""
+        if not all(_is_unchanged(identity, known.get(label)) for label, identity in identities.items()):
+            return False
+        self.rows[table.name].kept |= {label: known[label] for label in identities if label in known}
+        return True
 
     def transform(self, table: Table) -> None:
         """Compute the windows of a transform that overlap open labels of its inputs, and those not done since."""
@@ -301,10 +320,15 @@ def _is_unchanged(identity: str | None, known: Manifest | None) -> bool:
     return identity is not None and known.source.get(_READ) == identity
 
 
-def _identity_of_items(notes: Mapping[str, Any]) -> str | None:
+def _identity_of_items(items: Sequence[Mapping[str, Any]] | None) -> str | None:
     """Return a text that identifies the items that a label was read from; None for a source without items."""
-    items = notes.get("items")
     return None if items is None else json.dumps(items, sort_keys=True)
+
+
+def _items_of(known: Manifest) -> list[Mapping[str, Any]]:
+    """Return the items that a slice of a tick was read from; none for a source without items."""
+    found: list[Mapping[str, Any]] = json.loads(known.source.get(_READ) or _NO_ITEMS)
+    return found
 
 
 def _identity_of_pins(table: Table, pins: Sequence[PinnedRead]) -> str:

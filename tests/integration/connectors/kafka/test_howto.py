@@ -1,4 +1,4 @@
-"""The page on Kafka: its statements form one flow, over topics with its names."""
+"""The pages about Kafka are run: their statements make one flow each, over topics of their names."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.engine.test_continuous import Stream, minute
 from tests.kafka import broker, needs_broker
+from tests.live_destinations import live_destination
 from tests.tiny import TOML, Tiny, day, described
 from tests.unit.connectors.kafka.test_avro import OLD, encoded
+from waterclock.engine.continuous.destinations import deliver_open_windows, publishes_of_open_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, needs_broker]
-PAGE = Path(__file__).parents[4] / "docs" / "howto" / "collect-kafka.md"
+HOWTO = Path(__file__).parents[4] / "docs" / "howto"
+PAGE = HOWTO / "collect-kafka.md"
+LIVE = HOWTO / "kafka-to-postgres.md"
 
 
 def test_the_flow_of_the_page_runs(tmp_path: Path, spark: SparkSession) -> None:
@@ -40,3 +45,28 @@ def test_the_flow_of_the_page_runs(tmp_path: Path, spark: SparkSession) -> None:
     assert tiny.rows("SELECT id FROM shop.payments") == [(7,)]
     assert [(m.key(), m.value()) for m in bus.read("events_copy")] == [(b"k", b"\x00"), (b"k", None)]
     assert sorted((m.key(), json.loads(m.value())["total"]) for m in bus.read("totals")) == [(b"1", 2.5), (b"2", 2.5)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_the_query_of_the_page_shows_records_at_the_next_tick(tmp_path: Path, spark: SparkSession, kind: str) -> None:
+    page, bus, live = LIVE.read_text(encoding="utf-8"), broker(), live_destination(kind, tmp_path)
+    [statements] = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [query] = re.findall(r"^```\n(SELECT.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    topic = bus.topic()
+    flow = statements.replace("bus.orders", f"bus.`{topic}`").replace("TYPE postgres", f"TYPE {kind}")
+    stream = Stream(Tiny(tmp_path, spark, toml=f'{live.toml}connections.bus = {{{{ servers = "{bus.servers}" }}}}\n'))
+    stream.tiny.declare(flow)
+
+    def sell(at: int, *orders: tuple[int, str, int]) -> list[tuple[str, int, int]]:
+        names = ("order_id", "product", "cents")
+        bus.send(topic, [(None, json.dumps(dict(zip(names, order, strict=True))).encode()) for order in orders])
+        stream.tick(minute(at))
+        with stream.opened() as work:
+            for table in publishes_of_open_windows(work.flow):
+                deliver_open_windows(work, table)
+        return [(product, int(count), int(cents)) for product, count, cents in live.read(query)]
+
+    assert sell(1, (1, "tea", 250), (2, "tea", 250)) == [("tea", 2, 500)]
+    stream.run(minute(5))
+    assert sell(6, (3, "cup", 900), (4, "tea", 250)) == [("cup", 1, 900), ("tea", 3, 750)]
+    assert sorted(map(int, (row[0] for row in live.read("SELECT order_id FROM orders")))) == [1, 2, 3, 4]

@@ -7,15 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Collected, Item, Listing, Report
-from waterclock.engine.collect.collect import _read_arrivals
+from waterclock.engine.collect.collect import _read_arrivals, assign_arrivals
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.flow.enums import Batching
 from waterclock.timelabel.intervals import IntervalSet
+
+if TYPE_CHECKING:
+    from waterclock.connectors.interface import ArrivalCollector
 
 LATE = Item("late", day(0.5), 1, "new/late", changed=day(3))
 OWN = Item("own", day(2.5), 1, "new/own", changed=day(2.5))
@@ -70,15 +73,10 @@ def read_overtaken() -> tuple[Landed, CollectResult]:
     work = work_of([table])
     work.ledger = SimpleNamespace(reads=Overtaken())
     assert table.source is not None
-    read = _read_arrivals(
-        work,
-        None,  # type: ignore[arg-type]  # the fake reads without Spark
-        table,
-        group("web.clicks", 2),
-        day(9),
-        table.source.unit,
-        landed,  # type: ignore[arg-type]  # the part of a collector that is used
-    )
+    windows = [batch.window for batch in group("web.clicks", 2).batches]
+    unit, source = table.source.unit, cast("ArrivalCollector", landed)  # as much of a collector as is asked
+    arrived = assign_arrivals(work, table, windows, day(9), unit, source)
+    read = _read_arrivals(None, table, arrived, unit, source)  # type: ignore[arg-type]  # the fake reads without Spark
     read.after(work)
     return landed, read
 

@@ -13,8 +13,11 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
 from waterclock.connectors.interface import Positions
-from waterclock.engine.collect.positions import range_to_dict, ranges_of
+from waterclock.engine.collect.open_items import OpenItems
+from waterclock.engine.collect.positions import find_open_ranges, range_to_dict, ranges_of
 from waterclock.flow.enums import Batching
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
 
 
 @dataclass
@@ -107,3 +110,88 @@ def test_a_range_that_no_label_owns_is_read_by_a_label_between_its_neighbours(
     of_next = item(4, p0=(80, 90), p1=(0, 9))
     found = {label: [range_to_dict(one) for one in items] for label, items in owned.items()}
     assert found == {day(label): [of_next if one == "next" else one] for label, one in expected.items()}
+
+
+def opened(
+    *windows: int, known: Mapping[int, dict[str, Any]], done: tuple[int, ...] = (), covered: tuple[int, ...] = ()
+) -> tuple[dict[datetime, list[dict[str, Any]]], dict[datetime, set[str]], Grown]:
+    """Return the ranges of open windows so far, and the names of the ranges that labels own or will own."""
+    table, log = collect("web.clicks", batching=Batching.ARRIVAL_TIME), Grown()
+    work = work_of([table], connections=log)
+    last = max(known, default=None)
+    reads = SimpleNamespace(
+        owned_items=lambda _, labels, __: (
+            {day(at): (one,) for at, one in known.items() if day(at) in labels},
+            None if last is None else (day(last), known[last]),
+        ),
+        newest=lambda _: SimpleNamespace(label=day(max(done))) if done else None,
+        table=lambda _: SimpleNamespace(start=day(0)),
+    )
+    work.ledger = SimpleNamespace(reads=reads)
+    settled = IntervalSet.from_intervals([(day(at), day(at + 1)) for at in (*done, *covered)])
+    opened_windows = [Window(day(at), day(at + 1)) for at in windows]
+    found = find_open_ranges(work, table, opened_windows, [day(at) for at in known], day(0), settled)
+    assert found is not None
+    owned = {label: [range_to_dict(one) for one in items] for label, items in found.owned.items()}
+    return owned, {label: set(names) for label, names in found.names.items()}, log
+
+
+FIRST, SECOND = item(1, p0=(0, 10)), item(2, p0=(10, 90), p1=(0, 9))
+
+
+def test_an_open_window_has_the_records_after_the_last_range_once_all_earlier_batches_are_claimed() -> None:
+    assert opened(1, known={0: FIRST})[0] == {day(1): [SECOND]}  # the batch of 0 runs, failed or is held
+    assert opened(1, known={0: FIRST}, done=(0,))[0] == {day(1): [SECOND]}
+    assert opened(0, known={})[0] == {day(0): [item(1, p0=(0, 90), p1=(0, 9))]}
+    assert opened(3, known={0: FIRST}, done=(0, 1, 2))[0] == {day(3): [SECOND]}  # nothing came in two windows
+    assert opened(2, known={0: FIRST}, done=(0,), covered=(1,))[0] == {day(2): [SECOND]}  # one was skipped
+
+
+def test_an_open_window_has_no_records_while_an_earlier_one_may_take_them() -> None:
+    owned, names, log = opened(2, known={0: FIRST}, done=(0,))
+    assert owned == {day(2): []}
+    assert names == {day(0): {FIRST["name"]}, day(1): {SECOND["name"]}}
+    assert log.firsts == []  # the log is not even asked
+    assert opened(1, 2, known={0: FIRST}, done=(0,))[0] == {day(1): [SECOND], day(2): []}  # DELAY
+    assert opened(1, known={})[0] == {day(1): []}  # nothing was ever collected
+
+
+def test_a_window_that_was_claimed_early_has_the_records_that_it_owns() -> None:
+    assert opened(1, known={0: FIRST, 1: item(2, p0=(10, 20))}, done=(0,))[0] == {day(1): [item(2, p0=(10, 20))]}
+
+
+def test_rows_of_a_range_that_another_label_owns_are_not_kept() -> None:
+    table, log = collect("web.clicks", batching=Batching.ARRIVAL_TIME), Grown()
+    work = work_of([table], connections=log)
+    owned: dict[datetime, tuple[dict[str, Any], ...]] = {}
+    reads = SimpleNamespace(
+        owned_items=lambda *_: (owned, None if not owned else (day(0), owned[day(0)][0])),
+        newest=lambda _: None,
+        table=lambda _: SimpleNamespace(start=day(0)),
+    )
+    work.ledger = SimpleNamespace(reads=reads)
+    windows, skipped = [Window(day(1), day(2))], IntervalSet.from_intervals([(day(0), day(1))])
+    before = find_open_ranges(work, table, windows, [], day(0), skipped)
+    assert before is not None
+    [read] = before.owned[day(1)]
+    for covered in (IntervalSet(), IntervalSet.from_intervals([(day(0), day(1))])):  # a user retried 0; then it is done
+        after = find_open_ranges(work, table, windows, [day(1)], day(0), covered)
+        assert after is not None
+        items = OpenItems(after.owned, after.names)
+        assert not items.can_keep(day(1), [range_to_dict(read)])
+        assert items.can_keep(day(1), [])
+        owned = {day(0): (range_to_dict(read),)}
+
+
+def test_a_range_without_records_is_none_and_tables_of_other_sources_have_no_ranges() -> None:
+    table, log = collect("web.clicks", batching=Batching.ARRIVAL_TIME), Grown(ends={"0": 0})
+    work = work_of([table], connections=log)
+    reads = SimpleNamespace(
+        owned_items=lambda *_: ({}, None), newest=lambda _: None, table=lambda _: SimpleNamespace(start=day(0))
+    )
+    work.ledger = SimpleNamespace(reads=reads)
+    window = Window(day(0), day(1))
+    found = find_open_ranges(work, table, [window], [], day(0), IntervalSet())
+    assert found is not None
+    assert found.owned == {day(0): ()}
+    assert find_open_ranges(work, collect("web.clicks"), [window], [], day(0), IntervalSet()) is None

@@ -1,0 +1,64 @@
+"""Finds the items of open windows before they are read: ranges of a log, or files, each with its label (CONTINUOUS)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from waterclock.connectors.interface import ArrivalCollector
+from waterclock.engine.collect.collect import assign_arrivals, item_to_dict
+from waterclock.engine.collect.positions import Owned, find_open_ranges, range_to_dict
+from waterclock.engine.run_context import RunContext
+from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching
+from waterclock.timelabel.intervals import IntervalSet
+from waterclock.timelabel.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class OpenItems:
+    """The items so far of open windows, by label.
+
+    `names` maps each label to the names of the ranges of a log that it owns or will own; None for a source of files.
+    """
+
+    by_label: Owned
+    names: Mapping[datetime, Collection[str]] | None = None
+
+    def to_dicts(self, label: datetime) -> list[dict[str, Any]]:
+        """Return the items of a label as they are recorded with its slice."""
+        convert = item_to_dict if self.names is None else range_to_dict
+        return [convert(item) for item in self.by_label[label]]
+
+    def can_keep(self, label: datetime, items: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether rows of these items, which were read for a label before, still belong to that label."""
+        return self.names is None or all(item.get("name") in self.names.get(label, ()) for item in items)
+
+
+def find_open_items(
+    work: RunContext,
+    table: Table,
+    windows: Sequence[Window],
+    known: Collection[datetime],
+    start: datetime,
+    covered: IntervalSet,
+    now: datetime,
+) -> OpenItems | None:
+    """Return the items so far of open windows; None for a source whose items are not known before it is read.
+
+    `known` are the labels whose items were read before; START, and the labels `covered` that are done or skipped.
+    Cost: for a log, that of `find_open_ranges`; else a listing and a few ledger queries.
+    """
+    ranges = find_open_ranges(work, table, windows, known, start, covered)
+    if ranges is not None:
+        return OpenItems(ranges.owned, ranges.names)
+    source = table.source
+    if source is None or source.batching is not Batching.ARRIVAL_TIME or not windows:
+        return None
+    unit = work.connections.resolve_unit(source.unit)
+    collector = work.connections.collector(unit.connection)
+    if not isinstance(collector, ArrivalCollector):
+        return None
+    return OpenItems(assign_arrivals(work, table, windows, now, unit, collector, is_open=True).by_label)
