@@ -1,4 +1,4 @@
-"""The pages about Kafka are run: their statements make one flow each, over topics of their names."""
+"""The pages about Kafka: the statements of each form one flow, over topics with its names."""
 
 from __future__ import annotations
 
