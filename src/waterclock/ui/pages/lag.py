@@ -63,7 +63,7 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
         "lags": [_describe_lag(at, each) for each in lags(at, names)],
         "open": [
             {"table": name, "address": table_address(name), "words": each.words()}
-            for name, each in open_windows(at, names).items()
+            for name, each in open_windows(at, [each for each in names if not at.flow.tables[each].continuous]).items()
         ],
     }
 
