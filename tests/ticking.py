@@ -44,6 +44,7 @@ class Ticking:
     flow: str = FLOW
     start: datetime = field(default_factory=today)
     number: int = 0
+    is_applied: bool = True
 
     def __post_init__(self) -> None:
         (self.folder / "flows").mkdir(parents=True)
@@ -53,8 +54,9 @@ class Ticking:
             '[env.dev]\nconnections.land = { path = "landing" }\n'
         )
         (self.folder / "flows" / "clicks.dpl").write_text(self.flow)
-        with self.opened() as work:
-            apply_flow(work, datetime.now(UTC))
+        if self.is_applied:
+            with self.opened() as work:
+                apply_flow(work, datetime.now(UTC))
 
     @property
     def project(self) -> Project:

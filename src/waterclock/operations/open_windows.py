@@ -89,17 +89,21 @@ class OpenWindows:
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
     """Return the open windows of the tables that have them, at boundaries or at ticks.
 
-    Cost: computing the due windows of each with CLOSE WHEN; a small file for each open label of those with CONTINUOUS.
+    Cost: computing the due windows of each with CLOSE WHEN; for those with CONTINUOUS one query of the ledger in all,
+    and some small files for each.
     """
-    return {found.table: found for name in names for found in _find_open_windows(at, name)}
+    ticking = {name for name in names if at.flow.tables[name].continuous is not None}
+    found: dict[str, OpenWindows] = {}
+    if ticking:
+        from waterclock.engine.ledger_opening import lake_of
+
+        lake = lake_of(at.project, at.ledger)
+        found = {name: windows_of_ticks(lake, at.flow.tables[name], at.snapshot.of(name), at.now) for name in ticking}
+    found |= {each.table: each for name in names if name not in ticking for each in _find_open_windows(at, name)}
+    return {name: found[name] for name in names if name in found}
 
 
 def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
-    if at.flow.tables[name].continuous is not None:
-        from waterclock.engine.ledger_opening import lake_of
-
-        yield windows_of_ticks(lake_of(at.project, at.ledger), at.flow.tables[name], at.snapshot.of(name), at.now)
-        return
     speed_table = open_windows_table(at.flow, name)
     if speed_table is None:
         return
@@ -126,7 +130,7 @@ def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime)
     labels = sorted({*open_labels, cadence.window_of(now).start})
     oldest = cadence.window_of(labels[0])
     newest = labels[-_MOST_WINDOWS:]
-    known = replace(state, slices={label: path for label, path in state.slices.items() if label in newest})
+    known = replace(state, slices={label: path for label, path in state.slices.items() if label >= newest[0]})
     slices = read_slices(folder, known)
     times = [each for each in (checked, state.at) if each is not None]
     return OpenWindows(

@@ -21,9 +21,8 @@ from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.branches import branches
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
-from waterclock.ui.pages.lag import lag
+from waterclock.ui.pages.lag import describe_ticks, lag
 from waterclock.ui.pages.lineage import lineage
-from waterclock.ui.pages.open_windows import describe_ticks
 from waterclock.ui.pages.personal_data import personal_data
 from waterclock.ui.pages.plan import plan
 from waterclock.ui.pages.quality import quality

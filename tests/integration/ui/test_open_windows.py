@@ -107,3 +107,13 @@ def test_a_table_without_continuous_is_not_followed(page: TestClient) -> None:
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["code"] == "E910"
     assert "live" not in [each["name"] for each in page.get("/tables/web.other.json").json().get("tabs", [])]
+
+
+def test_before_the_first_run_the_pages_show_that_there_is_no_tick(
+    tmp_path: Path, served: Callable[..., TestClient]
+) -> None:
+    ticking = Ticking(tmp_path / "clicks", is_applied=False)
+    page = served(ticking.folder, now=None)
+    assert open_of(page)["short"] == "no tick yet"
+    assert page.get("/lag").status_code == page.get(f"/tables/{CLICKS}/live").status_code == 200
+    assert not (ticking.folder / ".waterclock").exists()  # nothing is written

@@ -6,31 +6,19 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from waterclock.flow.declarations import Table
-from waterclock.flow.open_windows import continuous_tables, tick_seconds
+from waterclock.flow.open_windows import tick_seconds
 from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, local_label, number_words, short_label, span_words
 from waterclock.operations.json import instant_text
 from waterclock.operations.open_windows import OpenWindow, OpenWindows, open_windows
 from waterclock.operations.project_opening import OpenedProject
-from waterclock.ui.page_query import Content, PageQuery, table_address
+from waterclock.ui.page_query import Content, table_address
 
 LIVE = "live"
 """The tab of a table's page that follows its open windows."""
 _LATE_TICKS, _LATE_SECONDS = 3, 30  # without a check of the sources, after which ticks are late; a check is recorded
 # every ten seconds
 _MOST_LABELS = 50  # of a table on a page
-
-
-def describe_ticks(at: OpenedProject, parameters: PageQuery) -> Content:
-    """Return the open windows of the selected tables that have CONTINUOUS, by table.
-
-    Cost: as `windows_of_ticks` for each; nothing is read if the project has no CONTINUOUS.
-    """
-    ticking = {table.name for table in continuous_tables(at.flow)}
-    if not ticking:
-        return {"ticks": {}}
-    tables, _ = parameters.tables(at)
-    return {"ticks": ticks_of(at, [table.name for table in tables if table.name in ticking])}
 
 
 def ticks_of(at: OpenedProject, names: Collection[str]) -> dict[str, Content]:
