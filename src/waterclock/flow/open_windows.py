@@ -45,6 +45,14 @@ def continuous_tables(flow: Flow) -> list[Table]:
     return [table for name in flow.order if (table := flow.tables[name]).continuous is not None]
 
 
+def tick_seconds(flow: Flow) -> float:
+    """Return the shortest time between two ticks, in seconds; 0 for a flow without CONTINUOUS."""
+    return min(
+        (each.continuous.to_timedelta().total_seconds() for each in flow.tables.values() if each.continuous),
+        default=0.0,
+    )
+
+
 def view_of(table: str) -> str:
     """Return the name of the view that shows a table with its open windows."""
     return f"{table}{VIEW}"

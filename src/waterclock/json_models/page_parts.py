@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import ConfigDict, Field
 
 from waterclock.json_models.parts import AnswerPart, OneError
@@ -49,6 +51,42 @@ class BatchEntry(PagePart):
     words: str
     state: str
     address: str
+
+
+class TicksOfLabel(PagePart):
+    """An open window of a table with CONTINUOUS."""
+
+    label: str
+    state: Literal["open", "blocked", "held"]
+    rows: int | None
+    """The number of its rows so far; null if they are not shown, or if there are none yet."""
+    made: str | None
+    """When its newest rows were written."""
+    waits: str
+    """What the window waits for."""
+    hidden: str
+    """Why its rows are not shown: a rule holds its batch or would hold it, or it reads such a window; or ""."""
+
+
+class TicksOfTable(PagePart):
+    """The open windows of a table with CONTINUOUS."""
+
+    table: str
+    address: str
+    state: Literal["open", "late", "blocked", "held"]
+    """`late`: no run has read the sources for at least three ticks and thirty seconds."""
+    windows: int
+    """The number of open windows."""
+    rows: int | None
+    tick: int | None
+    shown: str | None
+    """When the newest tick was made."""
+    age: float | None
+    """The seconds since a run last read the sources."""
+    hidden: int
+    """The number of open windows whose rows are not shown."""
+    labels: list[TicksOfLabel]
+    """The newest fifty open windows, oldest first."""
 
 
 class Note(PagePart):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from waterclock.json_models.audit import BatchRecord
-from waterclock.json_models.page_parts import BatchEntry, Note, PageAnswer, PagePart, Part, Piece
+from waterclock.json_models.page_parts import BatchEntry, Note, PageAnswer, PagePart, Part, Piece, TicksOfTable
 from waterclock.json_models.parts import OneError
 from waterclock.json_models.tables import QueryResultPart
 
@@ -67,6 +67,8 @@ class GridPage(PageAnswer):
     took: list[Took]
     """Only columns with a duration; empty if too many labels are shown."""
     next_due: str | None
+    ticks: dict[str, TicksOfTable]
+    """The open windows of each shown table that has CONTINUOUS."""
 
 
 class Trouble(BatchEntry):

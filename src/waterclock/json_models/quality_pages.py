@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from waterclock.json_models.page_parts import Note, PageAnswer, PagePart, Part, Piece
+from waterclock.json_models.page_parts import Note, PageAnswer, PagePart, Part, Piece, TicksOfTable
 from waterclock.json_models.timeliness import CollectSilence, LagOfTable, WatermarkProgress
 
 
@@ -198,6 +198,8 @@ class LagPage(PageAnswer, InTime):
     """Deadlines, silent sources, and the lag of each table."""
 
     title: list[Part]
+    ticks: dict[str, TicksOfTable]
+    """The open windows of each table that has CONTINUOUS."""
 
 
 class TableQuality(PagePart):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from waterclock.json_models.page_parts import PageAnswer, PagePart, Part
+from waterclock.json_models.page_parts import PageAnswer, PagePart, Part, TicksOfTable
 from waterclock.json_models.quality_pages import TableQuality
 from waterclock.json_models.tables import ColumnsVersion
 
@@ -105,7 +105,7 @@ class TablePage(PageAnswer):
     tags: list[str]
     cadence: str
     state: str
-    tab: Literal["overview", "batches", "quality", "code", "history"]
+    tab: Literal["overview", "batches", "quality", "code", "history", "live"]
     sentence: list[Part] = Field(default_factory=list)
     bars: Bars | None = None
     columns: list[TableColumn] = Field(default_factory=list)
@@ -121,3 +121,9 @@ class TablePage(PageAnswer):
     more_schemas: bool = False
     code: str = ""
     fingerprint: str = ""
+    ticks: dict[str, TicksOfTable] = Field(default_factory=dict)
+    """On the tabs `live` and `quality`: the open windows of the table, if it has CONTINUOUS."""
+    opened: dict[str, Any] | None = None
+    """On the tab `live`: the first rows of the newest open window that has rows."""
+    seconds: float | None = None
+    """On the tab `live`: the time between two ticks."""

@@ -226,6 +226,22 @@ class OpenBooksOfTable(AnswerPart):
     """Whether a full window length has passed since the end of the window."""
 
 
+class OpenWindowOfTable(AnswerPart):
+    """An open window of a table with CONTINUOUS."""
+
+    label: str
+    rows: int | None
+    """The number of its rows so far; null if they are not shown, or if there are none yet."""
+    made: Instant | None
+    """When its newest rows were written."""
+    waits: str
+    """What the window waits for."""
+    hidden: TextOrNull
+    """Why its rows are not shown: a rule holds its batch or would hold it, or it reads such a window."""
+    is_held: bool
+    """Whether its batch is held."""
+
+
 class OpenWindowsOfTable(AnswerPart):
     """The open windows of a table that shows them."""
 
@@ -242,3 +258,5 @@ class OpenWindowsOfTable(AnswerPart):
     """For a table with CONTINUOUS: the time since a run last read its sources."""
     waits: TextOrNull
     """For a table with CONTINUOUS: what the oldest open window waits for."""
+    labels: list[OpenWindowOfTable]
+    """For a table with CONTINUOUS: its newest 1000 open windows, oldest first."""

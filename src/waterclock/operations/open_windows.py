@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.flow.declarations import Table
 from waterclock.flow.open_windows import open_table_of, open_windows_table, view_of
 from waterclock.operations.formatting import count_words, instant_words, span_words
@@ -18,8 +19,31 @@ if TYPE_CHECKING:
     from waterclock.batches.ledger_snapshot import TableFacts
     from waterclock.operations.project_opening import OpenedProject
     from waterclock.storage.lake import Lake
+    from waterclock.storage.slices.manifest import Manifest
 
 _INSTANT = timedelta(microseconds=1)
+_MOST_WINDOWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWindow:
+    """An open window of a table with CONTINUOUS. `rows` and `made`, the time of its newest rows, are None without rows.
+
+    `waits` is what the window waits for. `hidden` is why its rows are not shown, "" if they are: a rule holds its batch
+    or would hold it, or it reads such a window. `is_held` is true for a batch that is held.
+    """
+
+    window: Window
+    waits: str
+    rows: int | None = None
+    made: datetime | None = None
+    hidden: str = ""
+    is_held: bool = False
+
+    @property
+    def label(self) -> str:
+        """The label of the window."""
+        return self.window.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +52,7 @@ class OpenWindows:
 
     `shown`: the instant up to which their rows can be queried now; None if nothing is shown yet. For a table with
     CONTINUOUS, `tick` is the number of the newest tick, `rows` the number of its rows, `age` the time since a run last
-    read the sources, and `waits` what the oldest window waits for.
+    read the sources, `waits` what the oldest window waits for, and `labels` the newest 1000 windows, oldest first.
     """
 
     table: str
@@ -40,11 +64,18 @@ class OpenWindows:
     rows: int | None = None
     age: timedelta | None = None
     waits: str = ""
+    labels: tuple[OpenWindow, ...] = ()
+
+    @property
+    def hidden(self) -> tuple[OpenWindow, ...]:
+        """The windows whose rows are not shown."""
+        return tuple(each for each in self.labels if each.hidden)
 
     def words(self) -> str:
         """Describe the open windows in a line."""
         begun = f"{count_words(self.windows, 'window')} open from {label_of(self.first)} on"
         waits = f"; the oldest {self.waits}" if self.waits else ""
+        waits += "".join(f"; the rows of {each.label} are hidden: {each.hidden}" for each in self.hidden[-1:])
         if self.shown is None:
             return f"{begun}{waits}; {view_of(self.table)} does not show them yet"
         rows = "" if self.rows is None else f"{count_words(self.rows, 'row')} of "
@@ -58,17 +89,21 @@ class OpenWindows:
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
     """Return the open windows of the tables that have them, at boundaries or at ticks.
 
-    Cost: computing the due windows of each with CLOSE WHEN; a small file for each open label of those with CONTINUOUS.
+    Cost: computing the due windows of each with CLOSE WHEN; for those with CONTINUOUS one query of the ledger in all,
+    and some small files for each.
     """
-    return {found.table: found for name in names for found in _find_open_windows(at, name)}
+    ticking = {name for name in names if at.flow.tables[name].continuous is not None}
+    found: dict[str, OpenWindows] = {}
+    if ticking:
+        from waterclock.engine.ledger_opening import lake_of
+
+        lake = lake_of(at.project, at.ledger)
+        found = {name: windows_of_ticks(lake, at.flow.tables[name], at.snapshot.of(name), at.now) for name in ticking}
+    found |= {each.table: each for name in names if name not in ticking for each in _find_open_windows(at, name)}
+    return {name: found[name] for name in names if name in found}
 
 
 def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
-    if at.flow.tables[name].continuous is not None:
-        from waterclock.engine.ledger_opening import lake_of
-
-        yield windows_of_ticks(lake_of(at.project, at.ledger), at.flow.tables[name], at.snapshot.of(name), at.now)
-        return
     speed_table = open_windows_table(at.flow, name)
     if speed_table is None:
         return
@@ -82,14 +117,21 @@ def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
 
 
 def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime) -> OpenWindows:
-    """Return the open windows of a table with CONTINUOUS at `now`. Cost: a small file for each."""
-    from waterclock.storage.commit.speed_tables import read_check_time, read_slices, read_state
+    """Return the open windows of a table with CONTINUOUS at `now`. Windows that a rule holds are open.
+
+    Cost: three small files, and one for each of the newest 1000 windows, from a cache if possible.
+    """
+    from waterclock.storage.commit.speed_tables import read_check_time, read_hidden_labels, read_slices, read_state
 
     folder, cadence = lake.folder(open_table_of(table.name)), table.cadence
-    state, checked = read_state(folder), read_check_time(folder)
-    current = cadence.window_of(now)
-    labels = sorted({*(each for each in state.slices if not facts.covered.covers_instant(each)), current.start})
+    state, checked, reasons = read_state(folder), read_check_time(folder), read_hidden_labels(folder)
+    held = {label for label, trouble in facts.troubles.items() if trouble.status is BatchStatus.HELD}
+    open_labels = {each for each in (*state.slices, *reasons, *held) if not facts.covered.covers_instant(each)}
+    labels = sorted({*open_labels, cadence.window_of(now).start})
     oldest = cadence.window_of(labels[0])
+    newest = labels[-_MOST_WINDOWS:]
+    known = replace(state, slices={label: path for label, path in state.slices.items() if label >= newest[0]})
+    slices = read_slices(folder, known)
     times = [each for each in (checked, state.at) if each is not None]
     return OpenWindows(
         table.name,
@@ -98,16 +140,33 @@ def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime)
         oldest.start,
         state.at,
         tick=state.tick,
-        rows=sum(each.rows for label, each in read_slices(folder, state).items() if label in labels),
+        rows=sum(each.rows for label, each in slices.items() if label not in held),
         age=max(now - max(times), timedelta(0)) if times else None,
         waits=describe_wait(table, facts, oldest, now),
+        labels=tuple(
+            _describe_window(table, facts, label, slices.get(label), reasons.get(label, ""), now) for label in newest
+        ),
     )
+
+
+def _describe_window(
+    table: Table, facts: TableFacts, label: datetime, made: Manifest | None, reason: str, now: datetime
+) -> OpenWindow:
+    window = table.cadence.window_of(label)
+    waits, trouble = describe_wait(table, facts, window, now), facts.troubles.get(label)
+    if trouble is not None and trouble.status is BatchStatus.HELD:
+        return OpenWindow(window, waits, hidden="its batch is held", is_held=True)
+    if made is None:
+        return OpenWindow(window, waits, hidden=reason)
+    return OpenWindow(window, waits, made.rows, made.sealed_at)
 
 
 def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
     """Yield the metrics of tables with CONTINUOUS. Pure."""
     values: tuple[tuple[str, str, Callable[[OpenWindows], float | None]], ...] = (
         ("rows", "Rows in open windows, which the view of the table shows", lambda each: each.rows),
+        ("windows", "Open windows", lambda each: each.windows),
+        ("hidden_windows", "Open windows whose rows a rule hides", lambda each: len(each.hidden)),
         ("tick", "Number of the newest tick", lambda each: each.tick),
         ("age_seconds", "Time since a run last read the sources", _age_seconds),
     )

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.audit_records import Attempt, Audit, Revision
+from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.engine.branching.known_branches import missing_branch_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.flow.open_windows import open_table_of
 from waterclock.flow.table_visibility import TableVisibility, form_of
 from waterclock.operations.branch_plans import related_environments
 from waterclock.operations.compared_environment import query_other_ledger, require_declared
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MOST_COMPARED = 200_000  # rows of a revision that are loaded for a comparison
 MOST_COMPARED_BYTES = 128 << 20  # of the values of a revision that are loaded for a comparison
 MOST_SHOWN = 50
+_MOST_OPEN = 20  # open windows that are searched for rows
 _ROWS_AT_ONCE = 1000  # a small file may have large values: equal ones are stored once
 Row = tuple[Any, ...]
 
@@ -107,6 +110,29 @@ def revision_rows(
     differing = sum(1 for row in compared if row.kind != "same")
     shown = [row for row in compared if row.kind != "same"] if only_differing else compared
     return RevisionRows(columns, one.rows, tuple(shown[:MOST_SHOWN]), differing, len(compared))
+
+
+def open_window_rows(at: OpenedProject, table: Table) -> tuple[datetime, RevisionRows] | None:
+    """Return the newest open window of a table with CONTINUOUS that has rows, and its first rows; None without one.
+
+    Rows of a window that is done or held are not returned. A tick can replace the rows while they are read. They stay
+    on disk for minutes, so the rows of one tick are returned. Cost: the first rows of a slice.
+    Raises E605 if a file is gone or damaged.
+    """
+    from waterclock.engine.ledger_opening import lake_of
+    from waterclock.storage.commit.speed_tables import read_slices, read_state
+
+    folder = lake_of(at.project, at.ledger).folder(open_table_of(table.name))
+    state, facts = read_state(folder), at.snapshot.of(table.name)
+    for label in sorted(state.slices, reverse=True)[:_MOST_OPEN]:
+        trouble = facts.troubles.get(label)
+        if facts.covered.covers_instant(label) or (trouble is not None and trouble.status is BatchStatus.HELD):
+            continue
+        manifest = read_slices(folder, replace(state, slices={label: state.slices[label]})).get(label)
+        if manifest is not None and manifest.rows:
+            columns, rows = _convert(_read_columns(folder, manifest, MOST_SHOWN))
+            return label, RevisionRows(columns, manifest.rows, tuple(RowDifference("same", row) for row in rows))
+    return None
 
 
 def find_stored_revision(at: OpenedProject, table: Table, audit: Audit, claim: int) -> StoredRevision:

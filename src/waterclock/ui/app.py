@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -21,19 +19,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.access_records import query_access
 from waterclock.operations.json import json_text
 from waterclock.operations.project_opening import OpenedProject
-from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.users_and_roles import Person, Right, SignIn
+from waterclock.ui.fixed_responses import serve_livez, serve_openapi, serve_static
 from waterclock.ui.forms.routes import FormPages
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live_project import LiveProject
-from waterclock.ui.openapi import describe_api
-from waterclock.ui.page_frame import now_words, runners_words, shell
+from waterclock.ui.page_frame import headers_of_part, shell
 from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.page_routes import PageRoute, pages
 from waterclock.ui.pages.access import list_sessions
@@ -48,6 +45,8 @@ from waterclock.ui.query_client import QueryClient
 from waterclock.ui.query_queue import MOST_WAITING, QueryQueue
 from waterclock.ui.rendering import render
 from waterclock.ui.request_guard import Guard, GuardedApplication, access_of, address_of, agent_of
+from waterclock.ui.table_events import PATH as EVENTS
+from waterclock.ui.table_events import TableEvents
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -58,11 +57,19 @@ _NOT_FOUND_CODES = {"E470", "E511", "E513", "E516", "E517", "E524"}
 
 
 def create_app(
-    live: LiveProject, guard: Guard, asker: QueryQueue | None = None, people: People | None = None
+    live: LiveProject,
+    guard: Guard,
+    asker: QueryQueue | None = None,
+    people: People | None = None,
+    events: TableEvents | None = None,
 ) -> GuardedApplication:
-    """Build the web application of a project, behind a guard. `asker` runs queries, `people` knows who may do what."""
+    """Build the web application of a project, behind a guard.
+
+    `asker` runs queries, `people` knows who may do what, `events` are the streams of pages that follow a table.
+    """
     people = people or People(live)
     asker = asker or QueryQueue()
+    events = events or TableEvents(people, guard)
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
     routes: list[GuardedRoute] = []
 
@@ -87,9 +94,10 @@ def create_app(
         add(path, endpoint, right, methods=[method])
     add("/sessions", partial(_end_sessions, people, guard), Right.ADMINISTER, methods=["POST"])
     add("/tables.json", partial(_respond_table_names, live), Right.LOOK)
-    add("/openapi.json", _serve_openapi, Right.LOOK)
-    add("/livez", _livez)
-    add("/static/{name}", _static)
+    add(EVENTS, events.respond, Right.LOOK)
+    add("/openapi.json", serve_openapi, Right.LOOK)
+    add("/livez", serve_livez)
+    add("/static/{name}", serve_static)
     require_guarded(routes)
     app = Starlette(
         routes=routes,
@@ -237,18 +245,20 @@ def _render_page(live: LiveProject, at: PageRoute, params: PageQuery, request: R
         return _respond_with_errors(live, error, at.menu, params, request)
     answer = _tag_response(request, _render(reading, at.name, at.menu, content, params, request))
     if _is_part(request) and reading.ledger is not None:
-        answer.headers["Waterclock-Now"] = now_words(reading)
-        answer.headers["Waterclock-Runners"] = runners_words(
-            content["alive"] if "alive" in content else len(list_active_runners(reading))
-        )
+        answer.headers.update(headers_of_part(reading, content.get("alive")))
     return answer
 
 
 def _content_of(live: LiveProject, at: PageRoute, reading: OpenedProject, params: PageQuery) -> Content:
     if not at.is_of_ledger or any(params.values.get(name) for name in at.reads_more):
-        return at.page(reading, params)
-    key = at.page, tuple(sorted(params.values.items()))
-    return live.memory.get_or_compute(reading, key, partial(at.page, reading, params))
+        content = at.page(reading, params)
+    else:
+        key = at.page, tuple(sorted(params.values.items()))
+        content = live.memory.get_or_compute(reading, key, partial(at.page, reading, params))
+    if at.ticks is None:
+        return content
+    key = at.ticks, tuple(sorted(params.values.items()))
+    return content | live.ticks.get_or_compute(reading, key, partial(at.ticks, reading, params))
 
 
 def _is_part(request: Request) -> bool:
@@ -392,27 +402,6 @@ async def _end_sessions(people: People, guard: Guard, request: Request) -> Respo
 async def _respond_table_names(live: LiveProject, request: Request) -> Response:
     """Return the names of all tables, upstream first."""
     return await run_in_threadpool(_respond_json, live, request, lambda: {"tables": list(live.load().flow.order)})
-
-
-async def _serve_openapi(_: Request) -> Response:
-    return Response(json.dumps(describe_api(), ensure_ascii=False), media_type="application/json")
-
-
-async def _livez(_: Request) -> Response:
-    return Response("alive\n", media_type="text/plain")
-
-
-async def _static(request: Request) -> Response:
-    name = request.path_params["name"]
-    folder = files("waterclock.ui").joinpath("static")
-    if name not in {each.name for each in folder.iterdir()} or name.endswith(".md"):
-        raise HTTPException(HTTPStatus.NOT_FOUND)
-    kinds = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-    return FileResponse(
-        str(folder.joinpath(name)),
-        media_type=kinds[name.rpartition(".")[2]],
-        headers={"Cache-Control": "public, max-age=31536000, immutable"},
-    )
 
 
 def _list_errors(error: WaterclockError) -> list[WaterclockError]:

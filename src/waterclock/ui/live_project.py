@@ -25,7 +25,7 @@ from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
 from waterclock.secrets.reader import SecretPlaces
-from waterclock.ui.page_cache import PageCache
+from waterclock.ui.page_cache import PageCache, current_second
 
 _SECONDS_TO_CLOSE = 3
 
@@ -38,6 +38,7 @@ class LiveProject:
     env: str | None = None
     now: str | None = None
     memory: PageCache = field(default_factory=PageCache)
+    ticks: PageCache = field(default_factory=lambda: PageCache(current_second))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _project: Project | None = None
     _planner: Planner | None = None

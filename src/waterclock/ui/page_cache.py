@@ -1,33 +1,44 @@
-"""Caches the contents of pages until the project's files or its ledger change."""
+"""Caches the contents of pages until the project's files or its ledger change, and the state of ticks for a second."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from datetime import datetime
 
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.ui.page_query import Content
 
-_State = tuple[object, object, datetime]  # planner, snapshot, minute
+_State = tuple[object, object, object]  # planner, snapshot, minute or second
 _MOST = 24  # pages of one state of the project; those of 500 tables take some 3 MB each
+
+
+def _minute_of(at: OpenedProject) -> object:
+    return at.now.replace(second=0, microsecond=0)
+
+
+def current_second(_: OpenedProject) -> object:
+    """Return the second of a monotonic clock."""
+    return int(time.monotonic())
 
 
 class PageCache:
     """A thread-safe cache of page contents for one state of the project.
 
-    Contents that depend only on the clock are computed again each minute, because labels start and end at full minutes.
+    Contents that depend only on the clock are computed again if `moment` returns another value. It is the minute by
+    default, because labels start and end at full minutes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, moment: Callable[[OpenedProject], object] = _minute_of) -> None:
+        self._moment = moment
         self._lock = threading.Lock()
         self._contents: OrderedDict[Hashable, Content] = OrderedDict()
         self._state: _State | None = None
 
     def get_or_compute(self, at: OpenedProject, key: Hashable, compute: Callable[[], Content]) -> Content:
         """Return the cached content for this state and key, or else compute it with `compute`."""
-        state = at.planner, at.snapshot, at.now.replace(second=0, microsecond=0)
+        state = at.planner, at.snapshot, self._moment(at)
         with self._lock:
             if not self._is_current(state):
                 self._contents.clear()
@@ -43,9 +54,15 @@ class PageCache:
                     self._contents.popitem(last=False)
         return content
 
+    def clear(self) -> None:
+        """Remove all contents, also those that are being computed now."""
+        with self._lock:
+            self._contents.clear()
+            self._state = None
+
     def _is_current(self, state: _State) -> bool:
         """Return whether the cache is for this state. A changed project has other planner and snapshot objects."""
         if self._state is None:
             return False
-        (planner, snapshot, minute), (known, seen, then) = state, self._state
-        return planner is known and snapshot is seen and minute == then
+        (planner, snapshot, moment), (known, seen, then) = state, self._state
+        return planner is known and snapshot is seen and moment == then

@@ -48,6 +48,12 @@ def shell(
     }
 
 
+def headers_of_part(at: OpenedProject, runners: int | None) -> dict[str, str]:
+    """Return the headers that update the frame around a part of a page. Cost: up to one query of the ledger."""
+    count = len(list_active_runners(at)) if runners is None else runners
+    return {"Waterclock-Now": now_words(at), "Waterclock-Runners": runners_words(count)}
+
+
 def now_words(at: OpenedProject | None) -> str:
     """Format the instant for which a page was computed, in the project's zone."""
     now, zone = (datetime.now(UTC), "UTC") if at is None else (at.now, at.zone)

@@ -59,15 +59,19 @@ def batch_address(name: str, labels: str) -> str:
     return f"/batches/{quote(name, safe='')}/{quote(labels, safe='')}"
 
 
+def quoted_name(name: str) -> str:
+    """Return a table's name for SQL: parts that are no identifiers are quoted."""
+    return ".".join(part if part.isidentifier() else f"`{part}`" for part in name.split("."))
+
+
 def query_address(name: str, label: str) -> str:
     """Return the address of a query for all rows of a table as of the tick of a label."""
-    quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in name.split("."))
-    return f"/query?{urlencode({'q': f'SELECT * FROM {quoted}', 'as-of': f'{name}@{label}'})}"
+    return f"/query?{urlencode({'q': f'SELECT * FROM {quoted_name(name)}', 'as-of': f'{name}@{label}'})}"
 
 
 def quarantine_address(name: str, rule: str) -> str:
     """Return the address of a query for the quarantined rows of a table that broke a rule, newest first."""
-    quoted = ".".join(part if part.isidentifier() else f"`{part}`" for part in f"{name}_quarantine".split("."))
+    quoted = quoted_name(f"{name}_quarantine")
     text = rule.replace("\\", "\\\\").replace("'", "\\'")
     query = f"SELECT timelabel, row, broken FROM {quoted} WHERE array_contains(broken, '{text}')"
     return f"/query?{urlencode({'q': f'{query} ORDER BY timelabel DESC'})}"

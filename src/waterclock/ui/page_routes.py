@@ -21,14 +21,14 @@ from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.branches import branches
 from waterclock.ui.pages.catalog import catalog
 from waterclock.ui.pages.grid import grid
-from waterclock.ui.pages.lag import lag
+from waterclock.ui.pages.lag import describe_ticks, lag
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.personal_data import personal_data
 from waterclock.ui.pages.plan import plan
 from waterclock.ui.pages.quality import quality
 from waterclock.ui.pages.query import query
 from waterclock.ui.pages.runs import run, runs
-from waterclock.ui.pages.table import table
+from waterclock.ui.pages.table import table, table_ticks
 from waterclock.ui.pages.today import errors, today
 from waterclock.ui.query_queue import QueryQueue
 
@@ -50,6 +50,7 @@ class PageRoute:
     is_of_ledger: bool = True  # the content depends only on flow, ledger and time, so that it can be cached
     starts_spark: bool = False
     reads_more: tuple[str, ...] = ()  # parameters with which the content depends on more, and on the person
+    ticks: Callable[[OpenedProject, PageQuery], Content] | None = None  # the content that changes with ticks
 
 
 _FACETS = ("layer", "owner", "tag", "kind", "state")
@@ -59,12 +60,12 @@ _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 def pages(asker: QueryQueue, sessions: Callable[[], list[Content]] = list) -> tuple[PageRoute, ...]:
     """Return the routes of all pages. `asker` runs queries, `sessions` returns the current sessions of browsers."""
     return (
-        PageRoute("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),
+        PageRoute("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK, ticks=describe_ticks),
         PageRoute("today", ("/today",), today, "Today", answers.Today, Right.LOOK, ("t",)),
         PageRoute("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, Right.LOOK, ("t", *_FACETS)),
         PageRoute(
             "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage, Right.LOOK,
-            ("at", "known", "against", "beside", "differing", "in"), reads_more=("in",),
+            ("at", "known", "against", "beside", "differing", "in"), reads_more=("in",), ticks=table_ticks,
         ),
         PageRoute(
             "batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, (),
@@ -80,7 +81,7 @@ def pages(asker: QueryQueue, sessions: Callable[[], list[Content]] = list) -> tu
         PageRoute("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
         PageRoute("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
         PageRoute("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
-        PageRoute("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
+        PageRoute("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",), ticks=describe_ticks),
         PageRoute("pii", ("/pii",), personal_data, "Quality", PersonalDataPage, Right.LOOK, ("t",)),
         PageRoute("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
         PageRoute(

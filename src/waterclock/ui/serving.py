@@ -24,6 +24,7 @@ from waterclock.ui.people import People
 from waterclock.ui.query_queue import QueryQueue
 from waterclock.ui.request_guard import LINK, Guard, new_token
 from waterclock.ui.slow_clients import MOST, SECONDS, build_server
+from waterclock.ui.table_events import TableEvents
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
 _SECONDS_TO_END = 3
@@ -101,7 +102,8 @@ def serve_pages(
     except WaterclockError:
         listener.close()
         raise
-    app: Any = create_app(live, served.guard, asker, people)
+    events = TableEvents(people, served.guard)
+    app: Any = create_app(live, served.guard, asker, people, events)
     proxies = [*people.rules().proxies]
     behind_proxies: Any = ProxyHeadersMiddleware(app, proxies) if proxies else app
     server = build_server(
@@ -121,6 +123,7 @@ def serve_pages(
         yield served
     finally:
         server.should_exit = True
+        events.close()
         asker.close()  # first, because requests wait for it
         thread.join(_SECONDS_TO_END + 2)
         app.close()

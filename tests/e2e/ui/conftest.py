@@ -27,8 +27,8 @@ SERVED: list[RunningServer] = []
 
 
 @contextmanager
-def pages_of(folder: Path, now: str = NOW) -> Iterator[str]:
-    """Serve a folder's pages, which `opened` opens by a one-time link, and yield their address."""
+def pages_of(folder: Path, now: str | None = NOW) -> Iterator[str]:
+    """Serve a folder's pages, which `opened` opens by a one-time link; gives their address."""
     with serve_pages(LiveProject(folder, now=now), "127.0.0.1", 0) as served:
         SERVED.append(served)
         try:

@@ -28,6 +28,7 @@ from waterclock.storage.commit.speed_tables import (
     iterate_states,
     new_slice_number,
     read_check_time,
+    read_hidden_labels,
     read_slices,
     read_state,
     remove_old_slices,
@@ -178,6 +179,13 @@ TRANSFORM web.double PARTITIONED CONTINUOUS AS SELECT sum(clicks) * 2 AS clicks 
         landed = stream.tiny.land("clicks", minute(at), f"id,user\n{row[0]},{row[1]}\n")
         stream.tick(minute(at + 1))
         assert [stream.open_digests(f"web.{name}") for name in ("clicks", "total", "double")] == [{}, {}, {}], row
+        with stream.opened() as work:
+            names = [f"web.spd_{name}" for name in ("clicks", "total", "double")]
+            reasons = [read_hidden_labels(work.lake.folder(name)).get(day(1), "") for name in names]
+            assert run_tick(work, set()) is None  # no source is read: the rule hides the window still
+            assert read_hidden_labels(work.lake.folder(names[2])) == {day(1): reasons[2]}
+        assert reasons[0]
+        assert reasons[1:] == ["it reads a window that a rule holds"] * 2
         landed.unlink()
 
 

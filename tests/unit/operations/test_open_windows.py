@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.model.flows import at, collect, flow
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, OpenClaim, TableFacts
-from waterclock.operations.open_windows import OpenWindows, describe_wait, open_window_metrics
+from waterclock.flow.open_windows import open_table_of
+from waterclock.operations.open_windows import (
+    OpenWindow,
+    OpenWindows,
+    describe_wait,
+    open_window_metrics,
+    windows_of_ticks,
+)
+from waterclock.storage.commit.speed_tables import record_hidden_labels
+from waterclock.storage.lake import Lake
+from waterclock.timelabel.intervals import IntervalSet
 
 TABLE = flow(collect("raw.a", "DAY")).tables["raw.a"]
 WINDOW = TABLE.cadence.window_of(at("2013-01-05"))
+HIDDEN = (OpenWindow(WINDOW, "ends soon", rows=1), OpenWindow(WINDOW, "ends later", hidden="id is NULL in 2 rows"))
 SHOWN = OpenWindows(
     "raw.a", "UTC", 2, WINDOW.start, at("2013-01-06"), tick=7, rows=1, age=timedelta(seconds=3), waits="ends soon"
 )
@@ -49,10 +61,44 @@ def test_words_have_the_rows_the_tick_and_its_age() -> None:
     assert unknown.words().endswith("the oldest ends soon; raw.a_view does not show them yet")
 
 
+def test_words_have_the_reason_why_rows_are_hidden() -> None:
+    assert (
+        "; the oldest ends soon; the rows of 20130105000000 are hidden: id is NULL in 2 rows; raw.a_view shows"
+        in replace(SHOWN, labels=HIDDEN).words()
+    )
+
+
 def test_metrics_leave_out_unknown_values() -> None:
-    found = {each.name: dict(each.values) for each in open_window_metrics([SHOWN, replace(SHOWN, table="b", age=None)])}
+    one = replace(SHOWN, labels=HIDDEN)
+    found = {each.name: dict(each.values) for each in open_window_metrics([one, replace(one, table="b", age=None)])}
     assert found == {
         "waterclock_open_rows": {("raw.a",): 1, ("b",): 1},
+        "waterclock_open_windows": {("raw.a",): 2, ("b",): 2},
+        "waterclock_open_hidden_windows": {("raw.a",): 1, ("b",): 1},
         "waterclock_open_tick": {("raw.a",): 7, ("b",): 7},
         "waterclock_open_age_seconds": {("raw.a",): 3},
     }
+
+
+def test_windows_of_ticks_are_those_with_rows_hidden_ones_held_ones_and_the_current_one(tmp_path: Path) -> None:
+    lake, day = Lake(str(tmp_path)), timedelta(days=1)
+    folder = lake.folder(open_table_of("raw.a"))
+    now = WINDOW.start + timedelta(hours=30)
+    record_hidden_labels(folder, {WINDOW.start - day: "a rule", WINDOW.start - 3 * day: "done since"})
+    done = IntervalSet.from_intervals([(WINDOW.start - 4 * day, WINDOW.start - 2 * day)])
+    facts = TableFacts(covered=done, troubles={WINDOW.start - 2 * day: FAILED})
+    found = windows_of_ticks(lake, TABLE, facts, now)
+    assert [(each.label[:8], each.hidden, each.is_held) for each in found.labels] == [
+        ("20130103", "its batch is held", True),
+        ("20130104", "a rule", False),
+        ("20130106", "", False),
+    ]
+    assert (found.windows, found.rows, found.age, found.shown) == (3, 0, None, None)
+
+
+def test_only_the_newest_thousand_windows_are_read(tmp_path: Path) -> None:
+    lake, day = Lake(str(tmp_path)), timedelta(days=1)
+    reasons = {WINDOW.start - number * day: str(number) for number in range(1200)}
+    facts = TableFacts(troubles=dict.fromkeys(reasons, FAILED))
+    found = windows_of_ticks(lake, TABLE, facts, WINDOW.start)
+    assert (found.windows, len(found.labels), found.labels[-1].label) == (1200, 1000, "20130105000000")

@@ -41,8 +41,10 @@ from waterclock.storage.commit.speed_tables import (
     SpeedState,
     commit_state,
     new_slice_number,
+    read_hidden_labels,
     read_slices,
     read_state,
+    record_hidden_labels,
     remove_old_slices,
 )
 from waterclock.storage.slices.manifest import Manifest
@@ -63,13 +65,13 @@ _READ = "read"
 class _Rows:
     """The open labels of a table as a tick has them so far: those that keep their slices, and new slices.
 
-    `blocked` are open labels that are not shown, because of a rule or a blocked input.
+    `blocked` are open labels that are not shown, with the reason: a rule, or a blocked input.
     """
 
     base: SpeedState
     kept: dict[datetime, Manifest] = field(default_factory=dict)
     made: dict[datetime, Manifest] = field(default_factory=dict)
-    blocked: set[datetime] = field(default_factory=set)
+    blocked: dict[datetime, str] = field(default_factory=dict)
     schema: StructType | None = None
 
     @property
@@ -103,6 +105,7 @@ def run_tick(work: RunContext, due: Collection[str] | None = None) -> int | None
             ticking.collect(table, is_due=is_due)
         else:
             ticking.transform(table)
+        record_hidden_labels(folders[table.name], rows[table.name].blocked)
     if not any(each.is_changed for each in rows.values()):
         return None
     tick = max(each.base.tick for each in rows.values()) + 1
@@ -143,6 +146,9 @@ class _Tick:
         start, facts = self.starts[table.name], self.snapshot.of(table.name)
         labels = find_open_labels(table, start, facts, known.keys(), self.now)
         if not is_due:
+            opened = {window.start for window in labels.made}
+            hidden = read_hidden_labels(self.folders[table.name]).items()
+            own.blocked = {label: reason for label, reason in hidden if label in opened}
             labels = OpenLabels(
                 (), tuple(sorted({*labels.kept, *(it.start for it in labels.made if it.start in known)}))
             )
@@ -188,14 +194,16 @@ class _Tick:
         """Compute the windows of a transform that overlap open labels of its inputs, and those not done since."""
         work, own, known = self.work, self.rows[table.name], self._known_slices(table)
         opened = [name for name in dict.fromkeys(read.table for read in table.reads) if name in self.rows]
-        inputs = [(work.flow.tables[name].cadence, self.rows[name].labels.keys()) for name in opened]
+        inputs = [
+            (work.flow.tables[name].cadence, {*self.rows[name].labels, *self.rows[name].blocked}) for name in opened
+        ]
         facts, start = self.snapshot.of(table.name), self.starts[table.name]
         labels = find_windows_to_compute(table, start, facts, known.keys(), self.now, inputs)
         own.kept = {label: known[label] for label in labels.kept}
         for window in labels.made:
             batch = Batch(table.name, window, Status.READY, "open", self._bind(table, window))
             if self._reads_held_label(batch):
-                own.blocked.add(window.start)
+                own.blocked[window.start] = "it reads a window that a rule holds"
                 continue
             pins = self._pin(batch)
             identity = _identity_of_pins(table, pins)
@@ -267,7 +275,7 @@ class _Tick:
         )  # fmt: skip
         broken += [made.notes.holds[label]] if label in made.notes.holds else []
         if broken:
-            own.blocked.add(label)
+            own.blocked[label] = broken[0]
             self.work.report_once(f"open rows of {table.name}@{label_of(label)} are not shown: {broken[0]}")
         elif known is not None and known.digest is not None and known.digest == manifest.digest:
             own.kept[label] = known
@@ -295,7 +303,7 @@ class _Tick:
             bound.low <= label < bound.high
             for bound in batch.reads
             if bound.read.table in self.rows
-            for label in held_labels(self.snapshot.of(bound.read.table)) | self.rows[bound.read.table].blocked
+            for label in {*held_labels(self.snapshot.of(bound.read.table)), *self.rows[bound.read.table].blocked}
         )
 
     def _pin(self, batch: Batch) -> tuple[PinnedRead, ...]:

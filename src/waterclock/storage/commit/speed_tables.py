@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.files.filesystem import entry_path, file_exists, read_bytes, read_text, remove_folder, replace_text
+from waterclock.files.filesystem import (
+    entry_path,
+    file_exists,
+    make_folder,
+    read_bytes,
+    read_text,
+    remove_folder,
+    replace_text,
+)
+from waterclock.printable import printable_line
 from waterclock.storage.commit.change import build_slice_change
 from waterclock.storage.commit.creation import build_columns_change, create_table
 from waterclock.storage.commit.pointers import commit_race_error
@@ -41,6 +50,9 @@ KEPT_FOR = timedelta(minutes=10)
 
 _KIND, _END = "open windows", "end of ticks"
 _CHECKED = "_waterclock_checked"  # Delta ignores names that begin with an underscore
+_HIDDEN = "_waterclock_hidden"
+_MOST_HIDDEN = 100  # labels
+_LONGEST_REASON = 300  # characters
 _MAX_ATTEMPTS = 200
 _MICROS = 1_000_000
 # A tick adds a file to the log and removes files from the table. Delta would keep both for 30 days.
@@ -199,6 +211,28 @@ def read_check_time(folder: str) -> datetime | None:
         return datetime.fromisoformat(read_text(entry_path(folder, _CHECKED)))
     except (FileNotFoundError, ValueError):
         return None
+
+
+def record_hidden_labels(folder: str, reasons: Mapping[datetime, str]) -> None:
+    """Record the open labels whose rows a tick does not show, with the reason, if it is not recorded yet.
+
+    The newest labels are kept, and long reasons are cut. Cost: a small file.
+    """
+    newest = sorted(reasons)[-_MOST_HIDDEN:]
+    kept = {label: printable_line(reasons[label])[:_LONGEST_REASON] for label in newest}
+    if kept != read_hidden_labels(folder):
+        make_folder(entry_path(folder))
+        text = json.dumps({label_of(label): reason for label, reason in kept.items()})
+        replace_text(entry_path(folder, _HIDDEN), text)
+
+
+def read_hidden_labels(folder: str) -> dict[datetime, str]:
+    """Return the open labels whose rows the newest tick does not show, with the reason. Cost: a small file."""
+    try:
+        found = json.loads(read_text(entry_path(folder, _HIDDEN)))
+        return {instant_of(label): str(reason) for label, reason in found.items()}
+    except (FileNotFoundError, ValueError, AttributeError, WaterclockError):  # the next tick writes it again
+        return {}
 
 
 def is_open_windows_table(folder: str, project: str) -> bool:

@@ -22,6 +22,7 @@ from waterclock.operations.revision_rows import (
     StoredRevision,
     find_revision_elsewhere,
     find_stored_revision,
+    open_window_rows,
     revision_rows,
     revisions_of,
 )
@@ -68,6 +69,20 @@ def describe_label_rows(
     if content["elsewhere"] and found.differing:
         rows["description"] = f"{rows['description']}; struck out: in {content['elsewhere']}"
     return content | {"error": None} | rows
+
+
+def describe_open_rows(at: OpenedProject, table: Table) -> Content | None:
+    """Return the first rows of the newest open window that has rows, as of the newest tick; None without rows.
+
+    Cost: the first rows of a slice.
+    """
+    found = open_window_rows(at, table)
+    if found is None:
+        return None
+    label, rows = found
+    return {"label": label_of(label), "words": local_label(label, table.cadence), "error": None} | _describe_rows(
+        rows, is_compared=False
+    )
 
 
 def _find_compared_revision(

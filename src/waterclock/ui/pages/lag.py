@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from waterclock.flow.declarations import Table
+from waterclock.flow.open_windows import continuous_tables
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words
 from waterclock.operations.deadlines import (
     NO_DEADLINES,
@@ -23,6 +24,7 @@ from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.silent_sources import Silence, find_silent_collects, silence_words
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
+from waterclock.ui.pages.open_windows import ticks_of
 from waterclock.ui.pages.quality import tabs
 
 _MOST = 100
@@ -41,6 +43,18 @@ def lag(at: OpenedProject, parameters: PageQuery) -> Content:
     tables, _ = parameters.tables(at)
     found = lag_content(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", parameters), **found}
+
+
+def describe_ticks(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the open windows of the selected tables that have CONTINUOUS, by table.
+
+    Cost: as `windows_of_ticks` for each; nothing is read if the project has no CONTINUOUS.
+    """
+    ticking = {table.name for table in continuous_tables(at.flow)}
+    if not ticking:
+        return {"ticks": {}}
+    tables, _ = parameters.tables(at)
+    return {"ticks": ticks_of(at, [table.name for table in tables if table.name in ticking])}
 
 
 def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
@@ -63,7 +77,7 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
         "lags": [_describe_lag(at, each) for each in lags(at, names)],
         "open": [
             {"table": name, "address": table_address(name), "words": each.words()}
-            for name, each in open_windows(at, names).items()
+            for name, each in open_windows(at, [each for each in names if not at.flow.tables[each].continuous]).items()
         ],
     }
 

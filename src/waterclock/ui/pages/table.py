@@ -10,6 +10,7 @@ from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.forms import entities_of
+from waterclock.flow.open_windows import tick_seconds, view_of
 from waterclock.operations.description import declared_pairs, describe_columns
 from waterclock.operations.display_states import LOUDNESS, State, state_of
 from waterclock.operations.first_window_times import first_windows
@@ -27,15 +28,17 @@ from waterclock.operations.project_opening import OpenedProject, one_table
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
-from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
+from waterclock.ui.page_query import Content, PageQuery, batch_address, quoted_name, table_address
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.history import history
-from waterclock.ui.pages.label_rows import describe_label_rows
+from waterclock.ui.pages.label_rows import describe_label_rows, describe_open_rows
+from waterclock.ui.pages.open_windows import LIVE, ticks_of
 from waterclock.ui.pages.pauses import describe_pause, list_pauses
 from waterclock.ui.pages.table_quality import table_quality
 from waterclock.ui.pages.versions import list_versions
 
 TABS = ("overview", "batches", "quality", "code", "history")
+_OF_LIVE = 10  # batches on the page that follows a table
 _BARS = 60
 _LISTED = 200
 
@@ -48,16 +51,19 @@ def table(at: OpenedProject, parameters: PageQuery) -> Content:
     Raises E511 for an unknown table, E910 for an unknown tab.
     """
     tab = parameters.values.get("tab", TABS[0])
-    if tab not in TABS:
+    if tab not in {*TABS, LIVE}:
         raise WaterclockError("E910", f"a table's page has no {tab}", fix=f"its parts are {', '.join(TABS)}")
     name, _ = one_table(at.flow, f"`{parameters.values['table']}`")
     declared = at.flow.tables[name]
+    if tab == LIVE and declared.continuous is None:
+        raise _no_open_windows_error(name)
+    tabs = (*TABS, LIVE) if declared.continuous is not None else TABS
     plan = at.planner.plan(at.snapshot, at.now)
     found = freshness(at.flow, at.flow.tables, at.snapshot, plan)
     content = (
         _describe_head(declared, found[name])
         | describe_pause(at, name)
-        | {"tab": tab, "tabs": [*(_build_tab(name, each) for each in TABS), *_build_form_tab(at, name)]}
+        | {"tab": tab, "tabs": [*(_build_tab(name, each) for each in tabs), *_build_form_tab(at, name)]}
     )
     if tab == "code":
         return content | {
@@ -73,13 +79,36 @@ def table(at: OpenedProject, parameters: PageQuery) -> Content:
             "pauses": list_pauses(at, name),
             **list_versions(at, declared),
         }
-    states, cells = _read_newest_states(at, declared, _LISTED if tab == "batches" else _BARS)
-    if tab == "batches":
-        return content | {"batches": [_describe_label(declared, one) for one in reversed(states)]}
+    most = {"batches": _LISTED, LIVE: _OF_LIVE}.get(tab, _BARS)
+    states, cells = _read_newest_states(at, declared, most)
+    if tab in {"batches", LIVE}:
+        listed = [_describe_label(declared, one) for one in reversed(states)]
+        return content | {"batches": listed, "view": quoted_name(view_of(name))}
     return (
         content
         | _describe_overview(at, declared, found, states, cells)
         | {"held": describe_label_rows(at, declared, parameters, states)}
+    )
+
+
+def table_ticks(at: OpenedProject, parameters: PageQuery) -> Content:
+    """Return the open windows of a table with CONTINUOUS, if the tab shows them; on the tab `live` with their rows.
+
+    Cost: as `windows_of_ticks`, and the first rows of a slice.
+    """
+    tab, name = parameters.values.get("tab", TABS[0]), parameters.values["table"]
+    if tab not in {LIVE, "quality"} or name not in at.flow.tables or at.flow.tables[name].continuous is None:
+        return {"ticks": {}, "seconds": None, "opened": None}
+    rows = describe_open_rows(at, at.flow.tables[name]) if tab == LIVE else None
+    return {"ticks": ticks_of(at, [name]), "seconds": tick_seconds(at.flow), "opened": rows}
+
+
+def _no_open_windows_error(name: str) -> WaterclockError:
+    return WaterclockError(
+        "E910",
+        f"{name} has no page that follows it",
+        why="only a table with CONTINUOUS has open windows that ticks fill",
+        fix="declare CONTINUOUS; the other pages of the table are updated every few seconds, too",
     )
 
 

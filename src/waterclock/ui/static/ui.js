@@ -32,8 +32,52 @@ export function live(/** @type {HTMLElement} */ part, /** @type {(fresh: HTMLEle
       isLooking = false;
     }
   };
-  setInterval(look, EVERY);
+  if (part.dataset.events) follow(part, look);
+  else setInterval(look, EVERY);
   document.addEventListener("visibilitychange", look);
+}
+
+/**
+ * Updates a part at each event that the server sends: after a tick or a batch of the table. If there is no stream, or if
+ * it is silent, the part is polled as others are, and the stream is tried again after a minute. Hidden pages need no
+ * stream.
+ */
+function follow(/** @type {HTMLElement} */ part, /** @type {() => void} */ look) {
+  const seconds = Number(part.dataset.seconds);
+  const patience = 1000 * Math.max(40, 2 * seconds);
+  const shown = document.getElementById("following");
+  let stream = /** @type {EventSource | null} */ (null);
+  let heard = 0, retry = 0;
+  const say = (/** @type {string} */ text) => { if (shown && shown.textContent !== text) shown.textContent = text; };
+  const stop = () => { stream?.close(); stream = null; };
+  const hear = () => {
+    heard = performance.now();
+    say(`Live: updated after each tick, at most every ${seconds} s.`);
+    look();
+  };
+  const poll = () => {
+    stop();
+    retry = performance.now() + 60_000;
+    say(`Updated every ${EVERY / 1000} s: there is no live stream now.`);
+    look();
+  };
+  const start = () => {
+    stop();
+    heard = performance.now();
+    stream = new EventSource(part.dataset.events ?? "");
+    stream.addEventListener("tick", hear);
+    stream.addEventListener("alive", hear);
+    stream.addEventListener("error", () => stream?.readyState === EventSource.CLOSED ? poll() : look()); // it connects again
+  };
+  setInterval(() => {
+    if (document.hidden) return stop();
+    if (stream && performance.now() - heard > patience) return poll();
+    if (stream) return;
+    if (performance.now() >= retry) start();
+    else look();
+  }, EVERY);
+  addEventListener("pagehide", stop);
+  start();
 }
 
 /** The HTML of a part, without blanks. */

@@ -14,9 +14,11 @@ from waterclock.errors import WaterclockError
 from waterclock.storage.commit.speed_tables import (
     SpeedState,
     end_running_ticks,
+    read_hidden_labels,
     read_history,
     read_slices,
     read_state,
+    record_hidden_labels,
 )
 from waterclock.storage.log.delta_log import commit_file
 from waterclock.storage.slices.manifest import seal
@@ -44,3 +46,30 @@ def test_slices_that_are_missing_or_damaged_are_made_again_by_the_next_tick(tmp_
     file.write_text("{not")
     state = SpeedState(slices={day(1): whole.slice_path, day(2): damaged.slice_path, day(3): "_stage/3"})
     assert read_slices(str(tmp_path), state) == {day(1): whole}
+
+
+def test_hidden_labels_are_recorded_if_they_changed_and_only_the_newest(tmp_path: Path) -> None:
+    folder = str(tmp_path / "spd_clicks")
+    record_hidden_labels(folder, {})
+    assert not (tmp_path / "spd_clicks").exists()  # nothing is hidden, as before
+    record_hidden_labels(folder, {day(number): "x\x1b" * 300 for number in range(1, 120)})
+    found = read_hidden_labels(folder)
+    assert (len(found), min(found), max(found)) == (100, day(20), day(119))
+    assert {len(reason) for reason in found.values()} == {300}
+    assert "\x1b" not in found[day(119)]
+    [file] = (tmp_path / "spd_clicks").iterdir()
+    before = file.stat().st_ino
+    record_hidden_labels(folder, {day(number): "x\x1b" * 300 for number in range(1, 120)})
+    assert file.stat().st_ino == before  # it was not written again
+    record_hidden_labels(folder, {})
+    assert read_hidden_labels(folder) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[1]", "3", '{"20130101": "x"}', '{"x"', '{"20130101000000": {"a": 1}}'])
+def test_a_damaged_record_of_hidden_labels_hides_nothing_from_a_reader(tmp_path: Path, content: str) -> None:
+    record_hidden_labels(str(tmp_path), {day(1): "x"})
+    [file] = tmp_path.iterdir()
+    file.write_text(content)
+    assert all(isinstance(reason, str) for reason in read_hidden_labels(str(tmp_path)).values())
+    record_hidden_labels(str(tmp_path), {day(1): "x"})
+    assert read_hidden_labels(str(tmp_path)) == {day(1): "x"}
