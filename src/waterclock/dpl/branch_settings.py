@@ -12,7 +12,7 @@ from waterclock.dpl.config.environment import UNDECLARED
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.config.model import read_config
 from waterclock.dpl.project import Project, build_project
-from waterclock.dpl.project_files import not_utf8_error, read_project_file
+from waterclock.dpl.project_files import no_project_error, not_utf8_error, read_project_file
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.similar_names import did_you_mean
@@ -108,5 +108,4 @@ def _read_text(root: Path) -> str:
     except UnicodeDecodeError as error:
         raise ProjectErrors([not_utf8_error(FILE, error)]) from None
     except FileNotFoundError:
-        why, fix = f"there is no {FILE}", "run waterclock init, or give the project's folder"
-        raise ProjectErrors([WaterclockError("E244", "no project here", where=str(root), why=why, fix=fix)]) from None
+        raise ProjectErrors([no_project_error(root)]) from None

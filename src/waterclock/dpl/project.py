@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.config.branches import recorded_chain
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_cache import CachedProject, digest_of, key_of, read_cached_project, write_cached_project
-from waterclock.dpl.project_files import not_utf8_error, read_project_file, read_sources
+from waterclock.dpl.project_files import no_project_error, not_utf8_error, read_project_file, read_sources
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.object_stores import bucket_of, is_remote, options_of, unknown_option_error
 from waterclock.flow.alerts import Alerting
@@ -172,16 +172,7 @@ def check_project(
     """Read and check the project in the folder `root`; return it and no errors, or None and all errors."""
     root = root.resolve()
     if not (root / FILE).is_file():
-        above = next((str(each) for each in root.parents if os.path.isfile(each / FILE)), None)  # noqa: PTH113 - no errors
-        return None, (
-            WaterclockError(
-                "E244",
-                "no project here",
-                where=str(root),
-                why=f"there is no {FILE}" if root.is_dir() else "there is no such folder",
-                fix=f"run waterclock init, or give the project's folder{f', {above}' if above else ''}",
-            ),
-        )
+        return None, (no_project_error(root),)
     with _pause_garbage_collection():
         return _check(root, env or os.environ.get(_ENV), capabilities, known)
 

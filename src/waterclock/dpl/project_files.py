@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +15,18 @@ def read_project_file(root: Path) -> str:
     """Return the text of waterclock.toml. Raises E930 if another user can change it, UnicodeDecodeError and OSError."""
     require_trusted_folder(root)
     return read_trusted_file(root / FILE, root).decode("utf-8-sig")
+
+
+def no_project_error(root: Path) -> WaterclockError:
+    """Build the error for a folder without a project file. It names the nearest folder above that has one."""
+    above = next((each for each in root.parents if os.path.isfile(each / FILE)), None)  # noqa: PTH113 - raises nothing
+    return WaterclockError(
+        "E244",
+        "no project here",
+        where=str(root),
+        why=f"there is no {FILE}" if root.is_dir() else "there is no such folder",
+        fix=f"run waterclock init, or give the project's folder{'' if above is None else f', {above}'}",
+    )
 
 
 def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
