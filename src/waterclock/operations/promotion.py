@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -89,15 +89,30 @@ def plan_promotion(flow: Flow, ledger: Ledger, offered: OfferedRevisions) -> Pro
         for found, labels in ((adopted, mine), (computed, theirs), (older, again), (stopped, tried)):
             if labels:
                 found[name] = tuple(labels)
-    conditions = find_conditions(flow, adopted, computed, older)
+    troubled = [name for name in flow.order if snapshot.of(name).troubles.keys() - {*stopped.get(name, ())}]
+    conditions = find_conditions(flow, adopted, computed, older, troubled)
     return Promotion(offered.branch, adopted, computed, reasons, older, stopped, equal, conditions)
 
 
 def find_conditions(
-    flow: Flow, adopted: LabelsByTable, computed: LabelsByTable, older: LabelsByTable
+    flow: Flow,
+    adopted: LabelsByTable,
+    computed: LabelsByTable,
+    older: LabelsByTable,
+    troubled: Collection[str] = (),
 ) -> Mapping[str, str]:
-    """Return for tables with adopted labels why the run of a promotion may not make some of them."""
+    """Return for tables with adopted labels why the run of a promotion may not make some of them.
+
+    `troubled` are tables with failed or held batches in production that the promotion does not try again.
+    """
     found = dict[str, str]()
+    roots = {name: name for name in troubled}
+    for name in flow.order:
+        waits = [roots[read.table] for read in flow.tables[name].reads if read.table in roots and read.table != name]
+        if waits and name in adopted:
+            found[name] = f"labels that read failed or held labels of {waits[0]} wait for these"
+        if waits:
+            roots.setdefault(name, waits[0])
     for name, labels in adopted.items():
         table = flow.tables[name]
         if table.mode is Mode.REPLACE and set(labels) - set(older.get(name, ())):
