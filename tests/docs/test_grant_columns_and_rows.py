@@ -12,6 +12,8 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.dpl.query.granted_select import granted_select
 from waterclock.flow.form_rights import FormRights, form_rights_of
+from waterclock.flow.form_views import view_of
+from waterclock.flow.forms import entities_of
 from waterclock.flow.table_visibility import grants_of
 from waterclock.permissions.users_and_roles import SignIn
 
@@ -72,7 +74,7 @@ def test_the_page_links_each_error_of_grants(code: str) -> None:
 SITES = """
 CREATE CONNECTION shop TYPE sqlite;
 CREATE CONNECTION forms TYPE forms;
-COLLECT mdm.sites (site KEY, land, rent INT) FROM forms.sites EVERY DAY START '2026-01-01';
+COLLECT mdm.sites (site KEY, land, rent INT, owner) FROM forms.sites EVERY DAY START '2026-01-01';
 COLLECT mdm.prices (sku KEY, name, price INT, remark) FROM forms.prices EVERY DAY START '2026-01-01';
 """
 ROLES = """
@@ -80,6 +82,7 @@ ROLES = """
 steward = ["look", "edit"]
 pricing = ["look", "edit"]
 chief = ["look", "approve"]
+agent = ["look", "edit"]
 [users.anna]
 roles = ["steward"]
 attributes = { land = "DE" }
@@ -88,12 +91,17 @@ roles = ["chief"]
 attributes = { land = "DE" }
 [users.ben]
 roles = ["pricing"]
+[users.dora]
+roles = ["agent"]
+attributes = { land = "DE" }
 """
 
 
 def test_people_edit_and_approve_the_rows_that_the_page_says(tmp_path: Path) -> None:
     blocks = [
-        each for each in re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if "GRANT EDIT" in each
+        each
+        for each in re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+        if "GRANT EDIT" in each or "mdm.sites" in each
     ]
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(HEAD + ROLES, encoding="utf-8")
@@ -105,7 +113,7 @@ def test_people_edit_and_approve_the_rows_that_the_page_says(tmp_path: Path) -> 
         assert person is not None
         return form_rights_of(own.flow, person, "mdm.sites")
 
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     assert rights("anna").of_row({"site": "A", "land": "DE"}).may_edit
     assert not rights("anna").of_row({"site": "A", "land": "FR"}).may_edit
     assert not rights("anna").of_row({"site": "A"}).may_edit
@@ -114,3 +122,11 @@ def test_people_edit_and_approve_the_rows_that_the_page_says(tmp_path: Path) -> 
     assert rights("cleo").may_approve_row(cheap, cheap)
     assert not rights("cleo").may_approve_row(cheap, dear)
     assert not rights("cleo").may_approve_row(unknown, cheap)
+    dora = own.access.person("dora", SignIn.TOKEN)
+    assert dora is not None
+    view = view_of(grants_of(own.flow, dora, "mdm.sites") or (), entities_of(own.flow)["mdm.sites"], dora)
+    assert view is not None
+    row = {"site": "A", "land": "DE", "rent": "5", "owner": "Kim"}
+    assert view.project(row) == {"site": "A", "land": "DE", "rent": "5"}
+    assert view.masked == ("owner",)
+    assert view.project(row | {"land": "FR"}) is None

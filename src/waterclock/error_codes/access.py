@@ -36,7 +36,8 @@ ACCESS: Mapping[str, Code] = {
     ),
     "E946": Code(
         "not granted",
-        "The person does not see all of a table, and this page or function would show more than is granted. "
+        "The person does not see all of a table, and this page or function would show more than is granted, or a form "
+        "cannot evaluate the condition of the grant. "
         "Queries of the tables that are granted stay possible.",
     ),
     "E947": Code(

@@ -7,34 +7,15 @@ condition is for the rows that match it, before a change and after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.flow.forms import Entity, entity_of
+from waterclock.flow.form_views import FormGrant, FormView, StoredTexts, bind_grants
+from waterclock.flow.forms import entity_of
 from waterclock.flow.grants import Grant, GrantRight
-from waterclock.flow.row_conditions import BoundCondition, bind_condition, evaluate
 from waterclock.permissions.users_and_roles import Person, Right
-
-StoredTexts = Mapping[str, str | None]
-"""The stored text of each column of a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormGrant:
-    """A grant of a person on a form. `condition` is bound to the form and the person; None grants all rows."""
-
-    grant: Grant
-    condition: BoundCondition | None = None
-
-    def has(self, column: str) -> bool:
-        """Return whether the grant has a column."""
-        return self.grant.has(column)
-
-    def holds(self, row: StoredTexts) -> bool:
-        """Return whether the grant has a row: its condition is true, and not unknown."""
-        return self.condition is None or evaluate(self.condition, row) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +25,8 @@ class FormRights:
     - `no_edit`, `no_approval`: the reason why the person may not edit or approve; "" if they may.
     - `grants`, `approvals`: the grants to edit and to approve that the person has; None if they may do so in all rows
       and columns.
+    - `view`: the rows and columns that the person sees; None if all.
+    - `columns`: the columns that are shown of the row to which the rights belong; None for all.
     """
 
     name: str
@@ -51,6 +34,8 @@ class FormRights:
     no_approval: str = ""
     grants: tuple[FormGrant, ...] | None = None
     approvals: tuple[FormGrant, ...] | None = None
+    view: FormView | None = None
+    columns: frozenset[str] | None = None
 
     @property
     def may_edit(self) -> bool:
@@ -64,14 +49,20 @@ class FormRights:
 
     def may_change(self, column: str) -> bool:
         """Return whether the person may set a column in some row. A new or deleted row sets its KEY."""
-        return self.may_edit and (self.grants is None or any(grant.has(column) for grant in self.grants))
+        is_shown = self.columns is None or column in self.columns
+        return self.may_edit and is_shown and (self.grants is None or any(grant.has(column) for grant in self.grants))
+
+    def may_delete(self, row: StoredTexts) -> bool:
+        """Return whether the person may delete a row to which these rights belong: all of it is shown to them."""
+        return self.may_edit and (self.view is None or self.view.may_delete(row))
 
     def of_row(self, row: StoredTexts) -> FormRights:
         """Return the rights of the person in a row as it is."""
+        shown = self if self.view is None else replace(self, columns=self.view.columns_of(row))
         if self.grants is None or not self.may_edit:
-            return self
+            return shown
         grants = tuple(grant for grant in self.grants if grant.holds(row))
-        return replace(self, grants=grants, no_edit="" if grants else "no GRANT EDIT has this row")
+        return replace(shown, grants=grants, no_edit="" if grants else "no GRANT EDIT has this row")
 
     def require_edit(self, table: str, columns: Iterable[str] = ()) -> None:
         """Raise E940 unless the person may edit the form, and these columns of it."""
@@ -89,8 +80,13 @@ class FormRights:
     def require_row(self, table: str, key: str, before: StoredTexts | None, after: StoredTexts | None) -> None:
         """Raise E940 unless the person may make this change of a row. None is no row.
 
-        For each column that changes, one grant has the row as it is, and one has it as it would be.
+        For each column that changes, one grant has the row as it is, and one has it as it would be. Both versions and
+        each such column are shown to the person.
         """
+        if self.view is not None:
+            is_shown = self.view.shows_change(before, after)
+            if not is_shown or (after is None and before is not None and not self.view.may_delete(before)):
+                raise self.not_shown_error(f"{key} of {table}", table)
         if self.grants is None:
             return
         old, new = before or {}, after or {}
@@ -101,6 +97,11 @@ class FormRights:
             if wrong:
                 why = f"no GRANT EDIT has the row {words}" + (f" with {', '.join(wrong)}" if held else "")
                 raise _refused_error(f"{self.name} may not edit {key} of {table}", why, table, GrantRight.EDIT)
+
+    def not_shown_error(self, what: str, table: str) -> WaterclockError:
+        """Build the error of a change of something that is not shown to the person. It names no column."""
+        why = "the row or one of its columns is not shown to you, before or after the change"
+        return _refused_error(f"{self.name} may not edit {what}", why, table, GrantRight.SELECT)
 
     def require_approval(self, table: str) -> None:
         """Raise E940 unless the person may approve and reject changes of the form."""
@@ -141,22 +142,6 @@ def form_rights_of(flow: Flow, person: Person, table: str) -> FormRights:
     )
 
 
-def bind_grants(grants: Iterable[Grant], entity: Entity, person: Person) -> tuple[FormGrant, ...]:
-    """Bind grants to a form and to the attributes of a person.
-
-    A grant whose condition needs an attribute that the person does not have is left out.
-    """
-    found = []
-    for grant in grants:
-        if grant.where is None:
-            found.append(FormGrant(grant))
-        elif grant.condition is not None:
-            bound = bind_condition(grant.condition, entity.fields_by_name, person.attributes)
-            if bound is not None:
-                found.append(FormGrant(grant, bound))
-    return tuple(found)
-
-
 def _find_reason(person: Person, right: Right, grants: Sequence[Grant], usable: Sequence[FormGrant]) -> str:
     """Return why a person may not use a right in a form; "" if they may."""
     if not person.may(right):
@@ -174,5 +159,7 @@ def _refused_error(what: str, why: str, table: str, right: GrantRight) -> Waterc
         what,
         where=table,
         why=why,
-        fix=f"ask whoever can change the project for the right {right.lower()}, or a GRANT {right} ON {table}",
+        fix=f"ask whoever can change the project for a GRANT SELECT ON {table}"
+        if right is GrantRight.SELECT
+        else f"ask whoever can change the project for the right {right.lower()}, or a GRANT {right} ON {table}",
     )

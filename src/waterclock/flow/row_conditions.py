@@ -1,4 +1,4 @@
-"""Conditions on the rows of forms that Python, SQLite, PostgreSQL and Spark evaluate in the same way.
+"""Conditions on the rows of forms, evaluated on stored texts as Spark evaluates them on the collected values.
 
 A condition compares columns with literals or with attributes of a person. Comparisons are combined by AND, OR and NOT
 with the three values of SQL: a comparison with NULL is unknown, and a row matches only if the condition is true. A

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from waterclock.connectors.forms.collection import FormsCollector
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.history import require_registered
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.dpl.project import Project
+from waterclock.dpl.query.granted_select import usable_grants
+from waterclock.dpl.resolve.literals import literal
 from waterclock.engine.connections import connections_of
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights, form_rights_of
+from waterclock.flow.form_views import FormView, is_supported, view_of
 from waterclock.flow.forms import Entity, entities_of
+from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of, is_restricted
 from waterclock.operations.formatting import count_words
 from waterclock.permissions.users_and_roles import Person, SignIn, owner
 from waterclock.similar_names import did_you_mean
@@ -24,19 +28,27 @@ from waterclock.similar_names import did_you_mean
 class OpenedForm:
     """An entity with its database, and the rights of the person who opened it.
 
-    `forms` are the names of all tables of the project that people edit.
+    `forms` are the names of the tables that people edit and that the person sees. `is_restricted`: the person does not
+    see all tables, so other pages are closed to them.
     """
 
     database: FormsDatabase
     entity: Entity
     forms: frozenset[str]
     rights: FormRights
+    is_restricted: bool = False
+
+    @property
+    def shown(self) -> Entity:
+        """The entity with the fields that the person sees."""
+        return self.entity if self.rights.view is None else self.rights.view.shown
 
 
 def open_form(project: Project, table: str, person: Person | None = None) -> OpenedForm:
     """Open the form that a table collects for a person; without one, for the user of this process, who may do all.
 
-    Raises E894 if the table collects none, E893 if its KEY has changed.
+    Raises E894 if the table collects none, or none that the person sees, E946 if the form cannot show what is granted
+    to the person, E893 if its KEY has changed.
 
     A branch has no forms (E894): its connections are those of its base, whose rows would change.
     """
@@ -48,7 +60,12 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
             why=f"its form is that of {base}, to which a branch writes nothing",
             fix=f"edit it in {base}: --env {base}",
         )
-    entities = entities_of(project.flow)
+    by = person if person is not None else owner(RunSettings().who, SignIn.COMMAND)
+    entities = {
+        name: entity
+        for name, entity in entities_of(project.flow).items()
+        if form_of(project.flow, by, name) is not TableVisibility.NONE
+    }
     if table not in entities:
         known = ", ".join(sorted(entities))
         raise WaterclockError(
@@ -58,13 +75,35 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
             fix=did_you_mean(table, entities) or "choose one of these, or declare a form",
         )
     entity = entities[table]
+    view = _view_of(project, entity, by)
     collector = connections_of(project).collector(entity.connection)
     if not isinstance(collector, FormsCollector):
         raise TypeError(f"{entity.connection} is not a connection of type forms, which entities_of excludes")
     require_registered(collector.database, entity)
-    by = person if person is not None else owner(RunSettings().who, SignIn.COMMAND)
-    rights = form_rights_of(project.flow, by, table)
-    return OpenedForm(collector.database, entity, frozenset(entities), rights)
+    rights = replace(form_rights_of(project.flow, by, table), view=view)
+    is_limited = is_restricted(project.flow, by)
+    return OpenedForm(collector.database, entity, frozenset(entities), rights, is_limited)
+
+
+def _view_of(project: Project, entity: Entity, person: Person) -> FormView | None:
+    """Return what a person sees of a form; None if all. Raises E946 if the form cannot show it."""
+    grants = grants_of(project.flow, person, entity.table)
+    if grants is None:
+        return None
+    attributes = {name: literal(value) for name, value in person.attributes.items()}
+    view, why = None, "no GRANT SELECT to them has its KEY without a mask"
+    if is_supported(grants, entity):
+        view = view_of(usable_grants(grants, attributes), entity, person)
+    else:
+        why = "a form evaluates only comparisons with literals and attributes, IN and IS NULL, and theirs are others"
+    if view is None:
+        raise WaterclockError(
+            "E946",
+            f"the form of {entity.table} is not shown to {person.name}",
+            why=why,
+            fix="use the page of queries, /query; or ask an administrator for another GRANT SELECT",
+        )
+    return view
 
 
 def parse_key(entity: Entity, texts: Sequence[str]) -> tuple[str, ...]:

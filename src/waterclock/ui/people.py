@@ -24,6 +24,8 @@ from waterclock.ui.oidc.provider import Provider
 
 _PAGES_WITH_GRANTS = {"/query"}
 """Pages that show only granted rows. All other pages are closed to people who do not see all tables."""
+_FORMS = "/forms/"
+"""The beginning of the addresses of forms, which show only granted rows as well."""
 _PAGES_WITHOUT_TABLES = {"/openapi"}
 
 
@@ -64,7 +66,8 @@ class People:
         page = path.partition(".")[0]
         if page in _PAGES_WITHOUT_TABLES:
             return None
-        return self.require_declarations if page in _PAGES_WITH_GRANTS else self.require_all_tables
+        is_granted = page in _PAGES_WITH_GRANTS or path.startswith(_FORMS)
+        return self.require_declarations if is_granted else self.require_all_tables
 
     def require_declarations(self, person: Person) -> None:
         """While the project has errors, raise E946 as `require_all_tables` does: errors quote the declarations."""

@@ -68,11 +68,14 @@ def statuses(pages: Pages, person: Person) -> dict[str, int]:
     return found
 
 
-def test_all_pages_but_the_query_are_closed_to_a_restricted_person(pages: Pages) -> None:
-    opened = {path for path, status in statuses(pages, ANNA).items() if status != 403}
-    assert opened == {
+def test_all_pages_but_queries_and_forms_are_closed_to_a_restricted_person(pages: Pages) -> None:
+    found = statuses(pages, ANNA)
+    opened = {path for path, status in found.items() if status != 403}
+    forms = {f"GET /forms/raw.people{part}" for part in ("", "/values", "/row", "/proposal")}
+    assert opened == forms | {
         "GET /query", "GET /query.json", "GET /query.csv", "GET /openapi.json", "GET /livez", "GET /static/ui.css",
     }  # fmt: skip
+    assert {found[path] for path in forms} == {404}  # it is no form; those that are show what is granted
     WHO[0] = ANNA
     assert "E946" in pages.client.get("/tables/raw.people").text
 
@@ -89,7 +92,7 @@ def test_pages_stay_closed_while_the_project_has_errors_from_the_start(pages: Pa
     assert pages.client.get("/tables/raw.people").status_code == 403
 
 
-@pytest.mark.parametrize("path", ["/query", "/query.json", "/query.csv"])
+@pytest.mark.parametrize("path", ["/query", "/query.json", "/query.csv", "/forms/raw.people", "/forms/raw.people/row"])
 def test_errors_of_the_project_are_not_shown_to_a_restricted_person(pages: Pages, tmp_path: Path, path: str) -> None:
     WHO[0] = ANNA
     assert pages.client.get("/query").status_code == 200

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -30,6 +30,7 @@ from waterclock.connectors.forms.values import Row, find_invalid_values
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.form_rights import FormRights
+from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 from waterclock.printable import printable
 
@@ -180,10 +181,12 @@ def apply(
         by.require_edit(entity.table)
         register(session, entity)
         current = {row.key: row for row in read_rows(session, entity, by_key)}
-        changed = dict(find_changes(entity, by_key, current, origin))
+        current = _require_shown_edits(entity, by, by_key, current)
+        changed = dict(find_changes(entity, by_key, current, origin, by.view))
         if not changed:
             return Applied(None, 0)
-        by.require_edit(entity.table, _changed_columns(entity, changed, current))
+        if by.view is None:
+            by.require_edit(entity.table, _changed_columns(entity, changed, current))
         for key, after in changed.items():
             by.require_row(entity.table, key, current[key].content if key in current else None, after)
         if entity.needs_approval and origin is not Origin.PUBLISH:
@@ -203,6 +206,46 @@ def apply(
             done = Applied(number, len(changed), at)
     fault("forms.done")
     return done
+
+
+def _require_shown_edits(
+    entity: Entity, by: FormRights, edits: Mapping[str, Edit], current: Mapping[str, StoredRow]
+) -> dict[str, StoredRow]:
+    """Return the current rows that are shown to a person. The others are as if they did not exist.
+
+    Raises E891 for a new row whose key one of the others has, and E940 for a column that is not shown. Neither depends
+    on a value that is not shown.
+    """
+    view = by.view
+    if view is None:
+        return dict(current)
+    shown = {key: columns for key, row in current.items() if (columns := view.columns_of(row.content))}
+    all_shown = frozenset(field.name for field in view.shown.fields)
+    for key, edit in edits.items():
+        if key in current and key not in shown and edit.values is not None and edit.version is None:
+            raise unavailable_key_error(entity, key)
+        if not set(edit.values or {}) <= shown.get(key, all_shown):
+            raise by.not_shown_error(f"{key} of {entity.table}", entity.table)
+    return {key: row for key, row in current.items() if key in shown}
+
+
+def unavailable_key_error(entity: Entity, key: str) -> WaterclockError:
+    """Build the error of a new row whose key a row has that is not shown to the person."""
+    return WaterclockError(
+        "E891", f"the key {printable(key)} of {entity.table} is not available", where=entity.table,
+        why="this key cannot be used for a new row", fix="choose another key",
+    )  # fmt: skip
+
+
+def show_row(view: FormView | None, row: StoredRow | None) -> StoredRow | None:
+    """Return a stored row as a person sees it; None if it is not shown. Hints of a publish are not granted."""
+    if view is None or row is None:
+        return row
+    columns, content = view.columns_of(row.content), view.project(row.content)
+    if content is None:
+        return None
+    is_waiting = any(name in columns and not content.get(name) for name in view.entity.required)
+    return replace(row, content=content, is_waiting=is_waiting, hints=None)
 
 
 def _changed_columns(
@@ -283,9 +326,16 @@ def stored_row(row: Sequence[object]) -> StoredRow:
 
 
 def find_changes(
-    entity: Entity, by_key: Mapping[str, Edit], current: Mapping[str, StoredRow], origin: Origin
+    entity: Entity,
+    by_key: Mapping[str, Edit],
+    current: Mapping[str, StoredRow],
+    origin: Origin,
+    view: FormView | None = None,
 ) -> Iterator[tuple[str, Row | None]]:
-    """Yield the new content of each row that changes. Raises E892 for rows with another version, E891 for values."""
+    """Yield the new content of each row that changes. Raises E892 for rows with another version, E891 for values.
+
+    Errors contain nothing that `view` does not show. Values that it does not show stay as they are, without a check.
+    """
     conflicts = []
     for key, edit in by_key.items():
         there = current.get(key)
@@ -294,10 +344,13 @@ def find_changes(
         if (None if after is None else write_json(after)) == before:
             continue
         if (None if there is None else there.version) != edit.version:
-            conflicts.append(Conflict(edit, there))
+            conflicts.append(Conflict(edit, show_row(view, there)))
             continue
         if after is not None and origin in {Origin.EDIT, Origin.IMPORT}:
-            _require_valid_values(entity, key, after, is_new=there is None)
+            kept = frozenset[str]()
+            if view is not None and there is not None:
+                kept = frozenset(it.name for it in entity.fields) - view.columns_of(there.content)
+            _require_valid_values(entity, key, after, view, is_new=there is None, kept=kept)
         yield key, after
     if conflicts:
         raise _conflict_error(entity, conflicts)
@@ -386,13 +439,18 @@ def _require_distinct_keys(entity: Entity, edits: Sequence[Edit]) -> dict[str, E
     return by_key
 
 
-def _require_valid_values(entity: Entity, key: str, after: Row, *, is_new: bool) -> None:
+def _require_valid_values(
+    entity: Entity, key: str, after: Row, view: FormView | None, *, is_new: bool, kept: Collection[str]
+) -> None:
+    shown = entity if view is None else view.shown
     for name, why in find_invalid_values(entity, after, is_new=is_new).items():
+        if name in kept:
+            continue
         raise WaterclockError(
             "E891",
-            f"{name} of {key} cannot be saved",
+            f"{name if shown.field(name) else 'a column'} of {key} cannot be saved",
             where=entity.table,
-            why=why,
+            why=why if shown.field(name) else "a column that is not shown to you needs a value",
             fix="correct the value; nothing was saved",
         )
 

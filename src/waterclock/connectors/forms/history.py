@@ -20,13 +20,16 @@ from waterclock.connectors.forms.changes import (
     read_json,
     read_rows,
     register,
+    show_row,
     split_key,
     stored_row,
 )
 from waterclock.connectors.forms.database import BATCHES, CHANGES, ROWS, FormsDatabase, FormsSession, from_text, to_text
+from waterclock.connectors.forms.shown_rows import count_shown_rows, find_rows, show_change
 from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
+from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 
 MOST_ROWS_OF_A_PAGE = 500
@@ -87,14 +90,19 @@ def differences_of(before: Row | None, after: Row | None) -> tuple[tuple[str, st
     return tuple((name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name))
 
 
-def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery) -> tuple[list[StoredRow], bool]:
-    """Return a page of current rows, and whether more follow.
+def list_rows(
+    database: FormsDatabase, entity: Entity, query: RowQuery, view: FormView | None = None
+) -> tuple[list[StoredRow], bool]:
+    """Return a page of current rows, of those that `view` shows, and whether more follow.
 
     Cost: without a text, values or a sort column, it does not grow with the number of rows.
     """
     limit = min(max(query.limit, 1), MOST_ROWS_OF_A_PAGE)
     after, text = (NOT_STORABLE.sub("\ufffd", each) for each in (query.after, query.text))
-    query = replace(query, after=after, text=text)
+    query = replace(query, after=after, text=text, limit=limit)
+    if view is not None:
+        begin = query.after if query.sort is None else ""
+        return find_rows(view, iterate_rows(database, entity, begin), query)
     with database.open_for_reading(entity.table) as session:
         conditions, values = _conditions(session, entity, query)
         if query.sort is None:
@@ -109,9 +117,8 @@ def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery) -> tuple
     return [stored_row(row) for row in found[:limit]], len(found) > limit
 
 
-def iterate_rows(database: FormsDatabase, entity: Entity) -> Iterator[StoredRow]:
-    """Yield all current rows in the order of their keys, as of one moment, a page at a time."""
-    after = ""
+def iterate_rows(database: FormsDatabase, entity: Entity, after: str = "") -> Iterator[StoredRow]:
+    """Yield all current rows after a key, in the order of their keys, as of one moment, a page at a time."""
     with database.open_for_reading(entity.table) as session:
         while True:
             sql = f"{SELECT_ROWS} WHERE entity = ? AND key > ? ORDER BY key LIMIT {MOST_ROWS_OF_A_PAGE}"
@@ -122,14 +129,23 @@ def iterate_rows(database: FormsDatabase, entity: Entity) -> Iterator[StoredRow]
             after = page[-1].key
 
 
-def find_row(database: FormsDatabase, entity: Entity, key: Sequence[str]) -> StoredRow | None:
-    """Return the current row of a key; None if there is none."""
+def find_row(
+    database: FormsDatabase, entity: Entity, key: Sequence[str], view: FormView | None = None
+) -> StoredRow | None:
+    """Return the current row of a key, as `view` shows it; None if there is none, or if it is not shown."""
     with database.open_for_reading(entity.table) as session:
-        return next(iter(read_rows(session, entity, [key_text(key)])), None)
+        return show_row(view, next(iter(read_rows(session, entity, [key_text(key)])), None))
 
 
-def count_rows(database: FormsDatabase, entity: Entity, most: int = 10_000_000) -> tuple[int, int]:
-    """Return how many rows the entity has, and how many of them lack a required value, each counted up to `most`."""
+def count_rows(
+    database: FormsDatabase, entity: Entity, most: int = 10_000_000, view: FormView | None = None
+) -> tuple[int, int]:
+    """Return how many rows the entity has, and how many of them lack a required value, each counted up to `most`.
+
+    With `view`, only rows and values that it shows are counted.
+    """
+    if view is not None:
+        return count_shown_rows(view, iterate_rows(database, entity), most)
     with database.open_for_reading(entity.table) as session:
         counts = [
             session.first_of(
@@ -141,14 +157,25 @@ def count_rows(database: FormsDatabase, entity: Entity, most: int = 10_000_000) 
         return int(counts[0]), int(counts[1])
 
 
-def find_change(database: FormsDatabase, entity: Entity, number: int) -> Change | None:
-    """Return the change with a number; None if the entity has no such change."""
-    return next(iter(_changes(database, entity, "c.id = ?", (number,), 1)), None)
+def find_change(
+    database: FormsDatabase, entity: Entity, number: int, key: Sequence[str], view: FormView | None = None
+) -> Change | None:
+    """Return the change of a row with a number; None if the row has no such change, or if it is not shown."""
+    found = _changes(database, entity, "c.id = ? AND c.key = ?", (number, key_text(key)), 1)
+    return next(iter(_show_changes(view, found)), None)
 
 
-def list_changes(database: FormsDatabase, entity: Entity, key: Sequence[str], most: int = 100) -> list[Change]:
-    """Return the newest changes of a row, newest first."""
-    return _changes(database, entity, "c.key = ?", (key_text(key),), most)
+def list_changes(
+    database: FormsDatabase, entity: Entity, key: Sequence[str], most: int = 100, view: FormView | None = None
+) -> list[Change]:
+    """Return the newest changes of a row, newest first, as `view` shows them. `most` are read."""
+    return _show_changes(view, _changes(database, entity, "c.key = ?", (key_text(key),), most))
+
+
+def _show_changes(view: FormView | None, changes: list[Change]) -> list[Change]:
+    if view is None:
+        return changes
+    return [shown for change in changes if (shown := show_change(view, change)) is not None]
 
 
 def list_changes_of_batch(database: FormsDatabase, entity: Entity, batch: int, most: int) -> list[Change]:
@@ -161,9 +188,13 @@ def undo(
 ) -> Applied:
     """Restore the rows of a batch as they were before it, as a batch of its own, or as a proposal.
 
-    Raises E892 if one of its rows was changed since, E894 if the entity has no such batch.
+    Raises E892 if one of its rows was changed since, E894 if the entity has no such batch, E940 without the right.
     """
     changes = list_changes_of_batch(database, entity, batch, most)
+    if by.view is not None and not all(by.view.shows_change(it.before, it.after) for it in changes):
+        if _show_changes(by.view, changes):
+            raise by.not_shown_error(f"batch {batch} of {entity.table}", entity.table)
+        changes = []
     if not changes:
         raise WaterclockError(
             "E894",
@@ -173,9 +204,9 @@ def undo(
     edits = [
         Edit(
             split_key(entity, change.key),
-            change.before,
+            change.before if by.view is None else by.view.project(change.before),
             None if change.after is None else change.number,
-            is_whole=True,
+            is_whole=by.view is None,
         )
         for change in changes
     ]

@@ -17,10 +17,11 @@ from enum import StrEnum
 from itertools import islice
 from typing import IO
 
-from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key_text, read_rows
+from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key_text, read_rows, show_row
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity, FormField
 
 MOST_CHARACTERS_OF_A_TEXT = 20_000_000
@@ -120,9 +121,16 @@ def read_workbook(file: IO[bytes]) -> list[list[str]]:
 
 
 def review_rows(
-    database: FormsDatabase, entity: Entity, rows: Sequence[Sequence[str]], *, decimal_comma: bool = False
+    database: FormsDatabase,
+    entity: Entity,
+    rows: Sequence[Sequence[str]],
+    *,
+    decimal_comma: bool = False,
+    view: FormView | None = None,
 ) -> Review:
     """Compare rows of cells with the current rows, without changing any. Raises E891 if they have no KEY.
+
+    With `view`, `entity` has the columns that it shows, and a row that it does not show is invalid without a reason.
 
     The first row has the names of the columns in any case and order. If it has none, the columns are those of the
     entity in their order.
@@ -138,12 +146,14 @@ def review_rows(
     ]
     keys = {key_text(row.key) for row in parsed if all(row.key)}
     with database.open_for_reading(entity.table) as session:
-        current = {row.key: row for row in read_rows(session, entity, keys)}
+        stored = {row.key: row for row in read_rows(session, entity, keys)}
+    current = {key: shown for key, row in stored.items() if (shown := show_row(view, row)) is not None}
     seen: dict[str, int] = {}
     reviewed, edits = [], []
     for row in parsed:
         text = key_text(row.key)
-        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line))
+        is_taken = text in stored and text not in current
+        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line), is_taken=is_taken)
         reviewed.append(result)
         if result.status in {RowStatus.NEW, RowStatus.CHANGED}:
             values = {cell.field: cell.after for cell in result.cells if cell.after != cell.before}
@@ -225,7 +235,9 @@ def _map_columns(
     return found, ignored, rows[1:], 2
 
 
-def _review(entity: Entity, row: _ParsedRow, there: StoredRow | None, first_line: int) -> ReviewedRow:
+def _review(
+    entity: Entity, row: _ParsedRow, there: StoredRow | None, first_line: int, *, is_taken: bool
+) -> ReviewedRow:
     before = {} if there is None else there.content
     cells = []
     for field in entity.fields:
@@ -235,6 +247,8 @@ def _review(entity: Entity, row: _ParsedRow, there: StoredRow | None, first_line
             problem = "a value is required"
         if not problem and field.is_key and first_line != row.line:
             problem = f"line {first_line} has the same key"
+        if not problem and field.is_key and is_taken:
+            problem = "this key is not available"
         cells.append(ReviewedCell(field.name, before.get(field.name), after, problem))
     if any(cell.problem for cell in cells):
         status = RowStatus.INVALID

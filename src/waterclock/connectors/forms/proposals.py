@@ -26,6 +26,7 @@ from waterclock.connectors.forms.changes import (
     read_rows,
     register,
     require_words,
+    show_row,
     split_key,
     write_batch,
     write_json,
@@ -39,10 +40,12 @@ from waterclock.connectors.forms.database import (
     to_text,
 )
 from waterclock.connectors.forms.proposal_store import ProposalState, ProposedTexts, read_proposed
+from waterclock.connectors.forms.shown_rows import is_proposal_shown
 from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.form_rights import FormRights
+from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 
 MOST_LISTED = 100
@@ -92,29 +95,47 @@ class ProposedRow:
 
 
 def list_proposals(
-    database: FormsDatabase, entity: Entity, *, key: Sequence[str] | None = None, most: int = MOST_LISTED
+    database: FormsDatabase,
+    entity: Entity,
+    *,
+    key: Sequence[str] | None = None,
+    most: int = MOST_LISTED,
+    view: FormView | None = None,
 ) -> list[FormProposal]:
-    """Return open proposals of a form, oldest first; with a key, only those that change its row."""
+    """Return open proposals of a form, oldest first; with a key, only those that change its row.
+
+    `most` are read. With `view`, those of which a part is not shown are left out.
+    """
     condition, values = "entity = ? AND state = ?", [entity.name, ProposalState.OPEN.value]
     if key is not None:
         condition += f" AND id IN (SELECT proposal FROM {PROPOSED} WHERE key = ?)"
         values.append(key_text(key))
     with database.open_for_reading(entity.table) as session:
-        return _read_proposals(session, condition, values, most)
+        found = _read_proposals(session, condition, values, most)
+        return [each for each in found if _is_shown(session, entity, each.number, view)]
 
 
 def find_proposal(
-    database: FormsDatabase, entity: Entity, number: int, most: int
+    database: FormsDatabase, entity: Entity, number: int, most: int, view: FormView | None = None
 ) -> tuple[FormProposal, list[ProposedRow]]:
     """Return a proposal with its rows, at most `most`, and their current state. Raises E894 for an unknown number."""
     with database.open_for_reading(entity.table) as session:
-        proposal = _require_proposal(session, entity, number)
+        proposal = _require_proposal(session, entity, number, view)
         proposed = read_proposed(session, number, most)
         current = {row.key: row for row in read_rows(session, entity, [key for key, *_ in proposed])}
     return proposal, [
-        ProposedRow(key, version, read_json(before), read_json(after), current.get(key))
+        ProposedRow(
+            key,
+            version,
+            *(text if view is None else view.project(text) for text in map(read_json, (before, after))),
+            show_row(view, current.get(key)),
+        )
         for key, version, before, after in proposed
     ]
+
+
+def _is_shown(session: FormsSession, entity: Entity, number: int, view: FormView | None) -> bool:
+    return view is None or is_proposal_shown(view, session, entity, read_proposed(session, number, MOST_EDITS))
 
 
 def approve(database: FormsDatabase, entity: Entity, number: int, by: FormRights, why: str = "") -> Applied:
@@ -135,7 +156,7 @@ def approve(database: FormsDatabase, entity: Entity, number: int, by: FormRights
         current = {row.key: row for row in read_rows(session, entity, edits)}
         _require_rows(entity, by, proposed, current)
         try:
-            changed = dict(find_changes(entity, edits, current, proposal.origin))
+            changed = dict(find_changes(entity, edits, current, proposal.origin, by.view))
         except EditConflictError as error:
             raise _stale_error(entity, proposal, error) from error
         batch, at = None, database.now(session)
@@ -202,7 +223,7 @@ def _require_decidable(
     else:
         by.require_approval(entity.table)
     require_words(entity, by.name, why)
-    proposal = _require_proposal(session, entity, number)
+    proposal = _require_proposal(session, entity, number, by.view)
     is_own = proposal.who.strip().casefold() == by.name.strip().casefold()
     if is_own is not is_withdrawal or (is_withdrawal and proposal.who != by.name):
         raise WaterclockError(
@@ -225,9 +246,9 @@ def _require_decidable(
     return proposal
 
 
-def _require_proposal(session: FormsSession, entity: Entity, number: int) -> FormProposal:
+def _require_proposal(session: FormsSession, entity: Entity, number: int, view: FormView | None) -> FormProposal:
     found = _read_proposals(session, "entity = ? AND id = ?", (entity.name, number), 1)
-    if not found:
+    if not found or not _is_shown(session, entity, number, view):
         raise WaterclockError(
             "E894",
             f"{entity.table} has no proposal {number}",

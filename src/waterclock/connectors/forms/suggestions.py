@@ -11,7 +11,9 @@ from difflib import SequenceMatcher
 
 from waterclock.connectors.forms.changes import SELECT_ROWS, StoredRow, split_key, stored_row
 from waterclock.connectors.forms.database import FormsDatabase
+from waterclock.connectors.forms.shown_rows import show_rows
 from waterclock.connectors.forms.values import Row
+from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 
 MOST_SUGGESTIONS = 3
@@ -36,10 +38,12 @@ class Suggestion:
     rows: int
 
 
-def suggest_values(database: FormsDatabase, entity: Entity, row: StoredRow) -> list[Suggestion]:
+def suggest_values(
+    database: FormsDatabase, entity: Entity, row: StoredRow, view: FormView | None = None
+) -> list[Suggestion]:
     """Return values of rows with alike keys for the empty columns that a row needs, the most alike first.
 
-    These are the required columns, and those with a list of values.
+    These are the required columns, and those with a list of values. `row` and the others are as `view` shows them.
 
     Empty for a row that does not wait. Cost: two reads of an index, and at most 1,000 comparisons of 100 letters.
     """
@@ -52,7 +56,8 @@ def suggest_values(database: FormsDatabase, entity: Entity, row: StoredRow) -> l
         for comparison, order in (("<", "DESC"), (">", "ASC")):
             sql = f"{SELECT_ROWS} WHERE entity = ? AND waits = 0 AND key {comparison} ? ORDER BY key {order} LIMIT ?"
             found += map(stored_row, session.rows_of(sql, (entity.name, row.key, COMPARED)))
-    return _rank(entity, row, found, missing)
+    others = found if view is None else list(show_rows(view, found))
+    return _rank(entity, row, others, missing)
 
 
 def _rank(entity: Entity, row: StoredRow, others: Sequence[StoredRow], missing: Sequence[str]) -> list[Suggestion]:

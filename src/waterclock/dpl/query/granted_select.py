@@ -51,7 +51,7 @@ def granted_select(
     `attributes` are those of the user, as SQL literals. A grant whose condition or mask uses an attribute that the user
     does not have is ignored. Columns in `as_text` are cast to STRING, because the types of their masks differ.
     """
-    used = [grant for grant in grants if all(_can_use(text, attributes) for text in _texts(grant))]
+    used = usable_grants(grants, attributes)
     conditions = [_with_attributes(grant.where, attributes) if grant.where is not None else None for grant in used]
     seen: list[SeenColumn] = []
     for column in columns:
@@ -63,6 +63,11 @@ def granted_select(
     is_all = any(condition is None for condition in conditions)
     where = None if is_all else " OR ".join(f"({condition})" for condition in conditions)
     return GrantedSelect(tuple(seen), where)
+
+
+def usable_grants(grants: Sequence[Grant], attributes: Mapping[str, str]) -> list[Grant]:
+    """Return the grants of which the user has all attributes, in conditions and masks."""
+    return [grant for grant in grants if all(_can_use(text, attributes) for text in _texts(grant))]
 
 
 def attributes_in(expression: str) -> tuple[tuple[str, ...], bool]:

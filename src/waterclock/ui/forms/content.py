@@ -17,6 +17,7 @@ from waterclock.connectors.forms.changes import (
     StoredRow,
     apply,
     key_text,
+    show_row,
     split_key,
 )
 from waterclock.connectors.forms.history import (
@@ -86,7 +87,8 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
 
     Parameters: `after`, `q`, `waiting`, `sort`, `desc` and `offset`.
     """
-    entity, sort = form.entity, form.entity.field(values.get("sort", ""))
+    entity, view = form.shown, form.rights.view
+    sort = entity.field(values.get("sort", ""))
     offset = values.get("offset", "")
     query = RowQuery(
         after=values.get("after", ""),
@@ -97,12 +99,14 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
         offset=int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 10 else 0,
         limit=PAGE,
     )
-    rows, more = list_rows(form.database, entity, query)
-    count, waiting = count_rows(form.database, entity, _COUNTED)
+    rows, more = list_rows(form.database, entity, query, view)
+    count, waiting = count_rows(form.database, entity, _COUNTED, view)
     kept = {name: values[name] for name in ("q", "waiting", "sort", "desc") if values.get(name)}
     follows = {"after": rows[-1].key} if query.sort is None and rows else {"offset": str(query.offset + PAGE)}
     return describe_head(form) | {
-        "proposals": [describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity)],
+        "proposals": [
+            describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity, view=view)
+        ],
         "fields": [_head_field(entity, each, query) for each in entity.fields],
         "has_hints": any(row.hints for row in rows),
         "rows": [
@@ -135,13 +139,13 @@ def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     the values of the KEY are returned. Empty for an unknown column, and for a KEY of several columns. Cost: a search of
     the form's rows, which ends at the twentieth that matches.
     """
-    entity = form.entity
+    entity = form.shown
     name = values.get("column", "") or (entity.keys[0].name if len(entity.keys) == 1 else "")
     column = entity.field(name)
     if column is None:
         return []
     text = next((value for name, value in values.items() if name.startswith("f.")), "")
-    rows, _ = list_rows(form.database, entity, RowQuery(text=text.strip()[:200], limit=_OPTIONS))
+    rows, _ = list_rows(form.database, entity, RowQuery(text=text.strip()[:200], limit=_OPTIONS), form.rights.view)
     others = [each.name for each in entity.fields if each.name != column.name]
     found: dict[str, Content] = {}
     for row in rows:
@@ -157,17 +161,20 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
 
     `like` is the key of a suggestion, whose values are then in the fields.
     """
-    entity = form.entity
+    entity, view = form.shown, form.rights.view
     values = split_key(entity, key) if key else ()
-    there = find_row(form.database, entity, values) if key else None
-    changes = list_changes(form.database, entity, values) if key else []
-    proposals = list_proposals(form.database, entity, key=values) if key else []
-    if key and there is None and not changes and not proposals:
+    stored_row = find_row(form.database, entity, values) if key else None
+    there = show_row(view, stored_row)
+    changes = list_changes(form.database, entity, values, view=view) if key else []
+    proposals = list_proposals(form.database, entity, key=values, view=view) if key else []
+    is_hidden = stored_row is not None and there is None
+    if key and there is None and (is_hidden or (not changes and not proposals)):
         raise WaterclockError("E894", f"{entity.table} has no row {key}", fix="look at the list of rows")
     theirs = page.conflict.theirs if page.conflict is not None else there
     stored = {} if there is None else there.content
-    form = _in_row(form, there)
-    suggestions = suggest_values(form.database, entity, there) if there is not None and form.rights.may_edit else []
+    form = _in_row(form, stored_row)
+    is_suggested = there is not None and form.rights.may_edit
+    suggestions = suggest_values(form.database, entity, there, view) if there is not None and is_suggested else []
     chosen = next((each.values for each in suggestions if each.like == like), None)
     texts = page.texts
     if texts is None:
@@ -176,6 +183,7 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         "proposals": [describe_proposal_link(form, each, zone) for each in proposals],
         "suggestions": [_describe_suggestion(form, key, at, each) for at, each in enumerate(suggestions, 1)],
         "is_chosen": chosen is not None,
+        "may_delete": form.rights.may_delete(stored_row.content) if stored_row is not None else False,
         "key": key,
         "is_new": not key,
         "is_deleted": bool(key) and there is None and page.conflict is None,
@@ -194,12 +202,13 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
 
 def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
     """Save or delete a posted row, or propose it. Return its key, and the page to show again if it was not saved."""
-    entity, page = form.entity, RowPage(posted.texts, why=posted.why)
-    form = _in_row(form, find_row(form.database, entity, split_key(entity, posted.key)) if posted.key else None)
-    form.rights.require_edit(entity.table)
+    entity, page = form.shown, RowPage(posted.texts, why=posted.why)
+    there = find_row(form.database, entity, split_key(entity, posted.key)) if posted.key else None
+    in_row = _in_row(form, there).rights
+    in_row.require_edit(entity.table)
     stored: dict[str, str | None] = {}
     for each in entity.fields:
-        if (each.is_key and posted.key) or not form.rights.may_change(each.name):
+        if (each.is_key and posted.key) or not in_row.may_change(each.name):
             continue
         try:
             stored[each.name] = parse_value(each, posted.texts[each.name], entity.zone)
@@ -217,7 +226,7 @@ def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str
     key = split_key(entity, posted.key) if posted.key else tuple(stored.get(each.name) or "" for each in entity.keys)
     edit = Edit(key, None if deletes else stored, posted.version)
     try:
-        done = apply(form.database, entity, by=form.rights, why=posted.why, edits=[edit])
+        done = apply(form.database, form.entity, by=form.rights, why=posted.why, edits=[edit])
     except EditConflictError as error:
         page.conflict = error.conflicts[0]
         return posted.key or _key_of(page.conflict), page
@@ -226,7 +235,10 @@ def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str
 
 def _in_row(form: OpenedForm, row: StoredRow | None) -> OpenedForm:
     """Return the form with the rights that its person has in a row as it is."""
-    return form if row is None else replace(form, rights=form.rights.of_row(row.content))
+    view = form.rights.view
+    if row is None or (view is not None and not view.columns_of(row.content)):
+        return form
+    return replace(form, rights=form.rights.of_row(row.content))
 
 
 def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:
@@ -238,7 +250,8 @@ def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:
 
 def review_paste(form: OpenedForm, text: str, *, decimal_comma: bool) -> Review:
     """Compare pasted rows with the current ones. Raises E891 for text that cannot be read."""
-    return review_rows(form.database, form.entity, read_text(text), decimal_comma=decimal_comma)
+    rows, view = read_text(text), form.rights.view
+    return review_rows(form.database, form.shown, rows, decimal_comma=decimal_comma, view=view)
 
 
 def digest_of(review: Review) -> str:
@@ -263,7 +276,7 @@ def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review |
         "why": values.get("why", ""),
         "problem": problem,
         "post": form_address(form.entity.table, "paste"),
-        "columns": [each.name for each in form.entity.fields],
+        "columns": [each.name for each in form.shown.fields],
         "digest": "" if review is None else digest_of(review),
         "review": None
         if review is None
@@ -298,10 +311,12 @@ def describe_head(form: OpenedForm) -> Content:
         "may_add": all(form.rights.may_change(each.name) for each in form.entity.keys),
         "no_edit": form.rights.no_edit,
         "needs_approval": form.entity.needs_approval,
+        "masked": [] if form.rights.view is None else list(form.rights.view.masked),
+        "is_part": form.rights.view is not None,
         "list": form_address(table),
         "new": form_address(table, "row"),
         "paste": form_address(table, "paste"),
-        "of_table": table_address(table),
+        "of_table": "" if form.is_restricted else table_address(table),
     }
 
 
@@ -353,15 +368,16 @@ def _options_address(field: FormField, forms: Collection[str]) -> str:
 
 def _describe_conflict(form: OpenedForm, conflict: Conflict) -> Content:
     version = conflict.edit.version
-    change = None if version is None else find_change(form.database, form.entity, version)
+    view, key = form.rights.view, conflict.edit.key
+    change = None if version is None else find_change(form.database, form.entity, version, key, view)
     base: Row = (change.after or {}) if change is not None else {}
     theirs: Row = {} if conflict.theirs is None else conflict.theirs.content
     yours: Row = {**base, **(conflict.edit.values or {})}
-    newest = next(iter(list_changes(form.database, form.entity, conflict.edit.key, 1)), None)
-    names = [each.name for each in form.entity.values]
+    newest = next(iter(list_changes(form.database, form.entity, key, 1, view)), None)
+    names = [each.name for each in form.shown.values]
     return {
-        "who": "" if newest is None else newest.who,
-        "why": "" if newest is None else newest.why,
+        "who": "Another person" if newest is None else newest.who,
+        "why": "a change that is not shown to you" if newest is None else newest.why,
         "is_deleted": conflict.theirs is None,
         "rows": [
             {"name": name, "base": base.get(name) or "", "theirs": theirs.get(name) or "",

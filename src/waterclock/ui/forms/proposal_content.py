@@ -22,7 +22,7 @@ _SHOWN_AGAIN = {"E891": HTTPStatus.UNPROCESSABLE_ENTITY, "E892": HTTPStatus.CONF
 def describe_proposal(form: OpenedForm, number: str, *, zone: str, problem: str = "") -> Content:
     """Return the page of a proposal: each changed value when proposed, now, and as proposed. Raises E894."""
     table = form.entity.table
-    proposal, rows = find_proposal(form.database, form.entity, _parse_number(number), _SHOWN)
+    proposal, rows = find_proposal(form.database, form.entity, _parse_number(number), _SHOWN, form.rights.view)
     is_open = proposal.state is ProposalState.OPEN
     is_own = proposal.who == form.rights.name
     may_approve = all(form.rights.may_approve_row(*_versions_of(row)) for row in rows)

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
 _MOST_FIELDS = 2000
 _STATUS = {
+    "E891": HTTPStatus.UNPROCESSABLE_ENTITY,
     "E892": HTTPStatus.CONFLICT,
     "E894": HTTPStatus.NOT_FOUND,
     "E898": HTTPStatus.CONFLICT,
     "E899": HTTPStatus.FORBIDDEN,
     "E940": HTTPStatus.FORBIDDEN,
+    "E946": HTTPStatus.FORBIDDEN,
 }
 
 
@@ -88,7 +90,7 @@ class FormPages:
         values = await read_form(request, most_fields=_MOST_FIELDS)
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            posted = pages.PostedRow.of_form(form.entity, values)
+            posted = pages.PostedRow.of_form(form.shown, values)
             deletes = values.get("do") == "delete"
             key, page = pages.save_row(form, posted, deletes=deletes)
             if isinstance(page, Applied):
