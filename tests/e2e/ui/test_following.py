@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -92,7 +93,7 @@ def test_the_grid_shows_open_windows_by_their_shape_and_in_words(
         page.locator(f'tr[data-t="{CLICKS}"] td[data-l]').last.click()
         expect(page.get_by_role("complementary", name="Batch")).to_contain_text(CLICKS)
         page.keyboard.press("Escape")
-        found = {}
+        found: dict[str, Any] = {}
         for name, path in (("open-grid", ""), ("open-live", FOLLOWED), ("open-lag", "lag")):
             page.goto(f"{address}{path}")
             page.screenshot(path=pictures / f"{name}_{theme}_{size[0]}.png")

@@ -14,7 +14,6 @@ from tests.slices import rows_of
 from tests.ticking import CLICKS, PAGES, Ticking, today, yesterday
 from waterclock.storage.commit.speed_tables import record_check, record_hidden_labels
 from waterclock.timelabel.label import label_of
-from waterclock.ui import page_cache
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def ticking(tmp_path: Path) -> Ticking:
 def page(ticking: Ticking, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """Return the pages of the project at the current time, without a cache of ticks."""
     seconds = iter(range(1_000_000))
-    monkeypatch.setattr(page_cache.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr("waterclock.ui.page_cache.time.monotonic", lambda: next(seconds))
     return served(ticking.folder, now=None)
 
 

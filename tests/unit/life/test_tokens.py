@@ -69,7 +69,7 @@ def test_the_vault_of_a_life_keeps_the_token_of_each_value(tmp_path: Path, monke
     monkeypatch.setattr(vault, "find_tokens", lambda _, values: {it: found[it] for it in values if it in found})
     seen = Vault(tmp_path)
     assert [seen.key(text) for text in ("2", TOKENS["2"], BEHIND)] == [2, token_of(2), FOREIGN]
-    with pytest.raises(Unexpected, match="is no token"):
+    with pytest.raises(Unexpected, match="is not a token"):
         seen.key("c" * 32)
     seen.erased.add("1")
     with pytest.raises(Unexpected, match="1 is erased"):

@@ -55,7 +55,7 @@ class Client:
         self.times: list[float] = []
         self.news, self.left, self.reads = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.reads.set()
-        self.task = asyncio.create_task(served.app(self.scope, self._receive, self._send))  # type: ignore[arg-type]
+        self.task = asyncio.create_task(served.app(self.scope, self._receive, self._send))
 
     async def _receive(self) -> Message:
         await self.left.wait()
@@ -200,7 +200,12 @@ def test_one_task_checks_each_table_once_for_all_clients(
     async def told(served: Served) -> None:
         checks: list[list[str]] = []
         read = served.events._read_states
-        monkeypatch.setattr(served.events, "_read_states", lambda names: checks.append(names) or read(names))
+
+        def count(names: list[str]) -> Any:
+            checks.append(names)
+            return read(names)
+
+        monkeypatch.setattr(served.events, "_read_states", count)
         clients = [served.open(table) for table in (CLICKS, CLICKS, CLICKS, PAGES)]
         for each in clients:
             await each.until(lambda each=each: len(each.ticks()) == 1)  # type: ignore[misc]

@@ -74,8 +74,8 @@ def release_batches(
     if refused and shown:
         to.print(f"released before this error: {', '.join(label_of(label) for label in shown)}", soft_wrap=True)
     if refused:
-        for error in refused[1:]:
-            to.print(f"not released: {error.what}: {error.why}", soft_wrap=True, markup=False, highlight=False)
+        for other in refused[1:]:
+            to.print(f"not released: {other.what}: {other.why}", soft_wrap=True, markup=False, highlight=False)
         raise refused[0]
     if is_json:
         from waterclock.json_models.decisions import ReleaseAnswer

@@ -123,13 +123,9 @@ def find_proposal(
         proposal = _require_proposal(session, entity, number, view)
         proposed = read_proposed(session, number, most)
         current = {row.key: row for row in read_rows(session, entity, [key for key, *_ in proposed])}
+    shown = read_json if view is None else lambda text: view.project(read_json(text))
     return proposal, [
-        ProposedRow(
-            key,
-            version,
-            *(text if view is None else view.project(text) for text in map(read_json, (before, after))),
-            show_row(view, current.get(key)),
-        )
+        ProposedRow(key, version, shown(before), shown(after), show_row(view, current.get(key)))
         for key, version, before, after in proposed
     ]
 

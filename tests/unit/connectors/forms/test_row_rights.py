@@ -18,7 +18,8 @@ from waterclock.connectors.forms.history import find_row, iterate_rows, undo
 from waterclock.connectors.forms.imports import review_rows
 from waterclock.connectors.forms.proposals import approve, find_proposal, reject, withdraw
 from waterclock.errors import WaterclockError
-from waterclock.flow.form_rights import FormGrant, FormRights
+from waterclock.flow.form_rights import FormRights
+from waterclock.flow.form_views import FormGrant
 from waterclock.flow.grants import Grant, GrantedColumn, GrantRight
 from waterclock.flow.row_conditions import Comparison, Operator, bind_condition
 

@@ -110,7 +110,8 @@ def test_pages_search_order_and_counts_are_those_of_what_is_shown(database: Form
 
 
 def test_the_history_has_the_versions_and_columns_that_are_shown(database: FormsDatabase) -> None:
-    dice, versions = random.Random(7), [None]
+    dice = random.Random(7)
+    versions: list[dict[str, Any] | None] = [None]
     row: dict[str, str | None] | None
     for _ in range(40):
         row = (
@@ -123,7 +124,7 @@ def test_the_history_has_the_versions_and_columns_that_are_shown(database: Forms
             database, PRODUCTS, by=OWNER, why="test", edits=[Edit(("K1",), row, there.version if there else None)]
         )
         if done.batch is not None:
-            versions.append(None if row is None else {"supplier_sku": "K1", **row})  # type: ignore[arg-type]
+            versions.append(None if row is None else {"supplier_sku": "K1", **row})
     pairs = [
         tuple(expected({"K1": version}).get("K1") if version else None for version in pair)
         for pair in pairwise(versions)
