@@ -153,7 +153,7 @@ def page_of(axis: TimeAxis, rows: list[dict[str, object]]) -> str:
     told = {
         "title": [], "more": [], "counts": {"failed": 4 * len(rows)}, "tables": len(rows), "cell": 15,
         "columns": list(grid._describe_columns(axis)),
-        "took": [], "are_closed": True, "leads_into_columns": True,
+        "took": [], "ticks": False, "are_closed": True, "leads_into_columns": True,
         "layers": [{"schema": "raw", "tables": len(rows), "fresh": 0, "rows": rows}],
     }  # fmt: skip
     return render("_grid.html", content=told, params=PageQuery())
