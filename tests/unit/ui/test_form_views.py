@@ -175,6 +175,7 @@ def served(desk: Desk) -> Iterator[tuple[str, str]]:
             yield from ((method, route.path) for method in (route.methods or set()) - {"HEAD"})
 
 
+@pytest.mark.slow
 def test_no_route_shows_or_changes_what_is_not_granted(desk: Desk, form: OpenedForm) -> None:
     sent, before = requests_of(form), everything(form)
     assert set(sent) == set(served(desk))  # a new route needs its requests
