@@ -114,6 +114,5 @@ def is_supported(grants: Iterable[Grant], entity: Entity) -> bool:
 def view_of(grants: Iterable[Grant], entity: Entity, person: Person) -> FormView | None:
     """Return what grants to a person show of a form; None if none of them shows the KEY."""
     keys = [field.name for field in entity.keys]
-    usable = (it for it in bind_grants(grants, entity, person) if all(map(it.shows, keys)))
-    found = tuple(usable)
+    found = tuple(it for it in bind_grants(grants, entity, person) if all(map(it.shows, keys)))
     return FormView(entity, found) if found else None

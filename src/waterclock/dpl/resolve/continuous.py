@@ -109,7 +109,7 @@ def _check_collect(flow: UnresolvedFlow, draft: UnresolvedTable) -> Iterator[Wat
         yield unsupported_error(
             f"{_WORD} from {capabilities.type} BY {source.batching.upper()}",
             whole,
-            fix=f"leave it out for now; it is available for {', '.join(able)}",
+            fix=f"leave it out; it is available for {', '.join(able)}",
         )
     if source.awaits is not None:
         yield unsupported_error(f"{_WORD} with AWAIT", whole)
@@ -148,7 +148,7 @@ def _check_transform(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTabl
 def _check_any(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
     whole, declared = draft.at(_WORD), draft.declared
     if declared.type is not TableType.PARTITIONED or declared.mode is not Mode.APPEND:
-        yield unsupported_error(f"{_WORD} of a regular table", whole, fix="write PARTITIONED, or leave it out for now")
+        yield unsupported_error(f"{_WORD} of a regular table", whole, fix="write PARTITIONED, or leave it out")
     if any(is_key_past_read(read) for read in declared.reads):
         yield unsupported_error(f"{_WORD} with KEY ... PAST", whole)
     persons = [name for name in sorted({draft.name, *upstream_of(drafts, [draft.name])}) if _has_subject(drafts[name])]
@@ -156,7 +156,7 @@ def _check_any(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) ->
         yield unsupported_error(
             f"{_WORD} of rows of persons (SUBJECT in {persons[0]})",
             whole,
-            fix="leave it out for now: `erase` does not search the rows of open windows yet",
+            fix="leave it out: `erase` does not search the rows of open windows yet",
         )
     for column in declared.columns.named:
         if column.name.lower() == IS_CLOSED:

@@ -43,7 +43,7 @@ def _check(draft: UnresolvedTable, table: UnresolvedTable, span: Span) -> Iterat
         )
     if declared.mode is not Mode.APPEND:
         yield unsupported_error(
-            f"open windows of {declared.mode.name}", span, fix="write APPEND, or leave the option out for now"
+            f"open windows of {declared.mode.name}", span, fix="write APPEND, or leave the option out"
         )
     if declared.destination is not None and "behind" in declared.destination.options:
         yield span.refuse(

@@ -11,6 +11,6 @@ def unsupported_error(name: str, span: Span, *, fix: str | None = None) -> Water
     return span.refuse(
         "E208",
         f"not supported: {name}",
-        why="this version cannot do it, and ignores no declaration",
+        why="this version does not support it, and ignores no declaration silently",
         fix=fix or "leave it out",
     )
