@@ -204,13 +204,18 @@ def undo(
     edits = [
         Edit(
             split_key(entity, change.key),
-            change.before if by.view is None else by.view.project(change.before),
+            change.before if by.view is None else _undone_values(change),
             None if change.after is None else change.number,
             is_whole=by.view is None,
         )
         for change in changes
     ]
     return apply(database, entity, by=by, why=why, edits=edits, origin=Origin.UNDO, undoes=batch)
+
+
+def _undone_values(change: Change) -> Row | None:
+    """Return the values that a change replaced, also those that were empty; None if it made a new row."""
+    return None if change.before is None else {name: before for name, before, _ in change.differences}
 
 
 def rows_as_of(database: FormsDatabase, entity: Entity, at: datetime) -> dict[str, Row]:

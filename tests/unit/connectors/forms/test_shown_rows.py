@@ -170,6 +170,21 @@ def test_a_pasted_row_with_the_key_of_one_that_is_not_shown_is_invalid(database:
     assert dict(stored.content) == {"supplier_sku": "K2"} | rows["K2"]
 
 
+def test_an_undo_empties_columns_that_the_batch_has_filled(database: FormsDatabase) -> None:
+    rows = {"K1": {"remark": "a", "pack_size": "5"}, "K2": {"remark": "a"}}
+    edits = [Edit((key,), row, None) for key, row in rows.items()]
+    apply(database, PRODUCTS, by=OWNER, why="first", edits=edits, origin=Origin.PUBLISH)
+    by = FormRights("anna", view=VIEW)
+    filled = [Edit(("K1",), {"sku": "typo"}, 1), Edit(("K2",), {"sku": "typo"}, 2)]
+    batch = apply(database, PRODUCTS, by=by, why="test", edits=filled).batch
+    assert batch is not None
+    assert undo(database, PRODUCTS, batch, by=by, why="undo").rows == len(rows)
+    for key, row in rows.items():
+        stored = find_row(database, PRODUCTS, (key,))
+        assert stored is not None
+        assert dict(stored.content) == {"supplier_sku": key} | row
+
+
 def test_suggestions_are_of_rows_that_are_shown(database: FormsDatabase) -> None:
     rows = {"K100": ("c", "secret"), "K101": ("a", None), "K102": ("a", "open"), "K103": ("b", "hidden")}
     edits = [Edit((key,), {"remark": remark, "sku": sku}, None) for key, (remark, sku) in rows.items()]
