@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.audit_records import Attempt, Audit, Revision
-from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.engine.branching.known_branches import missing_branch_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -115,19 +114,21 @@ def revision_rows(
 def open_window_rows(at: OpenedProject, table: Table) -> tuple[datetime, RevisionRows] | None:
     """Return the newest open window of a table with CONTINUOUS that has rows, and its first rows; None without one.
 
-    Rows of a window that is done or held are not returned. A tick can replace the rows while they are read. They stay
-    on disk for minutes, so the rows of one tick are returned. Cost: the first rows of a slice.
+    Rows of a window that is done or held, or that reads a held one, are not returned. A tick can replace the rows while
+    they are read. They stay on disk for minutes, so the rows of one tick are returned. Cost: the first rows of a slice.
     Raises E605 if a file is gone or damaged.
     """
+    from waterclock.engine.continuous.open_labels import reads_held_label
     from waterclock.engine.ledger_opening import lake_of
     from waterclock.storage.commit.speed_tables import read_slices, read_state
 
     folder = lake_of(at.project, at.ledger).folder(open_table_of(table.name))
     state, facts = read_state(folder), at.snapshot.of(table.name)
     for label in sorted(state.slices, reverse=True)[:_MOST_OPEN]:
-        trouble = facts.troubles.get(label)
-        if facts.covered.covers_instant(label) or (trouble is not None and trouble.status is BatchStatus.HELD):
+        if facts.covered.covers_instant(label):
             continue
+        if reads_held_label(at.flow, at.snapshot, table.name, label, table.cadence.next(label)):
+            continue  # as `<table>_view`, also if no tick has withdrawn the rows yet
         manifest = read_slices(folder, replace(state, slices={label: state.slices[label]})).get(label)
         if manifest is not None and manifest.rows:
             columns, rows = _convert(_read_columns(folder, manifest, MOST_SHOWN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from starlette.testclient import TestClient
 
 from tests.slices import rows_of
 from tests.ticking import CLICKS, PAGES, Ticking, today, yesterday
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch
+from waterclock.operations.revision_rows import open_window_rows
 from waterclock.storage.commit.speed_tables import record_check, record_hidden_labels
 from waterclock.timelabel.label import label_of
+from waterclock.ui.live_project import LiveProject
 
 
 @pytest.fixture
@@ -99,6 +103,25 @@ def test_the_page_that_follows_a_table_shows_the_rows_of_the_newest_tick(ticking
     assert "n8" in html
     ticking.tick({today(): []})
     assert page.get(f"/tables/{CLICKS}/live.json").json()["opened"] is None
+
+
+@pytest.mark.parametrize("held", [CLICKS, PAGES])
+def test_rows_that_are_made_from_held_rows_are_not_shown_before_a_tick_withdraws_them(
+    ticking: Ticking, held: str
+) -> None:
+    ticking.tick({yesterday(): rows_of(1), today(): rows_of(7)})
+    live = LiveProject(ticking.folder)
+    at = live.load()
+    live.close()
+    shown = open_window_rows(at, at.flow.tables[PAGES])
+    assert shown is not None
+    assert shown[0] == today()
+    trouble = FailedBatch(BatchStatus.HELD, claim=1, attempts=1, error="", is_transient=False)
+    facts = {held: replace(at.snapshot.of(held), troubles={today(): trouble})}
+    at = replace(at, snapshot=replace(at.snapshot, tables={**at.snapshot.tables, **facts}))
+    shown = open_window_rows(at, at.flow.tables[PAGES])
+    assert shown is not None
+    assert shown[0] == yesterday()
 
 
 def test_a_table_without_continuous_is_not_followed(page: TestClient) -> None:
