@@ -11,7 +11,7 @@ import csv
 import dataclasses
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -131,6 +131,7 @@ def review_rows(
     """Compare rows of cells with the current rows, without changing any. Raises E891 if they have no KEY.
 
     With `view`, `entity` has the columns that it shows, and a row that it does not show is invalid without a reason.
+    Columns of a row that it does not show stay as they are.
 
     The first row has the names of the columns in any case and order. If it has none, the columns are those of the
     entity in their order.
@@ -153,7 +154,8 @@ def review_rows(
     for row in parsed:
         text = key_text(row.key)
         is_taken = text in stored and text not in current
-        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line), is_taken=is_taken)
+        shown = None if view is None or text not in current else view.columns_of(stored[text].content)
+        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line), shown, is_taken=is_taken)
         reviewed.append(result)
         if result.status in {RowStatus.NEW, RowStatus.CHANGED}:
             values = {cell.field: cell.after for cell in result.cells if cell.after != cell.before}
@@ -236,14 +238,22 @@ def _map_columns(
 
 
 def _review(
-    entity: Entity, row: _ParsedRow, there: StoredRow | None, first_line: int, *, is_taken: bool
+    entity: Entity,
+    row: _ParsedRow,
+    there: StoredRow | None,
+    first_line: int,
+    shown: Collection[str] | None,
+    *,
+    is_taken: bool,
 ) -> ReviewedRow:
+    """Compare an imported row with the current one. `shown` are its columns that the person sees; None for all."""
     before = {} if there is None else there.content
     cells = []
     for field in entity.fields:
         problem = row.problems.get(field.name, "")
         after = row.values.get(field.name, before.get(field.name))
-        if not problem and after is None and field.is_required:
+        is_needed = field.is_required and (shown is None or field.name in shown)
+        if not problem and after is None and is_needed:
             problem = "a value is required"
         if not problem and field.is_key and first_line != row.line:
             problem = f"line {first_line} has the same key"

@@ -170,6 +170,20 @@ def test_a_pasted_row_with_the_key_of_one_that_is_not_shown_is_invalid(database:
     assert dict(stored.content) == {"supplier_sku": "K2"} | rows["K2"]
 
 
+def test_a_pasted_row_needs_no_value_in_a_required_column_that_is_not_shown_in_it(database: FormsDatabase) -> None:
+    rows = {"K1": {"sku": "hidden", "remark": "b", "pack_size": "5"}, "K2": {"remark": "a"}}
+    edits = [Edit((key,), row, None) for key, row in rows.items()]
+    apply(database, PRODUCTS, by=OWNER, why="first", edits=edits, origin=Origin.PUBLISH)
+    text = [["supplier_sku", "pack_size"], ["K1", "7"], ["K2", ""]]
+    review = review_rows(database, VIEW.shown, text, view=VIEW)
+    assert [row.problems for row in review.rows] == [(), ("sku: a value is required",)]
+    by = FormRights("anna", view=VIEW)
+    assert apply(database, PRODUCTS, by=by, why="test", edits=review.edits, origin=Origin.IMPORT).rows == 1
+    stored = find_row(database, PRODUCTS, ("K1",))
+    assert stored is not None
+    assert dict(stored.content) == {"supplier_sku": "K1"} | rows["K1"] | {"pack_size": "7"}
+
+
 def test_an_undo_empties_columns_that_the_batch_has_filled(database: FormsDatabase) -> None:
     rows = {"K1": {"remark": "a", "pack_size": "5"}, "K2": {"remark": "a"}}
     edits = [Edit((key,), row, None) for key, row in rows.items()]
