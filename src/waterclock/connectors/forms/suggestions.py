@@ -52,11 +52,14 @@ def suggest_values(
     saved = (field.name for field in entity.values if field.is_required or field.choices)
     missing = [name for name in saved if not row.content.get(name)]
     found: list[StoredRow] = []
+    condition = "entity = ?" + (
+        " AND waits = 0" if view is None else ""
+    )  # a row may wait for a value that is not shown
     with database.open_for_reading(entity.table) as session:
         for comparison, order in (("<", "DESC"), (">", "ASC")):
-            sql = f"{SELECT_ROWS} WHERE entity = ? AND waits = 0 AND key {comparison} ? ORDER BY key {order} LIMIT ?"
+            sql = f"{SELECT_ROWS} WHERE {condition} AND key {comparison} ? ORDER BY key {order} LIMIT ?"
             found += map(stored_row, session.rows_of(sql, (entity.name, row.key, COMPARED)))
-    others = found if view is None else list(show_rows(view, found))
+    others = found if view is None else [shown for shown in show_rows(view, found) if not shown.is_waiting]
     return _rank(entity, row, others, missing)
 
 

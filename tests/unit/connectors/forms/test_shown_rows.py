@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from waterclock.connectors.forms.suggestions import suggest_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.form_views import FormGrant, FormView
+from waterclock.flow.forms import FormField
 from waterclock.flow.grants import Grant, GrantedColumn
 from waterclock.flow.row_conditions import Comparison, Operator, bind_condition
 
@@ -208,3 +210,15 @@ def test_suggestions_are_of_rows_that_are_shown(database: FormsDatabase) -> None
     assert [(each.like, each.values) for each in suggest_values(database, PRODUCTS, row, VIEW)] == [
         ("K102", {"sku": "open"})
     ]
+
+
+def test_suggestions_do_not_depend_on_values_that_are_not_shown(database: FormsDatabase) -> None:
+    entity = replace(PRODUCTS, fields=(*PRODUCTS.fields, FormField("secret", "STRING", is_required=True)))
+    rows = {"K100": (None, None), "K101": ("like", None), "K102": ("like", "x"), "K103": (None, "x")}
+    edits = [Edit((key,), {"sku": sku, "secret": it, "remark": "a"}, None) for key, (sku, it) in rows.items()]
+    apply(database, entity, by=OWNER, why="first", edits=edits, origin=Origin.PUBLISH)
+    view = replace(VIEW, entity=entity)
+    row = find_row(database, entity, ("K100",), view)
+    assert row is not None
+    found = suggest_values(database, view.shown, row, view)
+    assert [(each.like, each.values, each.rows) for each in found] == [("K101", {"sku": "like"}, 2)]
