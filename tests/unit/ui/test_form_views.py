@@ -19,7 +19,8 @@ from waterclock.connectors.forms.proposals import list_proposals
 from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
-from waterclock.permissions.users_and_roles import Right
+from waterclock.permissions.users_and_roles import Person, Right, SignIn
+from waterclock.ui.forms.proposal_content import describe_proposal
 
 FLOW = """
 CREATE CONNECTION forms TYPE forms;
@@ -232,6 +233,25 @@ def test_what_is_granted_is_shown(desk: Desk, form: OpenedForm) -> None:
         page = desk.ask("anna", EDITOR, "GET", LIST)[1]
         assert set(re.findall(r"/proposal\?number=(\d)\"", page)) == {"5"}
         assert desk.ask("anna", EDITOR, "POST", f"{LIST}/decide", number="5", do="approve")[0] == 303
+
+
+@pytest.mark.parametrize(("secret", "may_decide"), [("red", True), ("blue", False), (None, False)])
+def test_the_page_of_a_proposal_checks_grant_approve_with_columns_that_are_not_shown(
+    tmp_path: Path, secret: str | None, may_decide: bool
+) -> None:
+    approve = "GRANT APPROVE ON mdm.prices TO (anna) WHERE secret = 'red' AND secret IS NOT NULL;\n"
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(FLOW.replace("APPROVAL", "OPTIONS (approval true)") + approve)
+    (tmp_path / "waterclock.toml").write_text(TOML + USERS)
+    project = open_project(tmp_path, None)
+    form = open_form(project, "mdm.prices")
+    save(form, Edit(("D1",), {"land": "DE", "price": "1.00", "kind": "tea", "secret": secret}, None))
+    edit = Edit(("D1",), {"price": "2.00"}, version(form, "D1"))
+    apply(form.database, form.entity, by=FormRights("cleo"), why="proposed", edits=[edit])
+    anna = Person("anna", frozenset(EDITOR), SignIn.TOKEN, {"land": "DE"})
+    page = describe_proposal(open_form(project, "mdm.prices", anna), "1", zone="UTC")
+    assert page["may_decide"] is may_decide
+    assert "secret" not in str(page["rows"])
 
 
 def test_changes_of_what_is_shown_keep_what_is_not(desk: Desk, form: OpenedForm, folder: Path) -> None:
