@@ -6,6 +6,7 @@ are expressions of Spark, so a masked value is not shown in a form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -64,9 +65,12 @@ class FormView:
 
     @property
     def shown(self) -> Entity:
-        """The form with the fields that are shown in some row."""
-        fields = tuple(it for it in self.entity.fields if any(grant.shows(it.name) for grant in self.grants))
-        return replace(self.entity, fields=fields)
+        """The form with the fields that are shown in some row, without rules that name others."""
+        fields = [it for it in self.entity.fields if any(grant.shows(it.name) for grant in self.grants)]
+        others = {it.name for it in self.entity.fields} - {it.name for it in fields}
+        named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in others) or "(?!)", re.IGNORECASE)
+        kept = (replace(it, rules=tuple(rule for rule in it.rules if named.search(rule) is None)) for it in fields)
+        return replace(self.entity, fields=tuple(kept))
 
     @property
     def masked(self) -> tuple[str, ...]:

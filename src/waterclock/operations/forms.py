@@ -29,7 +29,8 @@ class OpenedForm:
     """An entity with its database, and the rights of the person who opened it.
 
     `forms` are the names of the tables that people edit and that the person sees. `is_restricted`: the person does not
-    see all tables, so other pages are closed to them.
+    see all tables, so other pages are closed to them. `unseen` are tables to which columns refer and that the person
+    does not see at all.
     """
 
     database: FormsDatabase
@@ -37,6 +38,7 @@ class OpenedForm:
     forms: frozenset[str]
     rights: FormRights
     is_restricted: bool = False
+    unseen: frozenset[str] = frozenset()
 
     @property
     def shown(self) -> Entity:
@@ -82,7 +84,9 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
     require_registered(collector.database, entity)
     rights = replace(form_rights_of(project.flow, by, table), view=view)
     is_limited = is_restricted(project.flow, by)
-    return OpenedForm(collector.database, entity, frozenset(entities), rights, is_limited)
+    referred = {field.reference.table for field in entity.fields if field.reference is not None}
+    unseen = frozenset(name for name in referred if form_of(project.flow, by, name) is TableVisibility.NONE)
+    return OpenedForm(collector.database, entity, frozenset(entities), rights, is_limited, unseen)
 
 
 def _view_of(project: Project, entity: Entity, person: Person) -> FormView | None:

@@ -235,6 +235,22 @@ def test_what_is_granted_is_shown(desk: Desk, form: OpenedForm) -> None:
         assert desk.ask("anna", EDITOR, "POST", f"{LIST}/decide", number="5", do="approve")[0] == 303
 
 
+def test_a_row_names_no_table_and_no_column_that_the_person_does_not_see(tmp_path: Path) -> None:
+    flow = FLOW.replace("APPROVAL", "").replace("price DECIMAL(9,2)", "price DECIMAL(9,2) CHECKS")
+    flow = flow.replace("CHECKS", "EXPECT (price < length(SECRET)) EXPECT (price > 0)")
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(flow)
+    (tmp_path / "waterclock.toml").write_text(TOML + USERS)
+    assert open_form(open_project(tmp_path, None), "mdm.prices").entity.field("price") is not None
+    desk = Desk(tmp_path, {"anna": {"land": "DE"}})
+    page = desk.ask("anna", EDITOR, "GET", ROW)[1]
+    assert "price &gt; 0" in page
+    assert "secret" not in page.lower()
+    refers = "A row of mdm.prices."
+    assert refers in desk.ask("anna", EDITOR, "GET", "/forms/mdm.open/row")[1]
+    assert refers not in desk.ask("ben", EDITOR, "GET", "/forms/mdm.open/row")[1]
+
+
 @pytest.mark.parametrize(("secret", "may_decide"), [("red", True), ("blue", False), (None, False)])
 def test_the_page_of_a_proposal_checks_grant_approve_with_columns_that_are_not_shown(
     tmp_path: Path, secret: str | None, may_decide: bool

@@ -342,6 +342,7 @@ def _describe_field(
     is_granted = not form.rights.may_edit or form.rights.may_change(field.name)
     kind = "select" if field.choices else "line" if options else _INPUTS.get(field.type, "line")
     choices = field.choices or (("true", "false") if field.type == "BOOLEAN" else ())
+    refers_to = "" if field.reference is None else field.reference.table
     return {
         "name": field.name,
         "type": field.type,
@@ -352,7 +353,7 @@ def _describe_field(
         "is_granted": is_granted,
         "help": field.comment or "",
         "rules": list(field.rules),
-        "reference": field.reference.table if field.reference is not None else "",
+        "reference": "" if refers_to in form.unseen else refers_to,
         "options": options,
         "text": texts.get(field.name, ""),
         "problem": problems.get(field.name, ""),
