@@ -99,7 +99,7 @@ class FormRights:
                 raise _refused_error(f"{self.name} may not edit {key} of {table}", why, table, GrantRight.EDIT)
 
     def not_shown_error(self, what: str, table: str) -> WaterclockError:
-        """Build the error of a change of something that is not shown to the person. It names no column."""
+        """Build the error for a change of a row or column that is not shown to the person. It names no column."""
         why = "the row or one of its columns is not shown to you, before or after the change"
         return _refused_error(f"{self.name} may not edit {what}", why, table, GrantRight.SELECT)
 

@@ -23,6 +23,15 @@ OPENS_A_STREAM = """address => new Promise(open => {
   (window.more ??= []).push(stream);
   stream.onopen = () => open(true);
 })"""
+GAP = """() => {
+  const box = element => {
+    const text = document.createRange();
+    text.selectNodeContents(element);
+    return text.getBoundingClientRect();
+  };
+  const numbers = [...document.querySelectorAll('.g thead th[data-l] span')];
+  return box(document.querySelector('.open-windows')).left - box(numbers.at(-1)).right;
+}"""
 FOLLOWED = f"tables/{CLICKS}/live"
 
 
@@ -86,6 +95,7 @@ def test_the_grid_shows_open_windows_by_their_shape_and_in_words(
         filling = page.get_by_role("link", name=f"{CLICKS}, open windows: 1 window open")
         hidden = page.get_by_role("link", name=re.compile(f"{PAGES}, open windows: 2 windows .*is broken by 2 rows"))
         expect(filling).to_be_in_viewport()
+        assert size != WIDE or page.evaluate(GAP) >= 20, "the title continues the number of the newest label"
         expect(filling).to_contain_text("3 rows · ")
         expect(filling.locator(".fill")).to_be_visible()
         expect(hidden).to_have_text(re.compile("1 of 2 hidden"))

@@ -52,6 +52,7 @@ def test_the_grid_shows_rows_and_age_of_open_windows(ticking: Ticking, page: Tes
     assert '<span class="open-windows">open windows</span>' in html
     assert f'aria-label="{CLICKS}, open windows: 1 window open from {label_of(today())} on; the oldest ends at' in html
     assert f'href="/tables/{CLICKS}/live"' in html
+    assert '<th scope="col">Why open</th>' in page.get("/lag").text  # "ends at ...", "waits for its batch"
     assert set(page.get("/grid.json").json()["ticks"]) == {CLICKS, PAGES}  # web.other has no open windows
     assert set(page.get(f"/grid.json?t={PAGES}").json()["ticks"]) == {PAGES}
 

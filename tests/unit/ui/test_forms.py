@@ -87,6 +87,15 @@ def test_a_row_is_added_and_listed_with_its_history(client: TestClient, form: Op
     assert "new" in text_of(page.partition("History")[2])
 
 
+def test_numbers_are_aligned_and_a_key_that_cannot_change_says_so(client: TestClient) -> None:
+    fixed = "It identifies the row, and cannot change."
+    assert fixed not in client.get(ROW).text  # of a new row, the KEY is entered
+    client.post(ROW, data=VALUES)
+    page = client.get(LIST).text
+    assert re.findall(r'<t[hd][^>]* class="r"[^>]*>(?:<a[^>]*>)?([^<]*)', page) == ["pack_size", "2"]
+    assert client.get(f"{ROW}?key=S1").text.count(fixed) == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

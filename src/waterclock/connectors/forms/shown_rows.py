@@ -51,7 +51,7 @@ def count_shown_rows(view: FormView, rows: Iterable[StoredRow], most: int) -> tu
 
 
 def show_change(view: FormView, change: Change) -> Change | None:
-    """Return a change with the versions and columns that are shown; None if nothing of it is."""
+    """Return a change with the versions and columns that are shown; None if no part of it is shown."""
     before, after = view.project(change.before), view.project(change.after)
     shown = replace(change, before=before, after=after)
     return shown if (before is None) is not (after is None) or shown.differences else None

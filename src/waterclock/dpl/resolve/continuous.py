@@ -125,7 +125,7 @@ def _check_transform(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTabl
             fix="leave it out, and write OPTIONS (open_windows 'kept'), which makes them at each boundary",
         )  # fmt: skip
         return
-    if not draft.is_incomplete and not _continuous_reads(draft, drafts):
+    if not _continuous_reads(draft, drafts) and not _has_unknown_reads(draft, drafts):
         known = sorted(name for name, each in drafts.items() if each.declared.continuous is not None)
         yield whole.refuse(
             "E389", f"{draft.name} reads no table with {_WORD}",
@@ -143,6 +143,12 @@ def _check_transform(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTabl
             yield unsupported_error(f"{_WORD} with WATERMARK()", whole)
     if checked_references(declared.columns):
         yield unsupported_error(f"{_WORD} with REFERENCES ... ELSE", whole)
+
+
+def _has_unknown_reads(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> bool:
+    """Return whether an input is unknown, or has a CONTINUOUS that could not be parsed. These are reported there."""
+    upstream = [drafts[name] for name in upstream_of(drafts, [draft.name])]
+    return any(each.is_incomplete or each.statement.has_failed(_WORD) for each in upstream)
 
 
 def _check_any(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:

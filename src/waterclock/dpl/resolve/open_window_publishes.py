@@ -13,6 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.enums import Mode
 
 _OPTION = "speed"
+_WORD = "CONTINUOUS"
 
 
 def check_open_window_publishes(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
@@ -33,8 +34,8 @@ def check_open_window_publishes(flow: UnresolvedFlow) -> Iterator[WaterclockErro
 
 
 def _check(draft: UnresolvedTable, table: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
-    declared = draft.declared
-    if table.declared.continuous is None and table.statement.clause("CONTINUOUS") is None:
+    declared, statement = draft.declared, table.statement
+    if table.declared.continuous is None and not (statement.clause(_WORD) or statement.has_failed(_WORD)):
         yield span.refuse(
             "E389",
             f"{draft.name} has no open windows to show",

@@ -42,7 +42,7 @@ def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Makin
 
 
 def end_ticks(work: RunContext, table: Table, labels: Sequence[datetime]) -> None:
-    """Make the commits of running ticks fail, of a table with CONTINUOUS and of those that read it.
+    """Make the commits of running ticks fail, for a table with CONTINUOUS and all tables that read it.
 
     `labels` are those of a batch that is about to be committed. If all were done before, ticks go on. Otherwise a tick
     that is committed after the batch could show fewer rows of its labels than the batch has. An error is reported, and

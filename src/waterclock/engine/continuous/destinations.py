@@ -96,7 +96,7 @@ class _OpenRows:
 def find_shown_labels(
     flow: Flow, source: Table, state: SpeedState, snapshot: LedgerSnapshot, start: datetime
 ) -> list[datetime]:
-    """Return the labels of a tick that a destination shows from the START of its publish: those that no rule holds.
+    """Return the labels of a tick that a destination shows: from the START of its publish on, without held ones.
 
     A label that is done since is among them, until its PUBLISH replaces it.
     """

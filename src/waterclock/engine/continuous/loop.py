@@ -101,7 +101,7 @@ class OpenWindowTicks(BackgroundThread):
         return rebuilding is not None and rebuilding.is_blocking(self._work.real_now())
 
     def _is_turn_of_another(self, tables: Collection[Table]) -> bool:
-        """Return whether another runner committed a tick less than half of the time between two ticks ago."""
+        """Return whether another runner committed a tick within the last half of the time between two ticks."""
         from waterclock.storage.commit.speed_tables import read_state
 
         newest = read_state(self._work.lake.folder(open_table_of(next(iter(tables)).name)))

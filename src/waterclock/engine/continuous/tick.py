@@ -166,7 +166,7 @@ class _Tick:
                 return
         batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
         bound = BoundInputs({batch.label: () for batch in batches}, owned={} if items is None else items.by_label)
-        with self._made(table, batches, bound) as made:
+        with self._make_slices(table, batches, bound) as made:
             notes = {
                 window.start: _identity_of_items(made.notes.source.get(window.start, {}).get("items"))
                 for window in labels.made
@@ -210,7 +210,7 @@ class _Tick:
             if window.start in known and known[window.start].source.get(_READ) == identity:
                 own.kept[window.start] = known[window.start]
                 continue
-            with self._made(table, (batch,), BoundInputs({batch.label: pins})) as made:
+            with self._make_slices(table, (batch,), BoundInputs({batch.label: pins})) as made:
                 written = self._write(table, made, {batch.label: {_READ: identity}})
                 self._take(table, batch.label, written, made, None)
                 own.schema = made.schema
@@ -221,7 +221,7 @@ class _Tick:
         return read_slices(self.folders[table.name], base) if base.code == table.fingerprint else {}
 
     @contextmanager
-    def _made(self, table: Table, batches: tuple[Batch, ...], bound: BoundInputs) -> Iterator[MadeSlices]:
+    def _make_slices(self, table: Table, batches: tuple[Batch, ...], bound: BoundInputs) -> Iterator[MadeSlices]:
         """Build rows by the steps of a batch, in a Spark session of their own that is released after the block."""
         work = self.work
         spark = work.sessions.own()

@@ -36,6 +36,7 @@ from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.forms import Entity, FormField
+from waterclock.flow.row_conditions import ValueKind, kind_of_type
 from waterclock.operations.formatting import count_words, number_words, page_time
 from waterclock.operations.forms import OpenedForm
 from waterclock.ui.page_query import Content, table_address
@@ -326,6 +327,7 @@ def _head_field(entity: Entity, field: FormField, query: RowQuery) -> Content:
     kept = {"q": query.text} if query.text else {}
     return {
         "name": field.name,
+        "is_number": field.type in {"FLOAT", "DOUBLE"} or kind_of_type(field.type) is ValueKind.NUMBER,
         "sort": form_address(entity.table, sort=field.name, **turned, **kept),
         "order": ("descending" if query.is_descending else "ascending") if is_sorted else "",
     }
