@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,12 @@ def posted(form: OpenedForm, key: str, **changed: str) -> dict[str, str]:
     return {"key": key, "version": str(row.version), "why": "a test"} | values | sent
 
 
+def cells(form: OpenedForm, key: str, **texts: str) -> str:
+    """Return changed cells of a row as the list of rows posts them."""
+    row = {"key": key, "version": posted(form, key)["version"], "cells": texts}
+    return json.dumps([row])
+
+
 def paste(desk: Desk, name: str, text: str) -> int:
     page = desk.ask(name, EDITOR, "POST", PASTE, text=text, do="review")[1]
     digest = re.search(r'name="digest" value="(\w+)"', page)
@@ -119,6 +126,18 @@ def attacks(form: OpenedForm) -> dict[tuple[str, str], list[Attack]]:
             (ROW, new | {"f.land": "FR"}, {403}),
             (ROW, new, {403}),
             (ROW, new | {"f.land": "DE", "f.sku": "F1", "version": str(posted(form, "F1")["version"])}, {403}),
+        ],
+        ("POST", "/forms/{table}/cells"): [
+            (f"{LIST}/cells", {"rows": cells(form, key, **texts), "do": do, "why": "x"}, {200, 422} if do else {200})
+            for do in ("", "save")
+            for key, texts in (
+                ("F1", {"price": "9"}),
+                ("F1", {"land": "DE"}),
+                ("N1", {"land": "DE"}),
+                ("D1", {"land": "FR"}),
+                ("D1", {"land": ""}),
+                ("D1", {"sku": "D7"}),
+            )
         ],
         ("POST", "/forms/{table}/undo"): [(UNDO, {"key": "D1", "batch": "1", "why": "undo"}, {403})],
         ("GET", "/forms/{table}/paste"): [(PASTE, {}, {200})],
@@ -171,6 +190,8 @@ def test_rows_that_are_granted_are_changed_on_each_way(desk: Desk, form: OpenedF
     assert 'value="delete"' in page
     assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, "D1", price="9"))[0] == 303
     assert desk.ask("anna", EDITOR, "POST", UNDO, key="D1", batch="2", why="undo")[0] == 303
+    rows = cells(form, "D1", price="8")
+    assert desk.ask("anna", EDITOR, "POST", f"{LIST}/cells", rows=rows, do="save", why="x")[0] == 201
     assert paste(desk, "anna", "sku\tland\tprice\nD1\t\t3\nD9\tDE\t4\n") == 303
     assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, "D9") | {"do": "delete"})[0] == 303
     new = {"f.sku": "D8", "f.land": "DE", "f.price": "1", "why": "new"}

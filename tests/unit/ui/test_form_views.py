@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -106,6 +107,11 @@ def fields(**values: str) -> dict[str, str]:
     return {f"f.{name}": value for name, value in values.items()} | {"why": "a test"}
 
 
+def cells(key: str, version: str, **texts: str) -> str:
+    """Return changed cells of a row as the list of rows posts them."""
+    return json.dumps([{"key": key, "version": version, "cells": texts}])
+
+
 Sent = tuple[str, dict[str, str]]
 
 
@@ -147,6 +153,23 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
             (ROW, {"version": last} | fields(sku="F1", land="DE", price="1", kind="tea")),
             (ROW, fields(sku="X1", land="FR", price="1", kind="tea")),
             (ROW, fields(sku="X1", price="1", kind="tea")),
+        ],
+        ("POST", "/forms/{table}/cells"): [
+            *(
+                (f"{LIST}/cells", {"rows": cells(key, number, **texts), "do": do, "why": "x"})
+                for number in ("0", last, one)
+                for do in ("check", "save")
+                for key, texts in (("F1", {"price": "1"}), ("N1", {"kind": "x"}), ("X1", {"kind": "x"}))
+            ),
+            *(  # a conflict, with the version of any change as that which was seen
+                (f"{LIST}/cells", {"rows": cells("D1", number, price="8"), "do": "save", "why": "x"})
+                for number in versions if number != one
+            ),
+            *(
+                (f"{LIST}/cells", {"rows": cells("D1", one, **texts), "do": do, "why": "x"})
+                for do in ("check", "save")
+                for texts in ({"land": "FR"}, {"secret": "guess"}, {"email": "guess"}, {"kind": ""}, {"price": "many"})
+            ),
         ],
         ("POST", "/forms/{table}/undo"): [
             (UNDO, {"key": "D1", "batch": str(it), "why": "u"}) for it in (1, 2, 3, 4, 5, 7, 9, 10)
@@ -197,6 +220,8 @@ def test_keys_that_are_not_shown_answer_as_keys_that_do_not_exist(desk: Desk) ->
         ("POST", ROW, {"key": "KEY", "version": "6"} | fields(price="1", kind="x", land="DE")),
         ("POST", ROW, {"key": "KEY", "version": ""} | fields(kind="x", land="FR")),
         ("POST", ROW, {"key": "KEY", "version": "6", "do": "delete"} | fields()),
+        ("POST", f"{LIST}/cells", {"rows": cells("KEY", "6", price="1", land="DE"), "do": "check"}),
+        ("POST", f"{LIST}/cells", {"rows": cells("KEY", "6", price="1", kind="x"), "do": "save", "why": "x"}),
         ("GET", f"{LIST}?q=KEY", {}),
         ("GET", f"{LIST}/values?f.x=KEY", {}),
         ("POST", UNDO, {"key": "X", "batch": "KEY", "why": "u"}),

@@ -15,6 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.permissions.users_and_roles import Right
+from waterclock.ui.forms import cells
 from waterclock.ui.forms import content as pages
 from waterclock.ui.forms import proposal_content as proposals
 from waterclock.ui.guarded_routes import Endpoint, person_of
@@ -53,6 +54,7 @@ class FormPages:
         yield "/forms/{table}/values", self._show_values, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._show_row, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._save_row, Right.EDIT, "POST"
+        yield "/forms/{table}/cells", self._change_cells, Right.EDIT, "POST"
         yield "/forms/{table}/undo", self._undo, Right.EDIT, "POST"
         yield "/forms/{table}/paste", self._show_paste, Right.EDIT, "GET"
         yield "/forms/{table}/paste", self._paste, Right.EDIT, "POST"
@@ -101,6 +103,21 @@ class FormPages:
             return self._render("form_row", at, found, request, status)
 
         return await self._change(request, values, answer)
+
+    async def _change_cells(self, request: Request) -> Response:
+        """Check or save the cells that are edited in the list, and answer with their rows."""
+        values = await read_form(request)
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            del at
+            rows = cells.read_draft(values.get("rows", ""))
+            if values.get("do") == "save":
+                status, found = cells.save_draft(form, rows, values.get("why", "").strip())
+            else:
+                status, found = HTTPStatus.OK, cells.describe_draft(form, cells.check_draft(form, rows))
+            return HTMLResponse(render("form_cells.html", content=found), status, {"Cache-Control": "no-store"})
+
+        return await self._change(request, {}, answer)
 
     async def _undo(self, request: Request) -> Response:
         values = await read_form(request)
@@ -180,7 +197,7 @@ class FormPages:
     ) -> Response:
         """Answer a POST, and record it in the list of accesses if it changed something."""
         done = await run_in_threadpool(self._open, request, answer)
-        if done.status_code == HTTPStatus.SEE_OTHER:
+        if done.status_code in {HTTPStatus.SEE_OTHER, HTTPStatus.CREATED}:
             what = f"{verb} {request.path_params['table']} {values.get('key', '')}".strip()[:200]
             await self._people.record(access_of(request, person_of(request), what))
         return done
