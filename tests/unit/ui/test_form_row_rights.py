@@ -232,3 +232,27 @@ def test_no_route_decides_on_a_row_that_is_not_granted(tmp_path: Path) -> None:
     row = find_row(form.database, form.entity, ("D1",))
     assert row is not None
     assert row.content["price"] == "5.00"
+
+
+def test_approve_is_offered_by_a_condition_on_a_column_that_is_not_shown(tmp_path: Path) -> None:
+    flow = (
+        FLOW.partition("GRANT")[0].replace("APPROVED", "OPTIONS (approval true)")
+        + """
+    GRANT SELECT ON mdm.prices TO (anna);
+    GRANT SELECT (sku, land) ON mdm.prices TO (cleo);
+    GRANT APPROVE ON mdm.prices TO (cleo) WHERE NOT price > 100;
+    """
+    )
+    form = opened(folder_of(tmp_path, flow))
+    desk = Desk(tmp_path, LANDS)
+    for number, key in enumerate(("D1", "D2"), 1):
+        assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, key, land="AT"))[0] == 303
+        page = desk.ask("cleo", EDITOR, "GET", f"{LIST}/proposal?number={number}")[1]
+        assert ("You may not approve it" in page) is (key == "D2")
+        assert ('value="approve"' in page) is (key == "D1")
+        assert not re.search(r"\bprice\b|200\.00", page)
+    for number, status in (("1", 303), ("2", 403)):
+        assert desk.ask("cleo", EDITOR, "POST", f"{LIST}/decide", number=number, do="approve", why="x")[0] == status
+    assert {row.key: row.content.get("land") for row in iterate_rows(form.database, form.entity)} == {
+        "D1": "AT", "D2": "DE", "F1": "FR", "N1": None,
+    }  # fmt: skip
