@@ -111,6 +111,7 @@ def attacks(form: OpenedForm) -> dict[tuple[str, str], list[Attack]]:
     new = {"f.sku": "X1", "f.price": "1", "why": "new"}
     one, no = "sku\tland\tprice\n", {200, 403, 409, 422}
     return {
+        ("GET", "/forms"): [("/forms", {}, {200})],
         ("GET", "/forms/{table}"): [(LIST, {}, {200})],
         ("GET", "/forms/{table}/values"): [(f"{LIST}/values", {}, {200})],
         ("GET", "/forms/{table}/row"): [(f"{ROW}?key={key}", {}, {200}) for key in ("F1", "N1")],

@@ -126,6 +126,7 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
     one, two = str(version(form, "D1")), str(version(form, "D2"))
     pastes = ("F1\tFR\n", "F1\tDE\n", "N1\t\n", "F2\t\n")
     return {
+        (get, "/forms"): [("/forms", {})],
         (get, "/forms/{table}"): [
             *((f"{LIST}?q={word}", {}) for word in words),
             *((f"{LIST}?sort={name}&desc={way}&offset={at}", {}) for name in columns for way in "01" for at in (0, 2)),
@@ -257,6 +258,22 @@ def test_what_is_granted_is_shown(desk: Desk, form: OpenedForm) -> None:
         page = desk.ask("anna", EDITOR, "GET", LIST)[1]
         assert set(re.findall(r"/proposal\?number=(\d)\"", page)) == {"5"}
         assert desk.ask("anna", EDITOR, "POST", f"{LIST}/decide", number="5", do="approve")[0] == 303
+
+
+def test_the_menu_leads_to_the_forms_that_are_granted(desk: Desk, form: OpenedForm, folder: Path) -> None:
+    assert form.rights.may_edit
+    for name, tables in (
+        ("anna", ["mdm.open", "mdm.prices"]),
+        ("ben", ["mdm.open"]),
+        ("cleo", ["mdm.hidden", "mdm.open", "mdm.prices"]),
+    ):
+        assert '<a href="/forms">Forms</a>' in desk.ask(name, EDITOR, "GET", f"/forms/{tables[0]}")[1]
+        status, page = desk.ask(name, EDITOR, "GET", "/forms")
+        assert status == 200
+        assert sorted(re.findall(r'<a class="m" href="/forms/([^"]*)">', page)) == tables
+        assert all(desk.ask(name, EDITOR, "GET", f"/forms/{table}")[0] == 200 for table in tables)
+    (folder / "flows" / "a.dpl").write_text("CREATE CONNECTION forms TYPE forms;")
+    assert ">Forms</a>" not in desk.ask("cleo", EDITOR, "GET", "/today")[1]
 
 
 def test_changes_of_what_is_shown_keep_what_is_not(desk: Desk, form: OpenedForm, folder: Path) -> None:

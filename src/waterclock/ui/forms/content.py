@@ -36,10 +36,12 @@ from waterclock.connectors.forms.proposals import FormProposal, list_proposals
 from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
-from waterclock.flow.form_rights import FormRights
+from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, FormField
 from waterclock.operations.formatting import count_words, number_words, page_time
-from waterclock.operations.forms import OpenedForm
+from waterclock.operations.forms import OpenedForm, visible_entities_of
+from waterclock.operations.project_opening import OpenedProject
+from waterclock.permissions.users_and_roles import Person
 from waterclock.ui.page_query import Content, table_address
 
 PAGE = 100
@@ -91,6 +93,21 @@ class RowPage:
     problems: dict[str, str] = field(default_factory=dict)
     why: str = ""
     conflict: Conflict | None = None
+
+
+def describe_forms(at: OpenedProject, person: Person) -> Content:
+    """Return the tables that people edit and that a person sees, each with the address of its rows."""
+    found = {} if at.project.bases else visible_entities_of(at.flow, person)
+    return {
+        "forms": [
+            {
+                "table": name,
+                "address": form_address(name),
+                "no_edit": form_rights_of(at.flow, person, name).no_edit,
+            }
+            for name in found
+        ]
+    }
 
 
 def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> Content:

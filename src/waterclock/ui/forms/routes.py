@@ -50,6 +50,7 @@ class FormPages:
 
     def routes(self) -> Iterator[tuple[str, Endpoint, Right, str]]:
         """Yield the address, the endpoint, the right and the method of each route."""
+        yield "/forms", self._show_forms, Right.LOOK, "GET"
         yield "/forms/{table}", self._show_list, Right.LOOK, "GET"
         yield "/forms/{table}/values", self._show_values, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._show_row, Right.LOOK, "GET"
@@ -61,6 +62,18 @@ class FormPages:
         yield "/forms/{table}/proposal", self._show_proposal, Right.LOOK, "GET"
         yield "/forms/{table}/withdraw", self._withdraw, Right.EDIT, "POST"
         yield "/forms/{table}/decide", self._decide, Right.APPROVE, "POST"
+
+    async def _show_forms(self, request: Request) -> Response:
+        """Show the forms that the person sees."""
+
+        def answer() -> Response:
+            try:
+                at, person = self._people.live.load(), person_of(request)
+                return self._render("form_index", at, pages.describe_forms(at, person), request, menu="Forms")
+            except WaterclockError as error:
+                return self._fail(error, "Forms", PageQuery.from_values({}), request)
+
+        return await run_in_threadpool(answer)
 
     async def _show_list(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
@@ -215,10 +228,15 @@ class FormPages:
 
     @staticmethod
     def _render(
-        name: str, at: OpenedProject, content: Content, request: Request, status: HTTPStatus = HTTPStatus.OK
+        name: str,
+        at: OpenedProject,
+        content: Content,
+        request: Request,
+        status: HTTPStatus = HTTPStatus.OK,
+        menu: str = "Catalog",
     ) -> Response:
         person, params = person_of(request), PageQuery.from_values({**request.path_params})
-        around = shell(at, "Catalog", params, person=person)
+        around = shell(at, menu, params, person=person)
         html = render(f"{name}.html", content=content, params=params, person=person, shell=around)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
