@@ -15,6 +15,7 @@ from waterclock.dpl.resolve.literals import literal
 from waterclock.engine.connections import connections_of
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
 from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.form_views import FormView, is_supported, view_of
 from waterclock.flow.forms import Entity, entities_of
@@ -63,11 +64,7 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
             fix=f"edit it in {base}: --env {base}",
         )
     by = person if person is not None else owner(RunSettings().who, SignIn.COMMAND)
-    entities = {
-        name: entity
-        for name, entity in entities_of(project.flow).items()
-        if form_of(project.flow, by, name) is not TableVisibility.NONE
-    }
+    entities = visible_entities_of(project.flow, by)
     if table not in entities:
         known = ", ".join(sorted(entities))
         raise WaterclockError(
@@ -87,6 +84,15 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
     referred = {field.reference.table for field in entity.fields if field.reference is not None}
     unseen = frozenset(name for name in referred if form_of(project.flow, by, name) is TableVisibility.NONE)
     return OpenedForm(collector.database, entity, frozenset(entities), rights, is_limited, unseen)
+
+
+def visible_entities_of(flow: Flow, person: Person) -> dict[str, Entity]:
+    """Map the name of each table that people edit to its entity, of those that the person sees, whole or in part."""
+    return {
+        name: entity
+        for name, entity in entities_of(flow).items()
+        if form_of(flow, person, name) is not TableVisibility.NONE
+    }
 
 
 def _view_of(project: Project, entity: Entity, person: Person) -> FormView | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from waterclock.operations.formatting import count_words
+from waterclock.operations.forms import visible_entities_of
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.runners import list_active_runners
 from waterclock.permissions.users_and_roles import Person, Right
@@ -17,6 +18,7 @@ MENU = (
     ("Catalog", "/catalog", Right.LOOK),
     ("Lineage", "/lineage", Right.LOOK),
     ("Query", "/query", Right.QUERY),
+    ("Forms", "/forms", Right.LOOK),
     ("Runs", "/runs", Right.LOOK),
     ("Quality", "/quality", Right.LOOK),
     ("Errors", "/errors", Right.LOOK),
@@ -33,7 +35,7 @@ def shell(
         "menu": [
             {"name": name, "address": f"{address}{parameters.query_string}", "is_here": name == menu}
             for name, address, right in MENU
-            if person.may(right)
+            if person.may(right) and (address != "/forms" or _has_forms(at, person))
         ],
         "person": person.name,
         "may_administer": person.may(Right.ADMINISTER),
@@ -46,6 +48,11 @@ def shell(
         "runners_words": runners_words(runners),
         "has_ledger": at is not None and at.ledger is not None,
     }
+
+
+def _has_forms(at: OpenedProject | None, person: Person) -> bool:
+    """Return whether the person sees a table that people edit. Branches have none."""
+    return at is not None and not at.project.bases and bool(visible_entities_of(at.flow, person))
 
 
 def headers_of_part(at: OpenedProject, runners: int | None) -> dict[str, str]:

@@ -22,7 +22,7 @@ from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live_project import LiveProject
 from waterclock.ui.oidc.provider import Provider
 
-_PAGES_WITH_GRANTS = {"/query"}
+_PAGES_WITH_GRANTS = {"/query", "/forms"}
 """Pages that show only granted rows. All other pages are closed to people who do not see all tables."""
 _FORMS = "/forms/"
 """The beginning of the addresses of forms, which show only granted rows as well."""

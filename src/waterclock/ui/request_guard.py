@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LINK = "link"
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 MOST_BYTES = 64 * 1024
-MOST_BYTES_OF_ROWS = 8 << 20  # pasted into a form
+MOST_BYTES_OF_ROWS = 8 << 20  # pasted into a form, or edited in its list
 MOST_AGENT = 200
 _SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
@@ -292,7 +292,7 @@ def _refuse_change(request: Request) -> Response | None:
     if not _is_from_own_page(request):
         return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
     is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
-    takes_rows = request.url.path.startswith("/forms/") and request.url.path.endswith("/paste")
+    takes_rows = request.url.path.startswith("/forms/") and request.url.path.endswith(("/paste", "/cells"))
     most = MOST_BYTES_OF_ROWS if takes_rows else MOST_BYTES
     if is_chunked or not _is_small_length(request.headers.get("content-length", ""), most):
         return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

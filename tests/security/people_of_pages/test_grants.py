@@ -73,7 +73,8 @@ def test_all_pages_but_queries_and_forms_are_closed_to_a_restricted_person(pages
     opened = {path for path, status in found.items() if status != 403}
     forms = {f"GET /forms/raw.people{part}" for part in ("", "/values", "/row", "/proposal")}
     assert opened == forms | {
-        "GET /query", "GET /query.json", "GET /query.csv", "GET /openapi.json", "GET /livez", "GET /static/ui.css",
+        "GET /forms", "GET /query", "GET /query.json", "GET /query.csv", "GET /openapi.json", "GET /livez",
+        "GET /static/ui.css",
     }  # fmt: skip
     assert {found[path] for path in forms} == {404}  # it is no form; those that are show what is granted
     WHO[0] = ANNA

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,12 @@ def posted(form: OpenedForm, key: str, **changed: str) -> dict[str, str]:
     return {"key": key, "version": str(row.version), "why": "a test"} | values | sent
 
 
+def cells(form: OpenedForm, key: str, **texts: str) -> str:
+    """Return changed cells of a row as the list of rows posts them."""
+    row = {"key": key, "version": posted(form, key)["version"], "cells": texts}
+    return json.dumps([row])
+
+
 def paste(desk: Desk, name: str, text: str) -> int:
     page = desk.ask(name, EDITOR, "POST", PASTE, text=text, do="review")[1]
     digest = re.search(r'name="digest" value="(\w+)"', page)
@@ -104,6 +111,7 @@ def attacks(form: OpenedForm) -> dict[tuple[str, str], list[Attack]]:
     new = {"f.sku": "X1", "f.price": "1", "why": "new"}
     one, no = "sku\tland\tprice\n", {200, 403, 409, 422}
     return {
+        ("GET", "/forms"): [("/forms", {}, {200})],
         ("GET", "/forms/{table}"): [(LIST, {}, {200})],
         ("GET", "/forms/{table}/values"): [(f"{LIST}/values", {}, {200})],
         ("GET", "/forms/{table}/row"): [(f"{ROW}?key={key}", {}, {200}) for key in ("F1", "N1")],
@@ -119,6 +127,18 @@ def attacks(form: OpenedForm) -> dict[tuple[str, str], list[Attack]]:
             (ROW, new | {"f.land": "FR"}, {403}),
             (ROW, new, {403}),
             (ROW, new | {"f.land": "DE", "f.sku": "F1", "version": str(posted(form, "F1")["version"])}, {403}),
+        ],
+        ("POST", "/forms/{table}/cells"): [
+            (f"{LIST}/cells", {"rows": cells(form, key, **texts), "do": do, "why": "x"}, {200, 422} if do else {200})
+            for do in ("", "save")
+            for key, texts in (
+                ("F1", {"price": "9"}),
+                ("F1", {"land": "DE"}),
+                ("N1", {"land": "DE"}),
+                ("D1", {"land": "FR"}),
+                ("D1", {"land": ""}),
+                ("D1", {"sku": "D7"}),
+            )
         ],
         ("POST", "/forms/{table}/undo"): [(UNDO, {"key": "D1", "batch": "1", "why": "undo"}, {403})],
         ("GET", "/forms/{table}/paste"): [(PASTE, {}, {200})],
@@ -171,6 +191,8 @@ def test_rows_that_are_granted_are_changed_on_each_way(desk: Desk, form: OpenedF
     assert 'value="delete"' in page
     assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, "D1", price="9"))[0] == 303
     assert desk.ask("anna", EDITOR, "POST", UNDO, key="D1", batch="2", why="undo")[0] == 303
+    rows = cells(form, "D1", price="8")
+    assert desk.ask("anna", EDITOR, "POST", f"{LIST}/cells", rows=rows, do="save", why="x")[0] == 201
     assert paste(desk, "anna", "sku\tland\tprice\nD1\t\t3\nD9\tDE\t4\n") == 303
     assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, "D9") | {"do": "delete"})[0] == 303
     new = {"f.sku": "D8", "f.land": "DE", "f.price": "1", "why": "new"}
@@ -211,3 +233,27 @@ def test_no_route_decides_on_a_row_that_is_not_granted(tmp_path: Path) -> None:
     row = find_row(form.database, form.entity, ("D1",))
     assert row is not None
     assert row.content["price"] == "5.00"
+
+
+def test_approve_is_offered_by_a_condition_on_a_column_that_is_not_shown(tmp_path: Path) -> None:
+    flow = (
+        FLOW.partition("GRANT")[0].replace("APPROVED", "OPTIONS (approval true)")
+        + """
+    GRANT SELECT ON mdm.prices TO (anna);
+    GRANT SELECT (sku, land) ON mdm.prices TO (cleo);
+    GRANT APPROVE ON mdm.prices TO (cleo) WHERE NOT price > 100;
+    """
+    )
+    form = opened(folder_of(tmp_path, flow))
+    desk = Desk(tmp_path, LANDS)
+    for number, key in enumerate(("D1", "D2"), 1):
+        assert desk.ask("anna", EDITOR, "POST", ROW, **posted(form, key, land="AT"))[0] == 303
+        page = desk.ask("cleo", EDITOR, "GET", f"{LIST}/proposal?number={number}")[1]
+        assert ("You may not approve it" in page) is (key == "D2")
+        assert ('value="approve"' in page) is (key == "D1")
+        assert not re.search(r"\bprice\b|200\.00", page)
+    for number, status in (("1", 303), ("2", 403)):
+        assert desk.ask("cleo", EDITOR, "POST", f"{LIST}/decide", number=number, do="approve", why="x")[0] == status
+    assert {row.key: row.content.get("land") for row in iterate_rows(form.database, form.entity)} == {
+        "D1": "AT", "D2": "DE", "F1": "FR", "N1": None,
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -107,6 +108,11 @@ def fields(**values: str) -> dict[str, str]:
     return {f"f.{name}": value for name, value in values.items()} | {"why": "a test"}
 
 
+def cells(key: str, version: str, **texts: str) -> str:
+    """Return changed cells of a row as the list of rows posts them."""
+    return json.dumps([{"key": key, "version": version, "cells": texts}])
+
+
 Sent = tuple[str, dict[str, str]]
 
 
@@ -121,6 +127,7 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
     one, two = str(version(form, "D1")), str(version(form, "D2"))
     pastes = ("F1\tFR\n", "F1\tDE\n", "N1\t\n", "F2\t\n")
     return {
+        (get, "/forms"): [("/forms", {})],
         (get, "/forms/{table}"): [
             *((f"{LIST}?q={word}", {}) for word in words),
             *((f"{LIST}?sort={name}&desc={way}&offset={at}", {}) for name in columns for way in "01" for at in (0, 2)),
@@ -148,6 +155,23 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
             (ROW, {"version": last} | fields(sku="F1", land="DE", price="1", kind="tea")),
             (ROW, fields(sku="X1", land="FR", price="1", kind="tea")),
             (ROW, fields(sku="X1", price="1", kind="tea")),
+        ],
+        ("POST", "/forms/{table}/cells"): [
+            *(
+                (f"{LIST}/cells", {"rows": cells(key, number, **texts), "do": do, "why": "x"})
+                for number in ("0", last, one)
+                for do in ("check", "save")
+                for key, texts in (("F1", {"price": "1"}), ("N1", {"kind": "x"}), ("X1", {"kind": "x"}))
+            ),
+            *(  # a conflict, with the version of any change as that which was seen
+                (f"{LIST}/cells", {"rows": cells("D1", number, price="8"), "do": "save", "why": "x"})
+                for number in versions if number != one
+            ),
+            *(
+                (f"{LIST}/cells", {"rows": cells("D1", one, **texts), "do": do, "why": "x"})
+                for do in ("check", "save")
+                for texts in ({"land": "FR"}, {"secret": "guess"}, {"email": "guess"}, {"kind": ""}, {"price": "many"})
+            ),
         ],
         ("POST", "/forms/{table}/undo"): [
             (UNDO, {"key": "D1", "batch": str(it), "why": "u"}) for it in (1, 2, 3, 4, 5, 7, 9, 10)
@@ -198,6 +222,8 @@ def test_keys_that_are_not_shown_answer_as_keys_that_do_not_exist(desk: Desk) ->
         ("POST", ROW, {"key": "KEY", "version": "6"} | fields(price="1", kind="x", land="DE")),
         ("POST", ROW, {"key": "KEY", "version": ""} | fields(kind="x", land="FR")),
         ("POST", ROW, {"key": "KEY", "version": "6", "do": "delete"} | fields()),
+        ("POST", f"{LIST}/cells", {"rows": cells("KEY", "6", price="1", land="DE"), "do": "check"}),
+        ("POST", f"{LIST}/cells", {"rows": cells("KEY", "6", price="1", kind="x"), "do": "save", "why": "x"}),
         ("GET", f"{LIST}?q=KEY", {}),
         ("GET", f"{LIST}/values?f.x=KEY", {}),
         ("POST", UNDO, {"key": "X", "batch": "KEY", "why": "u"}),
@@ -268,6 +294,22 @@ def test_the_page_of_a_proposal_checks_grant_approve_with_columns_that_are_not_s
     page = describe_proposal(open_form(project, "mdm.prices", anna), "1", zone="UTC")
     assert page["may_decide"] is may_decide
     assert "secret" not in str(page["rows"])
+
+
+def test_the_menu_leads_to_the_forms_that_are_granted(desk: Desk, form: OpenedForm, folder: Path) -> None:
+    assert form.rights.may_edit
+    for name, tables in (
+        ("anna", ["mdm.open", "mdm.prices"]),
+        ("ben", ["mdm.open"]),
+        ("cleo", ["mdm.hidden", "mdm.open", "mdm.prices"]),
+    ):
+        assert '<a href="/forms">Forms</a>' in desk.ask(name, EDITOR, "GET", f"/forms/{tables[0]}")[1]
+        status, page = desk.ask(name, EDITOR, "GET", "/forms")
+        assert status == 200
+        assert sorted(re.findall(r'<a class="m" href="/forms/([^"]*)">', page)) == tables
+        assert all(desk.ask(name, EDITOR, "GET", f"/forms/{table}")[0] == 200 for table in tables)
+    (folder / "flows" / "a.dpl").write_text("CREATE CONNECTION forms TYPE forms;")
+    assert ">Forms</a>" not in desk.ask("cleo", EDITOR, "GET", "/today")[1]
 
 
 def test_changes_of_what_is_shown_keep_what_is_not(desk: Desk, form: OpenedForm, folder: Path) -> None:

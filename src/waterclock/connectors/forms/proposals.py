@@ -7,7 +7,7 @@ one who made it, which the database refuses as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -130,6 +130,19 @@ def find_proposal(
     ]
 
 
+def may_decide(database: FormsDatabase, entity: Entity, number: int, by: FormRights) -> bool:
+    """Return whether a person's grants have each row of a proposal that is shown to them, as when they decide on it.
+
+    Conditions use all columns, also those that are not shown. Cost: with conditions, it reads all rows of the proposal.
+    """
+    if by.approvals is None or not by.may_approve:
+        return by.may_approve
+    with database.open_for_reading(entity.table) as session:
+        proposed = read_proposed(session, number, MOST_EDITS)
+        current = {row.key: row for row in read_rows(session, entity, [key for key, *_ in proposed])}
+    return all(by.may_approve_row(*versions) for _, versions in _versions_of(proposed, current))
+
+
 def _is_shown(session: FormsSession, entity: Entity, number: int, view: FormView | None) -> bool:
     return view is None or is_proposal_shown(view, session, entity, read_proposed(session, number, MOST_EDITS))
 
@@ -204,9 +217,17 @@ def _require_rows(
     """Raise E940 unless the person may decide on each row of a proposal as it was, as it is and as proposed."""
     if by.approvals is None:
         return
+    for key, versions in _versions_of(proposed, current):
+        by.require_approval_of_row(entity.table, key, *versions)
+
+
+def _versions_of(
+    proposed: Sequence[ProposedTexts], current: Mapping[str, StoredRow]
+) -> Iterator[tuple[str, tuple[Row | None, ...]]]:
+    """Yield each key of a proposal with its row as it was, as it is and as proposed."""
     for key, _, before, after in proposed:
         now = current[key].content if key in current else None
-        by.require_approval_of_row(entity.table, key, read_json(before), now, read_json(after))
+        yield key, (read_json(before), now, read_json(after))
 
 
 def _require_decidable(

@@ -17,6 +17,7 @@ from waterclock.connectors.forms.changes import (
     StoredRow,
     apply,
     key_text,
+    read_rows,
     show_row,
     split_key,
 )
@@ -35,10 +36,13 @@ from waterclock.connectors.forms.proposals import FormProposal, list_proposals
 from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
+from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, FormField
 from waterclock.flow.row_conditions import ValueKind, kind_of_type
 from waterclock.operations.formatting import count_words, number_words, page_time
-from waterclock.operations.forms import OpenedForm
+from waterclock.operations.forms import OpenedForm, visible_entities_of
+from waterclock.operations.project_opening import OpenedProject
+from waterclock.permissions.users_and_roles import Person
 from waterclock.ui.page_query import Content, table_address
 
 PAGE = 100
@@ -46,6 +50,7 @@ _COUNTED = 10_000  # rows; more are not counted, so that the first page of a lar
 _SHOWN = 200  # rows of a review
 _OPTIONS = 20  # of a field that refers to another form
 _LABEL_LETTERS = 80
+_CELL_LETTERS = 1000  # of a value that is edited in the list; longer ones are edited on the page of the row
 _INPUTS = {"DATE": "date", "BOOLEAN": "select", "STRING": "text"}
 
 
@@ -73,6 +78,14 @@ class PostedRow:
         return cls(values.get("key", ""), number, texts, values.get("why", "").strip())
 
 
+@dataclass(frozen=True, slots=True)
+class DraftCells:
+    """The changed cells of a row in the list of rows, by column: entered texts, and why they cannot be saved."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class RowPage:
     """The content of a row's page in addition to the stored row: entered texts, messages by field, and a conflict."""
@@ -81,6 +94,21 @@ class RowPage:
     problems: dict[str, str] = field(default_factory=dict)
     why: str = ""
     conflict: Conflict | None = None
+
+
+def describe_forms(at: OpenedProject, person: Person) -> Content:
+    """Return the tables that people edit and that a person sees, each with the address of its rows."""
+    found = {} if at.project.bases else visible_entities_of(at.flow, person)
+    return {
+        "forms": [
+            {
+                "table": name,
+                "address": form_address(name),
+                "no_edit": form_rights_of(at.flow, person, name).no_edit,
+            }
+            for name in found
+        ]
+    }
 
 
 def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> Content:
@@ -109,20 +137,10 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
             describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity, view=view)
         ],
         "fields": [_head_field(entity, each, query) for each in entity.fields],
+        "editors": [_describe_field(form, each, "", {}, {}) for each in entity.values if form.rights.may_edit],
+        "cells": form_address(entity.table, "cells"),
         "has_hints": any(row.hints for row in rows),
-        "rows": [
-            {
-                "key": row.key,
-                "address": form_address(entity.table, "row", key=row.key),
-                "is_waiting": row.is_waiting,
-                "cells": [
-                    {"text": row.content.get(each.name) or "", "is_missing": _is_missing(each, row.content)}
-                    for each in entity.fields
-                ],
-                "hints": ", ".join(f"{name}: {value}" for name, value in (row.hints or {}).items()),
-            }
-            for row in rows
-        ],
+        "rows": [describe_list_row(form, row, rights) for row, rights in zip(rows, rights_in(form, rows), strict=True)],
         "count": count_words(count, "row") if count < _COUNTED else f"{number_words(_COUNTED)} rows or more",
         "waiting": waiting,
         "is_waiting": query.is_waiting,
@@ -130,6 +148,44 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
         "next": form_address(entity.table, **kept, **follows) if more else "",
         "all": form_address(entity.table),
         "only_waiting": form_address(entity.table, waiting="1"),
+    }
+
+
+def find_whole_rows(form: OpenedForm, keys: Collection[str]) -> dict[str, StoredRow]:
+    """Return the rows of these keys as they are stored, whether or not they are shown."""
+    with form.database.open_for_reading(form.entity.table) as session:
+        return {row.key: row for row in read_rows(session, form.entity, keys)}
+
+
+def rights_in(form: OpenedForm, rows: Sequence[StoredRow]) -> list[FormRights]:
+    """Return the rights of the person in each of these rows, which they see. Cost: a query, for a part of a form."""
+    whole = {row.key: row for row in rows}
+    if form.rights.view is not None and form.rights.may_edit:
+        whole = find_whole_rows(form, whole)
+    gone = replace(form.rights, no_edit=form.rights.no_edit or "the row is deleted")
+    return [form.rights.of_row(whole[row.key].content) if row.key in whole else gone for row in rows]
+
+
+def describe_list_row(form: OpenedForm, row: StoredRow, rights: FormRights, draft: DraftCells | None = None) -> Content:
+    """Return a row of the list, with its changed cells. `rights` are those of the person in this row."""
+    changed = draft or DraftCells()
+    return {
+        "key": row.key,
+        "version": row.version,
+        "address": form_address(form.entity.table, "row", key=row.key),
+        "cells": [
+            {
+                "name": each.name,
+                "text": (text := row.content.get(each.name) or ""),
+                "is_number": _is_number(each),
+                "is_missing": _is_missing(each, row.content),
+                "is_fixed": each.is_key or len(text) > _CELL_LETTERS or not rights.may_change(each.name),
+                "draft": changed.texts.get(each.name),
+                "problem": changed.problems.get(each.name, ""),
+            }
+            for each in form.shown.fields
+        ],
+        "hints": ", ".join(f"{name}: {value}" for name, value in (row.hints or {}).items()),
     }
 
 
@@ -194,7 +250,7 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         "why": page.why,
         "why_problem": page.problems.get("", ""),
         "count_problems": len(page.problems),
-        "conflict": None if page.conflict is None else _describe_conflict(form, page.conflict),
+        "conflict": None if page.conflict is None else describe_conflict(form, page.conflict),
         "changes": [_describe_change(change, zone) for change in changes],
         "post": form_address(entity.table, "row"),
         "undo": form_address(entity.table, "undo"),
@@ -327,10 +383,14 @@ def _head_field(entity: Entity, field: FormField, query: RowQuery) -> Content:
     kept = {"q": query.text} if query.text else {}
     return {
         "name": field.name,
-        "is_number": field.type in {"FLOAT", "DOUBLE"} or kind_of_type(field.type) is ValueKind.NUMBER,
+        "is_number": _is_number(field),
         "sort": form_address(entity.table, sort=field.name, **turned, **kept),
         "order": ("descending" if query.is_descending else "ascending") if is_sorted else "",
     }
+
+
+def _is_number(field: Field) -> bool:
+    return field.type in {"FLOAT", "DOUBLE"} or kind_of_type(field.type) is ValueKind.NUMBER
 
 
 def _is_missing(field: FormField, content: Row) -> bool:
@@ -369,7 +429,8 @@ def _options_address(field: FormField, forms: Collection[str]) -> str:
     return form_address(field.reference.table, "values", column=next(iter(field.reference.columns), ""))
 
 
-def _describe_conflict(form: OpenedForm, conflict: Conflict) -> Content:
+def describe_conflict(form: OpenedForm, conflict: Conflict) -> Content:
+    """Return a row as the person saw it, as it is, and as they entered it, with who changed it."""
     version = conflict.edit.version
     view, key = form.rights.view, conflict.edit.key
     change = None if version is None else find_change(form.database, form.entity, version, key, view)

@@ -7,8 +7,7 @@ from http import HTTPStatus
 
 from waterclock.connectors.forms.history import differences_of
 from waterclock.connectors.forms.proposal_store import ProposalState
-from waterclock.connectors.forms.proposals import ProposedRow, approve, find_proposal, reject, withdraw
-from waterclock.connectors.forms.values import Row
+from waterclock.connectors.forms.proposals import ProposedRow, approve, find_proposal, may_decide, reject, withdraw
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import page_time
 from waterclock.operations.forms import OpenedForm
@@ -25,10 +24,7 @@ def describe_proposal(form: OpenedForm, number: str, *, zone: str, problem: str 
     proposal, rows = find_proposal(form.database, form.entity, _parse_number(number), _SHOWN, form.rights.view)
     is_open = proposal.state is ProposalState.OPEN
     is_own = proposal.who == form.rights.name
-    whole = rows  # a GRANT APPROVE may compare columns that are not shown
-    if form.rights.view is not None and form.rights.may_approve:
-        _, whole = find_proposal(form.database, form.entity, proposal.number, _SHOWN)
-    may_approve = all(form.rights.may_approve_row(*_versions_of(row)) for row in whole)
+    may_approve = may_decide(form.database, form.entity, proposal.number, form.rights)
     return describe_head(form) | {
         "number": proposal.number,
         "state": proposal.state.value,
@@ -92,10 +88,6 @@ def _describe_row(form: OpenedForm, row: ProposedRow) -> Content:
         ]
         or [{"name": "", "before": "", "current": "", "after": "", "differs": False}],
     }
-
-
-def _versions_of(row: ProposedRow) -> tuple[Row | None, ...]:
-    return row.before, None if row.current is None else row.current.content, row.after
 
 
 def _parse_number(text: str) -> int:

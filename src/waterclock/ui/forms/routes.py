@@ -15,6 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.permissions.users_and_roles import Right
+from waterclock.ui.forms import cells
 from waterclock.ui.forms import content as pages
 from waterclock.ui.forms import proposal_content as proposals
 from waterclock.ui.guarded_routes import Endpoint, person_of
@@ -49,16 +50,30 @@ class FormPages:
 
     def routes(self) -> Iterator[tuple[str, Endpoint, Right, str]]:
         """Yield the address, the endpoint, the right and the method of each route."""
+        yield "/forms", self._show_forms, Right.LOOK, "GET"
         yield "/forms/{table}", self._show_list, Right.LOOK, "GET"
         yield "/forms/{table}/values", self._show_values, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._show_row, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._save_row, Right.EDIT, "POST"
+        yield "/forms/{table}/cells", self._change_cells, Right.EDIT, "POST"
         yield "/forms/{table}/undo", self._undo, Right.EDIT, "POST"
         yield "/forms/{table}/paste", self._show_paste, Right.EDIT, "GET"
         yield "/forms/{table}/paste", self._paste, Right.EDIT, "POST"
         yield "/forms/{table}/proposal", self._show_proposal, Right.LOOK, "GET"
         yield "/forms/{table}/withdraw", self._withdraw, Right.EDIT, "POST"
         yield "/forms/{table}/decide", self._decide, Right.APPROVE, "POST"
+
+    async def _show_forms(self, request: Request) -> Response:
+        """Show the forms that the person sees."""
+
+        def answer() -> Response:
+            try:
+                at, person = self._people.live.load(), person_of(request)
+                return self._render("form_index", at, pages.describe_forms(at, person), request, menu="Forms")
+            except WaterclockError as error:
+                return self._fail(error, "Forms", PageQuery.from_values({}), request)
+
+        return await run_in_threadpool(answer)
 
     async def _show_list(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
@@ -101,6 +116,21 @@ class FormPages:
             return self._render("form_row", at, found, request, status)
 
         return await self._change(request, values, answer)
+
+    async def _change_cells(self, request: Request) -> Response:
+        """Check or save the cells that are edited in the list, and answer with their rows."""
+        values = await read_form(request)
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            del at
+            rows = cells.read_draft(values.get("rows", ""))
+            if values.get("do") == "save":
+                status, found = cells.save_draft(form, rows, values.get("why", "").strip())
+            else:
+                status, found = HTTPStatus.OK, cells.describe_draft(form, cells.check_draft(form, rows))
+            return HTMLResponse(render("form_cells.html", content=found), status, {"Cache-Control": "no-store"})
+
+        return await self._change(request, {}, answer)
 
     async def _undo(self, request: Request) -> Response:
         values = await read_form(request)
@@ -180,7 +210,7 @@ class FormPages:
     ) -> Response:
         """Answer a POST, and record it in the list of accesses if it changed something."""
         done = await run_in_threadpool(self._open, request, answer)
-        if done.status_code == HTTPStatus.SEE_OTHER:
+        if done.status_code in {HTTPStatus.SEE_OTHER, HTTPStatus.CREATED}:
             what = f"{verb} {request.path_params['table']} {values.get('key', '')}".strip()[:200]
             await self._people.record(access_of(request, person_of(request), what))
         return done
@@ -198,10 +228,15 @@ class FormPages:
 
     @staticmethod
     def _render(
-        name: str, at: OpenedProject, content: Content, request: Request, status: HTTPStatus = HTTPStatus.OK
+        name: str,
+        at: OpenedProject,
+        content: Content,
+        request: Request,
+        status: HTTPStatus = HTTPStatus.OK,
+        menu: str = "Catalog",
     ) -> Response:
         person, params = person_of(request), PageQuery.from_values({**request.path_params})
-        around = shell(at, "Catalog", params, person=person)
+        around = shell(at, menu, params, person=person)
         html = render(f"{name}.html", content=content, params=params, person=person, shell=around)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
