@@ -93,7 +93,7 @@ class People:
             why="it could show rows, statistics or error messages of tables that are not granted"
             if self._flow is not None
             else "the project has errors, so it is not known which tables are granted",
-            fix="use the page of queries, /query, or of a form, /forms/TABLE; "
+            fix="use the page of queries, /query, or the forms, /forms; "
             "or ask an administrator for a GRANT of all tables",
         )
 

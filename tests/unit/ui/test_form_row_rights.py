@@ -252,8 +252,8 @@ def test_approve_is_offered_by_a_condition_on_a_column_that_is_not_shown(tmp_pat
         assert ("You may not approve it" in page) is (key == "D2")
         assert ('value="approve"' in page) is (key == "D1")
         assert not re.search(r"\bprice\b|200\.00", page)
-    for number, status in (("1", 303), ("2", 403)):
-        assert desk.ask("cleo", EDITOR, "POST", f"{LIST}/decide", number=number, do="approve", why="x")[0] == status
+    for proposal, status in (("1", 303), ("2", 403)):
+        assert desk.ask("cleo", EDITOR, "POST", f"{LIST}/decide", number=proposal, do="approve", why="x")[0] == status
     assert {row.key: row.content.get("land") for row in iterate_rows(form.database, form.entity)} == {
         "D1": "AT", "D2": "DE", "F1": "FR", "N1": None,
     }  # fmt: skip

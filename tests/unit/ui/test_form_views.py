@@ -381,7 +381,7 @@ def test_grants_that_a_form_cannot_show_are_refused_on_each_route(
 def test_a_page_that_is_refused_names_the_page_of_a_form(desk: Desk) -> None:
     status, page = desk.ask("anna", EDITOR, "GET", "/tables/mdm.prices")
     assert (status, "E946" in page) == (403, True)
-    assert "or of a form, /forms/TABLE" in page
+    assert "or the forms, /forms;" in page
 
 
 def test_nothing_is_shown_while_the_project_has_errors(desk: Desk, folder: Path) -> None:

@@ -154,8 +154,8 @@ def review_rows(
     for row in parsed:
         text = key_text(row.key)
         is_taken = text in stored and text not in current
-        shown = None if view is None or text not in current else view.columns_of(stored[text].content)
-        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line), shown, is_taken=is_taken)
+        columns = None if view is None or text not in current else view.columns_of(stored[text].content)
+        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line), columns, is_taken=is_taken)
         reviewed.append(result)
         if result.status in {RowStatus.NEW, RowStatus.CHANGED}:
             values = {cell.field: cell.after for cell in result.cells if cell.after != cell.before}

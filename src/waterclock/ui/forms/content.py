@@ -389,7 +389,7 @@ def _head_field(entity: Entity, field: FormField, query: RowQuery) -> Content:
     }
 
 
-def _is_number(field: Field) -> bool:
+def _is_number(field: FormField) -> bool:
     return field.type in {"FLOAT", "DOUBLE"} or kind_of_type(field.type) is ValueKind.NUMBER
 
 
