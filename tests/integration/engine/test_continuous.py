@@ -27,7 +27,7 @@ from waterclock.operations.open_windows import windows_of_ticks
 from waterclock.storage.commit.speed_tables import (
     iterate_states,
     new_slice_number,
-    read_check_time,
+    read_check,
     read_hidden_labels,
     read_slices,
     read_state,
@@ -285,5 +285,5 @@ def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSessio
         assert not ticked.is_set()
         with OpenWindowTicks(work):
             assert ticked.wait(120)
-        assert read_check_time(work.lake.folder("web.spd_clicks")) == stream.now
+        assert read_check(work.lake.folder("web.spd_clicks")).at == stream.now
     assert stream.rows(IDS) == [(1, False)]
