@@ -22,7 +22,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerS
 from waterclock.connectors.interface import Item, Positions
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.collect.open_items import OpenItems
+from waterclock.engine.collect.open_items import OpenItems, find_labels_to_keep
 from waterclock.engine.collect.positions import find_open_ranges, owned_by_labels, ranges_of
 from waterclock.engine.continuous.open_labels import find_open_labels
 from waterclock.engine.query.speed_windows import choose_open_labels
@@ -138,6 +138,8 @@ class Life:
     reads: int = 0
     shown: int = 0
     failed: int = 0
+    outages: int = 0
+    is_away: bool = False  # the log does not answer
 
     @property
     def table(self) -> Any:
@@ -183,6 +185,8 @@ class Life:
             self.held -= {first} if self.random.random() < 0.5 else set()  # a user retries it
             return
         labels = [window.start for window in windows]
+        if self.is_away and labels[0] not in self.head:
+            return  # it waits for its source
         if labels[0] not in self.head:  # else it is committed, and a takeover records it
             group = Group("web.clicks", tuple(Batch("web.clicks", each, Status.READY, "due") for each in windows))
             owned = ranges_of(self.work, self.table, group)
@@ -218,6 +222,16 @@ class Life:
         made = list(labels.made)
         if self.rule == "a due window is read":
             made = [self.table.cadence.window_of(label) for label in labels.kept] + made
+        if self.is_away:
+            self.outages += 1
+            wanted = {*labels.kept, *(window.start for window in made)}
+            items = {label: _dicts(known[label]) for label in known if label in wanted}
+            kept = find_labels_to_keep(self.work, self.table, made, items, START, facts.covered)
+            yield
+            if self.version == version:
+                self.version += 1
+                self.opened = {label: known[label] for label in kept}
+            return
         ranges = find_open_ranges(self.work, self.table, made, known, START, facts.covered)
         assert ranges is not None
         items_so_far = OpenItems(ranges.owned, ranges.names)
@@ -284,6 +298,8 @@ def live(flow: Flow, seed: int, rule: str = SAFE) -> Life:
             life.arrive()
         elif chance < 0.27 and not any(kind == "collect" for kind, _ in running):
             life.skip()
+        elif chance < 0.28:
+            life.is_away = not life.is_away
         kind = life.random.choice(("collect", "tick", "tick", "tick", "read", "read"))
         key = kind, life.random.randrange(2 if kind == "tick" else 1)
         if key not in running:
@@ -304,6 +320,7 @@ def test_each_record_is_shown_once_in_the_window_that_takes_it(flow: Flow, part:
     assert any(life.withdrawn for life in lives)
     assert any(life.ledger.skipped for life in lives)
     assert any(life.failed for life in lives)
+    assert sum(life.outages for life in lives) > 5 * LIVES
 
 
 @pytest.mark.parametrize("rule", WRONG)

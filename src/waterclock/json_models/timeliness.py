@@ -242,6 +242,16 @@ class OpenWindowOfTable(AnswerPart):
     """Whether its batch is held."""
 
 
+class OutageOfSource(AnswerPart):
+    """A source that cannot be read, so that its table has no new rows in open windows."""
+
+    table: str
+    """The table that collects the source."""
+    since: Instant
+    """The time of the first tick that could not read it."""
+    why: str
+
+
 class OpenWindowsOfTable(AnswerPart):
     """The open windows of a table that shows them."""
 
@@ -255,8 +265,10 @@ class OpenWindowsOfTable(AnswerPart):
     rows: int | None
     """For a table with CONTINUOUS: the number of rows in its open windows."""
     age: Seconds | None
-    """For a table with CONTINUOUS: the time since a run last read its sources."""
+    """For a table with CONTINUOUS: the time since a run last read all its sources."""
     waits: TextOrNull
     """For a table with CONTINUOUS: what the oldest open window waits for."""
     labels: list[OpenWindowOfTable]
     """For a table with CONTINUOUS: its newest 1000 open windows, oldest first."""
+    outages: list[OutageOfSource]
+    """For a table with CONTINUOUS: those of its sources that ticks cannot read."""

@@ -18,6 +18,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from waterclock.batches.ledger_snapshot import TableFacts
     from waterclock.operations.project_opening import OpenedProject
+    from waterclock.storage.commit.speed_tables import SourceOutage
     from waterclock.storage.lake import Lake
     from waterclock.storage.slices.manifest import Manifest
 
@@ -52,7 +53,8 @@ class OpenWindows:
 
     `shown`: the instant up to which their rows can be queried now; None if nothing is shown yet. For a table with
     CONTINUOUS, `tick` is the number of the newest tick, `rows` the number of its rows, `age` the time since a run last
-    read the sources, `waits` what the oldest window waits for, and `labels` the newest 1000 windows, oldest first.
+    read all sources, `waits` what the oldest window waits for, and `labels` the newest 1000 windows, oldest first.
+    `outages` are those of its sources that cannot be read, so that their collects have no new rows.
     """
 
     table: str
@@ -65,6 +67,7 @@ class OpenWindows:
     age: timedelta | None = None
     waits: str = ""
     labels: tuple[OpenWindow, ...] = ()
+    outages: tuple[SourceOutage, ...] = ()
 
     @property
     def hidden(self) -> tuple[OpenWindow, ...]:
@@ -76,6 +79,7 @@ class OpenWindows:
         begun = f"{count_words(self.windows, 'window')} open from {label_of(self.first)} on"
         waits = f"; the oldest {self.waits}" if self.waits else ""
         waits += "".join(f"; the rows of {each.label} are hidden: {each.hidden}" for each in self.hidden[-1:])
+        waits += "".join(f"; {words}" for words in self.outage_words())
         if self.shown is None:
             return f"{begun}{waits}; {view_of(self.table)} does not show them yet"
         rows = "" if self.rows is None else f"{count_words(self.rows, 'row')} of "
@@ -84,6 +88,13 @@ class OpenWindows:
         end = f"{tick}{age})" if tick else ""
         shown = f"{view_of(self.table)} shows {rows}them as of {instant_words(self.shown, self.zone)}{end}"
         return f"{begun}{waits}; {shown}"
+
+    def outage_words(self) -> list[str]:
+        """Describe each outage, such as `raw.a has no new rows since 2013-01-05 10:00Z: the broker does not answer`."""
+        return [
+            f"{each.table} has no new rows since {instant_words(each.since, self.zone)}: {each.why}"
+            for each in self.outages
+        ]
 
 
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
@@ -121,10 +132,10 @@ def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime)
 
     Cost: three small files, and one for each of the newest 1000 windows, from a cache if possible.
     """
-    from waterclock.storage.commit.speed_tables import read_check_time, read_hidden_labels, read_slices, read_state
+    from waterclock.storage.commit.speed_tables import read_check, read_hidden_labels, read_slices, read_state
 
     folder, cadence = lake.folder(open_table_of(table.name)), table.cadence
-    state, checked, reasons = read_state(folder), read_check_time(folder), read_hidden_labels(folder)
+    state, check, reasons = read_state(folder), read_check(folder), read_hidden_labels(folder)
     held = {label for label, trouble in facts.troubles.items() if trouble.status is BatchStatus.HELD}
     open_labels = {each for each in (*state.slices, *reasons, *held) if not facts.covered.covers_instant(each)}
     labels = sorted({*open_labels, cadence.window_of(now).start})
@@ -132,7 +143,8 @@ def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime)
     newest = labels[-_MOST_WINDOWS:]
     known = replace(state, slices={label: path for label, path in state.slices.items() if label >= newest[0]})
     slices = read_slices(folder, known)
-    times = [each for each in (checked, state.at) if each is not None]
+    # a tick of other tables commits the rows of an outage again
+    times = [each for each in (check.at, None if check.outages else state.at) if each is not None]
     return OpenWindows(
         table.name,
         cadence.zone,
@@ -146,6 +158,7 @@ def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime)
         labels=tuple(
             _describe_window(table, facts, label, slices.get(label), reasons.get(label, ""), now) for label in newest
         ),
+        outages=check.outages,
     )
 
 
@@ -168,7 +181,8 @@ def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
         ("windows", "Open windows", lambda each: each.windows),
         ("hidden_windows", "Open windows whose rows a rule hides", lambda each: len(each.hidden)),
         ("tick", "Number of the newest tick", lambda each: each.tick),
-        ("age_seconds", "Time since a run last read the sources", _age_seconds),
+        ("age_seconds", "Time since a run last read all sources", _age_seconds),
+        ("sources_behind", "Sources that cannot be read, so that open windows get no new rows from them", _outages),
     )
     for name, about, value_of in values:
         known = {(each.table,): value_of(each) for each in found}
@@ -180,6 +194,10 @@ def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
 
 def _age_seconds(each: OpenWindows) -> float | None:
     return None if each.age is None else each.age.total_seconds()
+
+
+def _outages(each: OpenWindows) -> float:
+    return len(each.outages)
 
 
 def describe_wait(table: Table, facts: TableFacts, window: Window, now: datetime) -> str:

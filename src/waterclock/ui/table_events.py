@@ -264,7 +264,7 @@ class TableEvents:
             self._reading.release()
 
     def _iterate_states(self, tables: list[str]) -> Iterator[tuple[str, str]]:
-        from waterclock.storage.commit.speed_tables import read_hidden_labels, read_state
+        from waterclock.storage.commit.speed_tables import read_check, read_hidden_labels, read_state
 
         at = self._live.load()
         lake = lake_of(at.project, at.ledger)
@@ -274,7 +274,7 @@ class TableEvents:
                 continue
             folder = lake.folder(open_table_of(name))
             state, facts = read_state(folder), at.snapshot.of(name)
-            own = facts, read_hidden_labels(folder), table.fingerprint
+            own = facts, read_hidden_labels(folder), read_check(folder).outages, table.fingerprint
             known, number = self._numbers.get(name, (None, 0))
             if own != known:
                 number = next(self._next_number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,8 +14,11 @@ from unittest.mock import patch
 import pytest
 
 from tests.tiny import Tiny, day, described
+from waterclock.connectors.files.connector import FilesCollector
+from waterclock.connectors.interface import Listing
 from waterclock.engine.continuous.loop import OpenWindowTicks
-from waterclock.engine.continuous.tick import run_tick
+from waterclock.engine.continuous.source_reads import SourceReads, record_checks
+from waterclock.engine.continuous.tick import TickRows, run_tick
 from waterclock.engine.maintenance.unused_open_windows import find_unused_open_windows, remove_unused_open_windows
 from waterclock.engine.query.query import query
 from waterclock.engine.run_context import RunContext
@@ -23,11 +26,13 @@ from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 from waterclock.faults import inject_faults
 from waterclock.files.filesystem import entry_path, is_folder
+from waterclock.flow.declarations import Unit
+from waterclock.flow.open_windows import continuous_tables, open_table_of
 from waterclock.operations.open_windows import windows_of_ticks
 from waterclock.storage.commit.speed_tables import (
     iterate_states,
     new_slice_number,
-    read_check_time,
+    read_check,
     read_hidden_labels,
     read_slices,
     read_state,
@@ -268,6 +273,109 @@ def test_open_windows_of_renamed_tables_and_of_those_without_ticks_are_removed(
         assert [each.table for each in find_unused_open_windows(work)] == ["web.spd_clicks", "web.spd_users"]
 
 
+OUTAGE_FLOW = """
+COLLECT web.clicks PARTITIONED (id BIGINT, user STRING) FROM land.acme.clicks
+  EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS;
+COLLECT web.users PARTITIONED (user STRING, land STRING) FROM land.acme.users
+  EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS;
+TRANSFORM web.per_land PARTITIONED CONTINUOUS AS SELECT land, count(*) AS users FROM web.users GROUP BY land;
+TRANSFORM web.joined PARTITIONED CONTINUOUS
+AS SELECT id, land FROM web.clicks AS c LEFT JOIN web.users AS u ON c.user = u.user;
+"""
+
+
+@dataclass
+class Watched:
+    """Ticks of one run, whose reads in the background have ended before the next tick."""
+
+    stream: Stream
+    reads: SourceReads[TickRows]
+    clock: list[float]
+
+    def tick(self, now: datetime) -> int | None:
+        """Make a tick as `run --watch` does."""
+        self.stream.now = now
+        self.clock[0] += 60
+        with self.stream.opened() as work:
+            tick = run_tick(work, None, self.reads)
+            record_checks(work, self.reads, now)
+        self.reads.close()
+        return tick
+
+    def checks(self) -> dict[str, tuple[datetime | None, list[tuple[str, datetime]]]]:
+        with self.stream.opened() as work:
+            found = {
+                each.name: read_check(work.lake.folder(open_table_of(each.name)))
+                for each in continuous_tables(work.flow)
+            }
+        return {name: (each.at, [(it.table, it.since) for it in each.outages]) for name, each in found.items()}
+
+
+def watched(stream: Stream) -> Watched:
+    clock = [0.0]
+    reads: SourceReads[TickRows] = SourceReads(stream.tiny.heard.on_message, most_seconds=120, clock=lambda: clock[0])
+    return Watched(stream, reads, clock)
+
+
+@contextmanager
+def unreadable(name: str) -> Iterator[None]:
+    """Make the folder of a landing unit unreadable."""
+    arrivals = FilesCollector.arrivals
+
+    def refuse(collector: FilesCollector, unit: Unit, taken: Collection[str] = ()) -> Listing:
+        if name in str(unit):
+            raise PermissionError(13, "Permission denied", f"landing/new/acme/{name}")
+        return arrivals(collector, unit, taken)
+
+    with patch.object(FilesCollector, "arrivals", refuse):
+        yield
+
+
+def test_a_source_that_cannot_be_read_keeps_its_rows_and_the_other_tables_tick(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(OUTAGE_FLOW)
+    ticks = watched(stream)
+    stream.click(minute(5), (1, "a"), (2, "b"))
+    stream.tiny.land("users", minute(5), "user,land\na,DE\n")
+    assert ticks.tick(minute(6)) == 1
+    joined = "SELECT id, land FROM web.joined_view ORDER BY ALL"
+    lands = "SELECT land, users, is_closed FROM web.per_land_view ORDER BY ALL"
+    stream.tiny.land("users", minute(7), "user,land\nb,FR\n")
+    stream.click(minute(7), (3, "a"))
+    with unreadable("users"):
+        assert ticks.tick(minute(8)) == 2
+        assert stream.rows(joined) == [(1, "DE"), (2, None), (3, "DE")]  # the last good rows of users
+        assert stream.rows(lands) == [("DE", 1, False)]
+        behind = minute(6), [("web.users", minute(8))]
+        assert ticks.checks() == {
+            "web.clicks": (minute(8), []), "web.users": behind, "web.per_land": behind, "web.joined": behind
+        }  # fmt: skip
+        with stream.opened() as work:
+            facts = work.ledger.reads.snapshot(work.flow).of("web.per_land")
+            seen = windows_of_ticks(work.lake, work.flow.tables["web.per_land"], facts, minute(9))
+        assert seen.age == timedelta(minutes=3)  # although tick 2 has these rows, too
+        assert "; web.users has no new rows since 2020-01-01 00:08Z: " in seen.words()
+        # the batch at the end of the window reads the source as always, and fails; the next window is open meanwhile
+        stream.click(minute(60), (60, "a"))
+        stream.now = minute(61)
+        with stream.opened() as work:
+            Runner(work).run_once(stream.now)
+        ticks.tick(minute(62))
+        assert stream.rows(lands) == [("DE", 1, False)]
+        assert stream.rows(joined) == [(1, "DE"), (2, None), (3, "DE"), (60, None)]
+        assert len(_reported(stream)) == 1
+    for at in (63, 64, 65):  # it finds that a read in the background has failed, another one succeeds, and it reads
+        ticks.tick(minute(at))
+    assert ticks.checks() == dict.fromkeys(ticks.checks(), (minute(65), []))
+    assert _reported(stream)[1:] == ["open windows of web.users are up to date again"]
+
+
+def _reported(stream: Stream) -> list[str]:
+    return [each for each in stream.tiny.heard.said_ if "open windows of" in each]
+
+
 def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(Tiny(tmp_path, spark))
     stream.tiny.declare(FLOW.replace("CONTINUOUS 10 SECONDS", "CONTINUOUS 1 SECOND"))
@@ -285,5 +393,5 @@ def test_a_watching_run_makes_ticks_by_itself(tmp_path: Path, spark: SparkSessio
         assert not ticked.is_set()
         with OpenWindowTicks(work):
             assert ticked.wait(120)
-        assert read_check_time(work.lake.folder("web.spd_clicks")) == stream.now
+        assert read_check(work.lake.folder("web.spd_clicks")).at == stream.now
     assert stream.rows(IDS) == [(1, False)]

@@ -15,7 +15,7 @@ from tests.slices import rows_of
 from tests.ticking import CLICKS, PAGES, Ticking, today, yesterday
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch
 from waterclock.operations.revision_rows import open_window_rows
-from waterclock.storage.commit.speed_tables import record_check, record_hidden_labels
+from waterclock.storage.commit.speed_tables import SourceOutage, record_check, record_hidden_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.live_project import LiveProject
 
@@ -78,6 +78,23 @@ def test_ticks_that_no_run_makes_any_more_are_late(ticking: Ticking, page: TestC
     assert open_of(page)["state"] == "open"  # the tick itself is new
     record_check(ticking.spd_folder(), datetime.now(UTC) + timedelta(seconds=1))
     assert open_of(page)["age"] == 0
+
+
+def test_a_source_that_cannot_be_read_is_shown_with_its_begin_and_reason(ticking: Ticking, page: TestClient) -> None:
+    ticking.tick([1, 2])
+    outage = SourceOutage(CLICKS, datetime.now(UTC) - timedelta(minutes=4), "no <b>answer</b>")
+    record_check(ticking.spd_folder(), datetime.now(UTC) - timedelta(minutes=5), [outage])
+    found = open_of(page)
+    assert (found["state"], found["short"]) == ("late", "source read 5 min ago")
+    assert found["age"] > 299  # although the tick itself is new
+    assert [(each["table"], each["why"]) for each in found["outages"]] == [(CLICKS, "no <b>answer</b>")]
+    html = page.get("/lag").text
+    assert f"{CLICKS} has no new rows since " in html
+    assert "no &lt;b&gt;answer" in html
+    record_check(ticking.spd_folder(), None, [outage])
+    assert open_of(page)["short"] == "source not read"
+    record_check(ticking.spd_folder(), datetime.now(UTC))
+    assert (open_of(page)["state"], open_of(page)["outages"]) == ("open", [])
 
 
 def test_the_page_of_lag_shows_each_open_window_and_what_it_waits_for(ticking: Ticking, page: TestClient) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.connectors.interface import ArrivalCollector
 from waterclock.engine.collect.collect import assign_arrivals, item_to_dict
-from waterclock.engine.collect.positions import Owned, find_open_ranges, range_to_dict
+from waterclock.engine.collect.positions import Owned, find_open_ranges, find_range_names, range_to_dict
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching
@@ -62,3 +62,23 @@ def find_open_items(
     if not isinstance(collector, ArrivalCollector):
         return None
     return OpenItems(assign_arrivals(work, table, windows, now, unit, collector, is_open=True).by_label)
+
+
+def find_labels_to_keep(
+    work: RunContext,
+    table: Table,
+    windows: Sequence[Window],
+    known: Mapping[datetime, Sequence[Mapping[str, Any]]],
+    start: datetime,
+    covered: IntervalSet,
+) -> set[datetime]:
+    """Return the labels whose rows can be kept although the source is not read: no other label took their items.
+
+    `known` maps labels that are not done to the items that were read for them before. Cost: a few ledger queries.
+    """
+    names = find_range_names(work, table, windows, known, start, covered)
+    if names is not None:
+        return {label for label, items in known.items() if OpenItems({}, names).can_keep(label, items)}
+    read = {str(item.get("name")) for items in known.values() for item in items}
+    taken = work.ledger.reads.find_collected_items(table.name, sorted(read)) if read else {}
+    return {label for label, items in known.items() if not any(str(item.get("name")) in taken for item in items)}

@@ -102,15 +102,36 @@ def find_open_ranges(
         return None
     labels = sorted({*known, *(window.start for window in windows)})
     recorded = _read_recorded_ranges(work, table, labels)
-    names = {label: {item.name for item in items} for label, items in recorded.owned.items()}
     owned = {window.start: recorded.owned.get(window.start, ()) for window in windows}
     free = _find_next_owner(table, start, recorded.behind, covered, labels)
-    if free is not None:
-        names[free] = {_NAME.format(_number_of(recorded.last) + 1)}
-        if free in owned:
-            item = _read_next_range(work, table, collector, free, recorded.last, start)
-            owned[free] = () if item is None or _is_empty(item) else (item,)
-    return OpenRanges(owned, names)
+    if free is not None and free in owned:
+        item = _read_next_range(work, table, collector, free, recorded.last, start)
+        owned[free] = () if item is None or _is_empty(item) else (item,)
+    return OpenRanges(owned, _name_ranges(recorded, free))
+
+
+def find_range_names(
+    work: RunContext,
+    table: Table,
+    windows: Sequence[Window],
+    known: Collection[datetime],
+    start: datetime,
+    covered: IntervalSet,
+) -> Mapping[datetime, Collection[str]] | None:
+    """Return `names` of `find_open_ranges`, without a query of the source. Cost: a few ledger queries."""
+    if _find_collector(work, table) is None:
+        return None
+    labels = sorted({*known, *(window.start for window in windows)})
+    recorded = _read_recorded_ranges(work, table, labels)
+    return _name_ranges(recorded, _find_next_owner(table, start, recorded.behind, covered, labels))
+
+
+def _name_ranges(recorded: _RecordedRanges, free: datetime | None) -> dict[datetime, Collection[str]]:
+    """Map labels to the names of their ranges. `free` is the label that will own the next range."""
+    names: dict[datetime, Collection[str]] = {
+        label: {item.name for item in items} for label, items in recorded.owned.items()
+    }
+    return names if free is None else names | {free: {_NAME.format(_number_of(recorded.last) + 1)}}
 
 
 def _find_next_owner(

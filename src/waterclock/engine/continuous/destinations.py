@@ -19,6 +19,7 @@ from waterclock.connectors.sql.versioned_views import has_union_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.publish import build_delivery
 from waterclock.engine.continuous.open_labels import held_labels, reads_held_label
+from waterclock.engine.continuous.source_reads import Outages
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.faults import fault
@@ -115,13 +116,14 @@ def find_shown_labels(
 class OpenWindowDeliveries:
     """Delivers open windows in the background, each publish in a thread of its own.
 
-    While a destination is slow, its ticks are skipped: the next delivery has the newest one. An error is reported once,
-    and the next call tries again. `only`: the tables of the run, None for all.
+    While a destination is slow, its ticks are skipped: the next delivery has the newest one. An outage is reported
+    once, and so is its end; each call tries again. `only`: the tables of the run, None for all.
     """
 
     def __init__(self, work: RunContext, only: Collection[str] | None = None) -> None:
         self._work = work
         self._only = only
+        self._outages = Outages(work.listener.on_message)
         self._threads: dict[str, threading.Thread] = {}
         self._delivered: dict[str, tuple[int, float]] = {}
 
@@ -152,6 +154,6 @@ class OpenWindowDeliveries:
                 return
             deliver_open_windows(work, table)
             self._delivered[table.name] = head, now
+            self._outages.end(table.name)
         except Exception as raised:  # noqa: BLE001 - neither batches nor ticks depend on a destination
-            error = to_error(raised, where=table.name)
-            work.report_once(f"open windows of {table.name} are not up to date: {error.what}")
+            self._outages.begin(table.name, to_error(raised, where=table.name).what, work.real_now())

@@ -18,10 +18,11 @@ from waterclock.flow.open_windows import continuous_tables, open_table_of
 
 if TYPE_CHECKING:
     from waterclock.engine.continuous.destinations import OpenWindowDeliveries
+    from waterclock.engine.continuous.source_reads import SourceReads
+    from waterclock.engine.continuous.tick import TickRows
 
 _IDLE_SECONDS = 1.0  # between two checks whether a changed flow has tables with CONTINUOUS
 _JOIN_SECONDS = 60.0
-_RECORD_SECONDS = 10.0
 _TURN = 0.5  # of the time between two ticks: if another runner committed one more recently, this runner waits
 
 
@@ -29,8 +30,9 @@ class OpenWindowTicks(BackgroundThread):
     """Computes the open windows of a flow while the block runs, as a context manager.
 
     `only`: the tables of the run, None for all. A run without some of the tables with CONTINUOUS makes no ticks, since
-    one tick is of all of them. An error of a tick is reported once; the rows of the tick before stay, and the next tick
-    tries again.
+    one tick is of all of them. A source that cannot be read leaves its tables as they are, and the ticks of the others
+    go on. After any other error, the rows of the tick before stay, and the next tick tries again. Both are reported
+    once, and so is their end.
     """
 
     def __init__(self, work: RunContext, only: Collection[str] | None = None) -> None:
@@ -39,12 +41,15 @@ class OpenWindowTicks(BackgroundThread):
         self._only = None if only is None else frozenset(only)
         self._read_at: dict[str, float] = {}
         self._last_tick = 0
+        self._reads: SourceReads[TickRows] | None = None
         self._deliveries: OpenWindowDeliveries | None = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
+        if self._reads is not None:
+            self._reads.close()
         if self._deliveries is not None:
             self._deliveries.close()
 
@@ -71,30 +76,25 @@ class OpenWindowTicks(BackgroundThread):
         return tables if self._only is None or all(table.name in self._only for table in tables) else []
 
     def _try_tick(self, tables: Collection[Table]) -> None:
-        from waterclock.engine.continuous.tick import run_tick  # imports what runs without ticks do not need
+        # these import what runs without ticks do not need
+        from waterclock.engine.continuous.source_reads import SourceReads
+        from waterclock.engine.continuous.tick import run_tick
 
         work = self._work
+        if self._reads is None:
+            self._reads = SourceReads(work.listener.on_message)
+        outages = self._reads.outages
         try:
             if has_newer_flow(work, is_reported=False) or self._is_blocked() or self._is_turn_of_another(tables):
                 return
             now = time.monotonic()
             due = [table for table in tables if table.kind is Kind.COLLECT and self._is_due(table, now)]
-            tick = run_tick(work, {table.name for table in due})
+            tick = run_tick(work, {table.name for table in due}, self._reads)
             self._last_tick = self._last_tick if tick is None else tick
             self._read_at |= {table.name: now for table in due}
-            self._record_check(tables)
+            outages.end("")
         except Exception as raised:  # noqa: BLE001 - the batches of the run do not depend on a tick
-            error = to_error(raised, where="open windows")
-            work.report_once(f"open windows are not up to date: {error.what}")
-
-    def _record_check(self, tables: Collection[Table]) -> None:
-        """Record from time to time that ticks are made, as a tick without new rows commits nothing."""
-        from waterclock.storage.commit.speed_tables import record_check
-
-        work = self._work
-        if work.is_time_for("record of ticks", _RECORD_SECONDS):
-            for table in tables:
-                record_check(work.lake.folder(open_table_of(table.name)), work.real_now())
+            outages.begin("", to_error(raised, where="open windows").what, work.real_now())
 
     def _is_blocked(self) -> bool:
         rebuilding = self._work.ledger.maintenance.current_rebuilding()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,14 @@ from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import find_blocking_rows, row_rule_measures
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.results import MadeSlices
-from waterclock.engine.collect.open_items import find_open_items
+from waterclock.engine.collect.open_items import find_labels_to_keep, find_open_items
 from waterclock.engine.continuous.open_labels import (
-    OpenLabels,
     find_open_labels,
     find_windows_to_compute,
     held_labels,
     newest_state,
 )
+from waterclock.engine.continuous.source_reads import COLD_SECONDS, SourceReads, record_checks
 from waterclock.engine.reads.pin import OpenSlices, PinnedRead, pin
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
@@ -57,12 +58,13 @@ if TYPE_CHECKING:
 
 _INSTANT = timedelta(microseconds=1)
 _CLEAN_SECONDS = 60.0
+_RECORD_SECONDS = 10.0
 _READ = "read"
 """The entry in the notes of a slice that identifies the data that it was made from."""
 
 
 @dataclass(slots=True)
-class _Rows:
+class TickRows:
     """The open labels of a table as a tick has them so far: those that keep their slices, and new slices.
 
     `blocked` are open labels that are not shown, with the reason: a rule, or a blocked input.
@@ -76,39 +78,51 @@ class _Rows:
 
     @property
     def labels(self) -> dict[datetime, Manifest]:
+        """All open labels with rows."""
         return dict(sorted({**self.kept, **self.made}.items()))
 
     @property
     def is_changed(self) -> bool:
+        """Whether the rows differ from those of the tick before."""
         return bool(self.made) or self.kept.keys() != self.base.slices.keys()
 
 
-def run_tick(work: RunContext, due: Collection[str] | None = None) -> int | None:
+def run_tick(
+    work: RunContext, due: Collection[str] | None = None, reads: SourceReads[TickRows] | None = None
+) -> int | None:
     """Compute and commit one tick of all tables with CONTINUOUS, and return its number.
 
-    `due` are the collects whose sources are read; None: all. Others keep their rows. Return None if nothing has
-    changed, or if another runner committed a tick in the meantime, which is then the newest one.
+    `due` are the collects whose sources are read; None: all. Others keep their rows, and so do those whose source
+    cannot be read, which `reads` reports. `reads` is that of all ticks of a run; None for a single tick. Return None
+    if nothing has changed, or if another runner committed a tick in the meantime, which is then the newest one.
 
     Cost: for each table one Spark query over its windows so far. Labels whose inputs are unchanged are not computed
-    again.
+    again. Sources that do not answer delay it, as `SourceReads` describes.
     """
+    reads = SourceReads(work.listener.on_message, most_seconds=COLD_SECONDS) if reads is None else reads
+    reads.start_tick(is_cold=not work.sessions.is_open)
     tables = continuous_tables(work.flow)
     folders = {table.name: work.lake.folder(open_table_of(table.name)) for table in tables}
-    rows = {table.name: _Rows(read_state(folders[table.name])) for table in tables}
+    rows = {table.name: TickRows(read_state(folders[table.name])) for table in tables}
     fault("speed.pinned")
     now, number = work.real_now(), new_slice_number()
     snapshot = work.ledger.reads.snapshot(work.flow)
     ticking = _Tick(work, now, number, snapshot, Planner(work.flow).starts(snapshot, now), folders, rows)
     for table in tables:
-        is_due = due is None or table.name in due
         if table.kind is Kind.COLLECT:
-            ticking.collect(table, is_due=is_due)
+            is_due = due is None or table.name in due
+            found = reads.read(table.name, partial(ticking.read, table), now) if is_due else None
+            rows[table.name] = found or ticking.keep(table)
         else:
             ticking.transform(table)
         record_hidden_labels(folders[table.name], rows[table.name].blocked)
     if not any(each.is_changed for each in rows.values()):
+        _end_tick(work, reads, now)
         return None
     tick = max(each.base.tick for each in rows.values()) + 1
+    if not reads.outages.current.keys() <= reads.recorded:
+        # before the commit, which would show that all sources were read
+        record_checks(work, reads, now, only_outages=True)
     fault("speed.made")
     for table in tables:
         own = rows[table.name]
@@ -124,7 +138,15 @@ def run_tick(work: RunContext, due: Collection[str] | None = None) -> int | None
     for table in tables:
         if work.is_time_for(f"open windows of {table.name}", _CLEAN_SECONDS):
             remove_old_slices(folders[table.name])
+    _end_tick(work, reads, now)
     return tick
+
+
+def _end_tick(work: RunContext, reads: SourceReads[TickRows], now: datetime) -> None:
+    """Record from time to time that the sources were read, as a tick without new rows commits nothing."""
+    reads.end_tick()
+    if work.is_time_for("record of ticks", _RECORD_SECONDS) or reads.recorded != reads.outages.current.keys():
+        record_checks(work, reads, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,33 +159,37 @@ class _Tick:
     snapshot: LedgerSnapshot
     starts: Mapping[str, datetime]
     folders: Mapping[str, str]
-    rows: Mapping[str, _Rows]
+    rows: Mapping[str, TickRows]
 
-    def collect(self, table: Table, *, is_due: bool) -> None:
-        """Read the windows of a collect that are not due yet. Windows that are due in the meantime keep their rows."""
-        own = self.rows[table.name]
-        known = self._known_slices(table)
+    def keep(self, table: Table) -> TickRows:
+        """Return the rows of a collect whose source is not read: those of the tick before, without labels that end."""
+        own, known = TickRows(self.rows[table.name].base), self._known_slices(table)
         start, facts = self.starts[table.name], self.snapshot.of(table.name)
         labels = find_open_labels(table, start, facts, known.keys(), self.now)
-        if not is_due:
-            opened = {window.start for window in labels.made}
-            hidden = read_hidden_labels(self.folders[table.name]).items()
-            own.blocked = {label: reason for label, reason in hidden if label in opened}
-            labels = OpenLabels(
-                (), tuple(sorted({*labels.kept, *(it.start for it in labels.made if it.start in known)}))
-            )
-        items = None
-        if is_due:
-            items = find_open_items(self.work, table, labels.made, known, start, facts.covered, self.now)
+        opened = {window.start for window in labels.made}
+        hidden = read_hidden_labels(self.folders[table.name]).items()
+        own.blocked = {label: reason for label, reason in hidden if label in opened}
+        items = {label: _items_of(known[label]) for label in known if label in opened or label in labels.kept}
+        kept = find_labels_to_keep(self.work, table, labels.made, items, start, facts.covered)
+        own.kept = {label: known[label] for label in sorted(kept)}
+        return own
+
+    def read(self, table: Table) -> TickRows:
+        """Read the windows of a collect that are not due yet. Windows that are due in the meantime keep their rows."""
+        own, known = TickRows(self.rows[table.name].base), self._known_slices(table)
+        start, facts = self.starts[table.name], self.snapshot.of(table.name)
+        labels = find_open_labels(table, start, facts, known.keys(), self.now)
+        items = find_open_items(self.work, table, labels.made, known, start, facts.covered, self.now)
         if items is not None:
             known = {label: each for label, each in known.items() if items.can_keep(label, _items_of(each))}
         own.kept = {label: known[label] for label in labels.kept if label in known}
         if not labels.made:
-            return
+            return own
         if items is not None:
             identities = {label: _identity_of_items(items.to_dicts(label)) for label in items.by_label}
-            if self._keep_unchanged(table, identities, known):
-                return
+            if all(_is_unchanged(identity, known.get(label)) for label, identity in identities.items()):
+                own.kept |= {label: known[label] for label in identities if label in known}
+                return own
         batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
         bound = BoundInputs({batch.label: () for batch in batches}, owned={} if items is None else items.by_label)
         with self._make_slices(table, batches, bound) as made:
@@ -178,17 +204,9 @@ class _Tick:
                 if clock >= table.cadence.due_at(window):
                     own.kept |= {window.start: known[window.start]} if window.start in known else {}
                     continue
-                self._take(table, window.start, written, made, known.get(window.start))
+                self._take(table, own, window.start, written, made, known.get(window.start))
             own.schema = made.schema
-
-    def _keep_unchanged(
-        self, table: Table, identities: Mapping[datetime, str | None], known: Mapping[datetime, Manifest]
-    ) -> bool:
-        """Keep the rows of all labels if the source has the same items as in the tick before. Return whether it has."""
-        if not all(_is_unchanged(identity, known.get(label)) for label, identity in identities.items()):
-            return False
-        self.rows[table.name].kept |= {label: known[label] for label in identities if label in known}
-        return True
+        return own
 
     def transform(self, table: Table) -> None:
         """Compute the windows of a transform that overlap open labels of its inputs, and those not done since."""
@@ -212,7 +230,7 @@ class _Tick:
                 continue
             with self._make_slices(table, (batch,), BoundInputs({batch.label: pins})) as made:
                 written = self._write(table, made, {batch.label: {_READ: identity}})
-                self._take(table, batch.label, written, made, None)
+                self._take(table, own, batch.label, written, made, None)
                 own.schema = made.schema
 
     def _known_slices(self, table: Table) -> dict[datetime, Manifest]:
@@ -261,13 +279,14 @@ class _Tick:
     def _take(
         self,
         table: Table,
+        own: TickRows,
         label: datetime,
         written: Mapping[datetime, WrittenSlices],
         made: MadeSlices,
         known: Manifest | None,
     ) -> None:
         """Take the new rows of a label, unless they equal the known ones, or a rule would fail or hold the batch."""
-        own, of_label = self.rows[table.name], written[label]
+        of_label = written[label]
         manifest = next(each for each in of_label.manifests if each.label == label)
         broken = find_blocking_rows(
             made.parts[0].frame.sparkSession, table, self.folders[table.name], manifest,

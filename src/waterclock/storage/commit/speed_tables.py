@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -92,6 +92,23 @@ class TickHistory:
         if found is not None or not self.is_whole:
             return found
         return SpeedState() if all(tick < state.tick for state in self.states) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutage:
+    """A collect whose source cannot be read: from which tick on it has no new rows, and why."""
+
+    table: str
+    since: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """When all sources of a table were last read for its ticks, None if it is not known, and their outages."""
+
+    at: datetime | None = None
+    outages: tuple[SourceOutage, ...] = ()
 
 
 def read_history(folder: str) -> TickHistory:
@@ -199,18 +216,38 @@ def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: st
     raise commit_race_error(folder)
 
 
-def record_check(folder: str, now: datetime) -> None:
-    """Record that the sources were read, also if a tick found nothing new. Not before the first tick."""
-    if table_exists(folder):
-        replace_text(entry_path(folder, _CHECKED), now.isoformat())
+def record_check(folder: str, at: datetime | None, outages: Sequence[SourceOutage] = ()) -> None:
+    """Record when the sources of a table were last read, also if a tick found nothing new, and those that cannot be.
+
+    Without outages, nothing is recorded before the first tick. Long reasons are cut. Cost: a small file.
+    """
+    path = entry_path(folder, _CHECKED)
+    if not (outages or table_exists(folder) or file_exists(path)):
+        return
+    make_folder(entry_path(folder))
+    found = {
+        each.table: {"since": each.since.isoformat(), "why": printable_line(each.why)[:_LONGEST_REASON]}
+        for each in outages
+    }
+    replace_text(path, json.dumps({"at": None if at is None else at.isoformat(), "outages": found}))
 
 
-def read_check_time(folder: str) -> datetime | None:
-    """Return when the sources were last read for a tick; None if it is not recorded."""
+def read_check(folder: str) -> SourceCheck:
+    """Return when the sources of a table were last read for a tick, and those that cannot be. Cost: a small file."""
     try:
-        return datetime.fromisoformat(read_text(entry_path(folder, _CHECKED)))
-    except (FileNotFoundError, ValueError):
-        return None
+        found = json.loads(read_text(entry_path(folder, _CHECKED)))
+        at = None if found["at"] is None else _aware(found["at"])
+        outages = ((str(name), _aware(each["since"]), str(each["why"])) for name, each in found["outages"].items())
+        return SourceCheck(at, tuple(SourceOutage(*each) for each in outages))
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # the next check writes it again
+        return SourceCheck()
+
+
+def _aware(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text} has no time zone")
+    return found
 
 
 def record_hidden_labels(folder: str, reasons: Mapping[datetime, str]) -> None:

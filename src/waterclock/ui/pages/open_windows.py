@@ -36,7 +36,7 @@ def _describe_table(table: Table, found: OpenWindows, now: datetime, seconds: fl
     return {
         "table": found.table,
         "address": table_address(found.table, LIVE),
-        "state": _state_of(hidden, is_late=is_late),
+        "state": _state_of(hidden, is_late=is_late or bool(found.outages)),
         "part": _elapsed_tenths(newest, now),
         "short": _short_words(found, hidden, is_late=is_late),
         "words": found.words(),
@@ -47,6 +47,10 @@ def _describe_table(table: Table, found: OpenWindows, now: datetime, seconds: fl
         "age": None if found.age is None else round(found.age.total_seconds(), 3),
         "age_words": "never" if found.age is None else f"{span_words(found.age)} ago",
         "hidden": len(hidden),
+        "outages": [
+            {"table": each.table, "since": instant_text(each.since), "why": each.why, "words": words}
+            for each, words in zip(found.outages, found.outage_words(), strict=True)
+        ],
         "labels": [_describe_window(table, each, now) for each in found.labels[-_MOST_LABELS:]],
         "more_labels": found.windows - min(len(found.labels), _MOST_LABELS),
     }
@@ -62,10 +66,12 @@ def _state_of(hidden: Sequence[OpenWindow], *, is_late: bool) -> str:
 
 
 def _short_words(found: OpenWindows, hidden: Sequence[OpenWindow], *, is_late: bool) -> str:
-    """Format open windows for the grid: `3 120 rows · 4 s`, `1 of 2 hidden`, `no tick for 5 min`."""
+    """Format open windows for the grid: `3 120 rows · 4 s`, `1 of 2 hidden`, `source read 5 min ago`."""
     if hidden:
         is_held = any(each.is_held for each in hidden)
         return f"{len(hidden)} of {number_words(found.windows)} {'held' if is_held else 'hidden'}"
+    if found.outages:
+        return "source not read" if found.age is None else f"source read {span_words(found.age)} ago"
     if found.age is None:
         return "no tick yet"
     if is_late:

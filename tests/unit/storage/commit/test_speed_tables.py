@@ -12,12 +12,16 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import manifest
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.speed_tables import (
+    SourceCheck,
+    SourceOutage,
     SpeedState,
     end_running_ticks,
+    read_check,
     read_hidden_labels,
     read_history,
     read_slices,
     read_state,
+    record_check,
     record_hidden_labels,
 )
 from waterclock.storage.log.delta_log import commit_file
@@ -73,3 +77,31 @@ def test_a_damaged_record_of_hidden_labels_hides_nothing_from_a_reader(tmp_path:
     assert all(isinstance(reason, str) for reason in read_hidden_labels(str(tmp_path)).values())
     record_hidden_labels(str(tmp_path), {day(1): "x"})
     assert read_hidden_labels(str(tmp_path)) == {day(1): "x"}
+
+
+def test_a_check_has_the_time_of_the_last_read_and_the_outages(tmp_path: Path) -> None:
+    folder = str(tmp_path / "spd_clicks")
+    record_check(folder, day(1))
+    assert not (tmp_path / "spd_clicks").exists()  # nothing is recorded before the first tick
+    assert read_check(folder) == SourceCheck()
+    record_check(folder, None, [SourceOutage("web.clicks", day(2), "no\x1banswer" * 100)])
+    [outage] = read_check(folder).outages
+    assert (read_check(folder).at, outage.table, outage.since, len(outage.why)) == (None, "web.clicks", day(2), 300)
+    assert "\x1b" not in outage.why
+    record_check(folder, day(3))
+    assert read_check(folder) == SourceCheck(day(3))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2020-01-01T00:00:00+00:00",  # as an older version recorded it
+        "[]", "{}", '{"at": 5, "outages": {}}', '{"at": "2020-01-01", "outages": {}}', '{"at": null, "outages": []}',
+        '{"at": null, "outages": {"a": {"since": "2020-01-01T00:00:00"}}}', '{"at": null, "outages": {"a": 1}}',
+    ],
+)  # fmt: skip
+def test_a_damaged_check_is_as_none(tmp_path: Path, text: str) -> None:
+    record_check(str(tmp_path), None, [SourceOutage("web.clicks", day(2), "no answer")])
+    [file] = tmp_path.iterdir()
+    file.write_text(text)
+    assert read_check(str(tmp_path)) == SourceCheck()
