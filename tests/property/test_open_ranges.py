@@ -225,8 +225,8 @@ class Life:
         if self.is_away:
             self.outages += 1
             wanted = {*labels.kept, *(window.start for window in made)}
-            items = {label: _dicts(known[label]) for label in known if label in wanted}
-            kept = find_labels_to_keep(self.work, self.table, made, items, START, facts.covered)
+            by_label = {label: _dicts(known[label]) for label in known if label in wanted}
+            kept = find_labels_to_keep(self.work, self.table, made, by_label, START, facts.covered)
             yield
             if self.version == version:
                 self.version += 1

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -152,7 +153,7 @@ def test_any_order_of_answers_is_reported_as_the_rule_says(seed: int, monkeypatc
     for second in range(0, 3000, 3):
         if random.random() < 0.05:
             answers = not answers
-        found = ticks.read(second, (lambda number=second: f"rows {number}") if answers else refuse())
+        found = ticks.read(second, partial("rows {}".format, second) if answers else refuse())
         if found is not None:
             assert answers
             assert found == f"rows {second}"
