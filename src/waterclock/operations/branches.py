@@ -14,9 +14,11 @@ from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind, OnRestate
 from waterclock.ledger.ledger import Ledger
+from waterclock.operations.formatting import count_words, local_range
 from waterclock.planner.planning import Planner
 from waterclock.planner.settlement import find_unsettled
 from waterclock.selection import Labels
+from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
 NEWEST = 7
@@ -47,6 +49,16 @@ class BranchWork:
     followed: Mapping[str, datetime]
     unsettled: tuple[str, ...] = ()
     stopped: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    cadences: Mapping[str, Cadence] = field(default_factory=dict)
+    """Those of the tables in `windows`."""
+
+    def describe_labels(self, name: str) -> str:
+        """Return the labels of a table for people: `3 labels, 2026-11-01 .. 2026-11-03`, in the zone of the table."""
+        windows = self.windows.get(name, ())
+        if not windows:
+            return "no labels"
+        labels = local_range(windows[0].start, windows[-1].start, self.cadences[name])
+        return f"{count_words(len(windows), 'label')}, {labels}"
 
 
 def for_branch(project: Project, own: Collection[str] | None = None) -> Project:
@@ -134,9 +146,10 @@ def find_branch_work(
             kept[name].add(last)
             if last not in older[name]:
                 (followed if last in {label for label, _ in made} else wanted)[name] = last
-    needed = _needed_windows(planner, ledger, state, windows, older, kept)
+    windows |= _needed_windows(planner, ledger, state, windows, older, kept)
     waiting = tuple(name for name in changes.borrowed if spans and unsettled.get(name))
-    return BranchWork(spans, older, windows | needed, wanted, followed, waiting, stopped)
+    cadences = {name: flow.tables[name].cadence for name in windows}
+    return BranchWork(spans, older, windows, wanted, followed, waiting, stopped, cadences)
 
 
 def _needed_windows(

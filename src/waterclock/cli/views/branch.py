@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from waterclock.operations.formatting import count_words, label_range, span_words
+from waterclock.operations.formatting import count_words, span_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,11 +70,11 @@ def print_branch_work(
         how = "new" if name in changes.new else f"reads {changes.reasons.get(name)}"
         if name in changes.changed:
             how = f"changed ({', '.join(parts[name])})" if parts and name in parts else "changed"
-        to.print(Text(f"  {name}: {how}; {_describe_labels(found, name)}"), soft_wrap=True)
+        to.print(Text(f"  {name}: {how}; {found.describe_labels(name)}"), soft_wrap=True)
     for name in reworded:
         to.print(Text(f"  {name}: changed in a way that cannot change rows; borrowed"), soft_wrap=True)
     for name in changes.delivered:
-        to.print(Text(f"  {name}: delivered to the sandbox; {_describe_labels(found, name)}"), soft_wrap=True)
+        to.print(Text(f"  {name}: delivered to the sandbox; {found.describe_labels(name)}"), soft_wrap=True)
     for name in changes.publishes:
         to.print(Text(f"  {name}: not delivered: the branch has no sandbox of its connection"), soft_wrap=True)
     for name in changes.collects:
@@ -91,13 +91,6 @@ def print_branch_work(
         to.print(Text(f"  {name}: {words}. Fix: {fix}"), soft_wrap=True)
     if not changes.made:
         to.print(Text(f"no table differs from {state.base}: there is nothing to make"), soft_wrap=True)
-
-
-def _describe_labels(found: BranchWork, name: str) -> str:
-    windows = found.windows.get(name, ())
-    if not windows:
-        return "no labels"
-    return f"{count_words(len(windows), 'label')}, {label_range(windows[0].start, windows[-1].start)}"
 
 
 def print_promotion(to: Console, plan: Promotion, env: str) -> None:

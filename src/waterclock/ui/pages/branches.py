@@ -17,7 +17,7 @@ from waterclock.operations.branch_plans import (
     read_promotion,
     related_environments,
 )
-from waterclock.operations.formatting import count_words, label_range, page_time
+from waterclock.operations.formatting import page_time
 from waterclock.operations.project_opening import OpenedProject, open_project
 from waterclock.operations.promotion import Promotion
 from waterclock.operations.revision_rows import find_person_in
@@ -126,7 +126,7 @@ def _describe_plan(at: OpenedProject, plan: BranchPlan, promotion: Promotion, ma
                 "table": name,
                 "change": _describe_change(plan, name),
                 "labels": [label_of(window.start) for window in plan.work.windows.get(name, ())[:_MOST_LABELS]],
-                "words": _describe_labels(plan, name),
+                "words": plan.work.describe_labels(name),
                 "made": made.get(name, 0),
                 "adopted": len(promotion.adopted.get(name, ())),
                 "computed": len(promotion.computed.get(name, ())),
@@ -147,10 +147,3 @@ def _describe_change(plan: BranchPlan, name: str) -> str:
     if name in plan.parts:
         return f"changed: {', '.join(plan.parts[name])}"
     return "new" if name in plan.changes.new else f"reads {plan.changes.reasons.get(name, '')}"
-
-
-def _describe_labels(plan: BranchPlan, name: str) -> str:
-    windows = plan.work.windows.get(name, ())
-    if not windows:
-        return "no labels"
-    return f"{count_words(len(windows), 'label')}, {label_range(windows[0].start, windows[-1].start)}"

@@ -12,6 +12,8 @@ from waterclock.engine.branching.branch_state import BranchState
 from waterclock.engine.branching.table_changes import TableChanges
 from waterclock.operations.branches import BranchWork
 from waterclock.operations.promotion import Promotion
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import Period, TimeUnit
 
 
 def test_tables_whose_rows_are_not_those_of_the_branch_are_named_with_the_reason_and_the_fix() -> None:
@@ -23,9 +25,12 @@ def test_tables_whose_rows_are_not_those_of_the_branch_are_named_with_the_reason
         borrowed=("raw.users", "raw.a"),
         reasons={"raw.users": "core.c"},
     )
-    found = BranchWork({}, {}, {}, {}, {}, unsettled=("core.mid",))
+    new_york = Cadence(Period(TimeUnit.DAY), zone="America/New_York")
+    windows = {"core.c": tuple(new_york.window_of(day(number)) for number in (3, 4))}
+    found = BranchWork({}, {}, windows, {}, {}, unsettled=("core.mid",), cadences={"core.c": new_york})
     print_branch_work(Console(file=text, width=200), state, changes, found)
     printed = text.getvalue()
+    assert "core.c: changed; 2 labels, 2013-01-03 .. 2013-01-04" in printed
     assert "raw.users: reads core.c, but a branch collects nothing: its rows are those of prod" in printed
     assert "raw.a: changed, but a branch collects nothing: its rows are those of prod" in printed
     assert "raw.new: new, but a branch collects nothing: it has no rows" in printed
