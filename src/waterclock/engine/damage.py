@@ -256,7 +256,10 @@ def find_repair_verb(work: RunContext, table: Table, label: datetime) -> str | N
 
 
 def require_log(work: RunContext, name: str) -> None:
-    """Check that a table's log and the ledger know the same commits, and that its rows exist. Raises E754, E758."""
+    """Check that a table's log and the ledger know the same commits, and that its rows exist.
+
+    Raises E754 and E758, and E475 for a table that a branch borrows.
+    """
     error = find_log_error(work, name)
     if error is not None:
         raise error
@@ -298,16 +301,17 @@ def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, W
 def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
     """Return an error if a log is older than the ledger or unfinished. Otherwise return the claims of newer commits.
 
-    A borrowed table has no claims: its environment goes on making batches.
+    A borrowed table has no claims: its environment goes on making batches. If its log was put back or recreated, the
+    version that the branch reads is gone (E475).
     """
-    folder = work.lake.folder(record.name)
+    folder, location = work.lake.folder(record.name), work.lake.location(record.name)
     found = find_log_fault(folder, record.head_version)
+    if is_borrowed(location):  # a branch does not read the newer commits of its base
+        return frozenset() if found is None else removed_rows_error(work, record.name, f"{location}/_delta_log")
     if found == "older":
         return _older_log_error(work, record.name, record.head_version, head(folder))
     if found == "unfinished":
         return _unfinished_log_error(work, record.name, record.head_version)
-    if is_borrowed(work.lake.location(record.name)):  # a branch does not read the newer commits of its base
-        return frozenset()
     return read_claims(folder, record.head_version, project=work.flow.project)
 
 

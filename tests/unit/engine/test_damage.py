@@ -71,6 +71,22 @@ def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(
         kill_claim(folder, 7)
 
 
+@pytest.mark.parametrize("is_recreated", [True, False])
+def test_a_borrowed_log_that_its_base_recreated_or_put_back_is_a_change_of_the_base(
+    tmp_path: Path, *, is_recreated: bool
+) -> None:
+    folder = new_table(tmp_path / "prod")
+    if is_recreated:
+        move_log(folder, "now")
+        recreate(folder, schema_json(SCHEMA), is_partitioned=False, project=PROJECT, above=KNOWN)
+    work = work_with(tmp_path, SimpleNamespace(name=TABLE, head_version=KNOWN), known=())
+    work.lake = Lake(str(tmp_path / "branch"), folders={TABLE: folder})
+    work.project = SimpleNamespace(env="try", bases=(SimpleNamespace(env="prod"),))
+    with pytest.raises(WaterclockError, match="E475") as refused:
+        require_log(work, TABLE)
+    assert "`waterclock branch delete try`" in (refused.value.fix or "")
+
+
 def test_a_file_that_could_not_be_fetched_is_not_damaged() -> None:
     lake = Lake("s3://lake/flights")
     path = "stage/y=2013/m=01/d=01/h=00/n=00/c=7/part-0.parquet"
