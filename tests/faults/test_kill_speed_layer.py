@@ -37,7 +37,7 @@ TICKS = (
     ("speed.looked", 2), ("speed.committed", 2), ("open.pinned", 1), ("open.written", 1), ("open.shown", 1),
 )  # fmt: skip
 RUNS = (
-    ("audited", 1), ("speed.looked", 1), ("committed", 1), ("recorded", 1), ("committed", 2), ("recorded", 2),
+    ("audited", 1), ("speed.ended", 1), ("committed", 1), ("recorded", 1), ("committed", 2), ("recorded", 2),
     ("deliver.rows", 1), ("deliver.done", 1),
 )  # fmt: skip
 KILLS = (

@@ -212,6 +212,7 @@ def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: st
     for _ in range(_MAX_ATTEMPTS):
         with open_table(folder) as opened:
             if try_commit(opened, Change(), identity) is not None:
+                fault("speed.ended")
                 return
     raise commit_race_error(folder)
 
