@@ -51,7 +51,7 @@ Values = Annotated[
         show_default=False,
     ),
 ]
-Why = Annotated[str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept with your name.")]
+Why = Annotated[str, typer.Option("--why", "--because", metavar="TEXT", help="The reason; it is kept with your name.")]
 Waiting = Annotated[bool, typer.Option("--waiting", help="list: only rows without a required value.")]
 After = Annotated[str, typer.Option("--after", metavar="KEY", help="list: the rows after this key.")]
 Comma = Annotated[bool, typer.Option("--decimal-comma", help="import, set: numbers have a comma before decimals.")]

@@ -18,7 +18,7 @@ KeysFrom = Annotated[
     Path | None,
     typer.Option("--keys-from", metavar="FILE", help="Read the values from a file, one a line.", show_default=False),
 ]
-Reason = Annotated[str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept.")]
+Reason = Annotated[str, typer.Option("--why", "--because", metavar="TEXT", help="The reason; it is kept.")]
 Only = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be erased, and the places that would be left. Erase nothing.")
 ]

@@ -34,7 +34,7 @@ KnownAt = Annotated[
     ),
 ]
 Reason = Annotated[
-    str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept with your name.")
+    str, typer.Option("--why", "--because", metavar="TEXT", help="The reason; it is kept with your name.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be reverted, and change nothing.")]
 NoRun = Annotated[bool, typer.Option("--no-run", help="Only revert: the next run makes the dependent batches.")]

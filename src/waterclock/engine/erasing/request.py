@@ -93,7 +93,7 @@ def require_no_value(request: ErasureRequest, why: str) -> None:
             "E462",
             "the reason contains the value of a person",
             why="it is recorded with the erasure, so the value would stay there",
-            fix='write it without the value: --because "request of 3 May"',
+            fix='write it without the value: --why "request of 3 May"',
         )
 
 
@@ -104,7 +104,7 @@ def _parse_values(flow: Flow, subject: str, values: Collection[str]) -> frozense
             "E462",
             "a value is empty" if values else "no persons are named",
             why="a value identifies one person",
-            fix=f'name them: `waterclock erase {subject} 42 --because "request of 3 May"`, or --keys-from FILE',
+            fix=f'name them: `waterclock erase {subject} 42 --why "request of 3 May"`, or --keys-from FILE',
         )
     types = {
         subject_type(column.type)
