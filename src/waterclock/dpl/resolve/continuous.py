@@ -162,7 +162,7 @@ def _check_any(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) ->
         yield unsupported_error(
             f"{_WORD} of rows of persons (SUBJECT in {persons[0]})",
             whole,
-            fix="leave it out: `erase` does not search the rows of open windows yet",
+            fix="leave it out: `erase` does not search the rows of open windows",
         )
     for column in declared.columns.named:
         if column.name.lower() == IS_CLOSED:
