@@ -127,9 +127,9 @@ def branch_options(oracle: Oracle, name: str, labels: list[int]) -> dict[int, li
 
 
 def unchanged(oracle: Oracle, name: str) -> dict[int, list[Option]]:
-    """Return the state of a table's labels if no event changes them."""
-    book = oracle.books[name]
-    return {label: [book.option(label)] for label in sorted({*book.status, *book.shown})}
+    """Return the state of a table's labels if no event changes them, without those that `maintain` has dropped."""
+    book, first = oracle.books[name], oracle.dropped.get(name, 0)
+    return {label: [book.option(label)] for label in sorted({*book.status, *book.shown}) if label >= first}
 
 
 def is_known(before: Oracle, after: Oracle, name: str, label: int) -> bool:
@@ -163,7 +163,7 @@ def _difference(old: Rows, new: Rows, *, is_keyed: bool) -> Difference:
     if not is_keyed:
         return Difference(len(old), len(new), come.total(), gone.total())
     gone_keys, come_keys = _keys(gone), _keys(come)
-    changed = len(gone_keys.keys() & come_keys.keys())  # one row of each key on each side
+    changed = sum(gone_keys[key] == come_keys[key] == 1 for key in gone_keys)
     return Difference(len(old), len(new), come.total() - changed, gone.total() - changed, changed)
 
 

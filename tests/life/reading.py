@@ -223,10 +223,12 @@ class Reading:
     def _table_with(self, table: Declared, label: int, rows: Rows) -> Rows:
         """Return the rows of a table including a batch; for a table by label, only those of the batch.
 
-        Its other labels have no rows that break the rule, since such rows were never visible.
+        Its other labels have no rows that break the rule, since such rows were never visible. Nor are those of a label
+        that RETAIN does not keep.
         """
         if table.mode in BY_LABEL:
-            return rows
+            newest = max(label, *self.books[table.name].shown, 0)
+            return rows if label >= self._kept_from(table, newest) else ()
         slices = self.books[table.name].slices(0, 1 << 20) | self.committed_with | {label: rows}
         last = max(slices)
         if table.mode == "MERGE":

@@ -210,15 +210,19 @@ def _lower_fully_due_end(work_facts: _WorkFacts, node: Node) -> bool:
     """Lower the end of a table in `fully_due_ends` to the bound of its inputs. Return whether it changed.
 
     If windows choose between queries (WHEN), the reads of all queries count: a reader may need all windows up to one,
-    whichever query makes each.
+    whichever query makes each. Windows that are done count as well, if all before them are done: only some of them may
+    have read an input that is not due.
     """
-    name = node.table.name
-    before = work_facts.fully_due_ends[name]
-    end = _find_newest_due_end(work_facts, node, node.table.reads, before)
-    if node.table.partial_after is not None and (done := list(work_facts.snapshot.of(name).covered)):
+    table = node.table
+    before = work_facts.fully_due_ends[table.name]
+    end = _find_newest_due_end(work_facts, node, table.reads, before)
+    done = list(work_facts.snapshot.of(table.name).covered)
+    if done and table.partial_after is not None:
         end = max(end, min(before, done[-1][1]))
+    elif done and table.choices and done[0][0] <= work_facts.starts[table.name]:
+        end = max(end, min(before, done[0][1]))
     is_lower = end < before
-    work_facts.fully_due_ends[name] = end
+    work_facts.fully_due_ends[table.name] = end
     return is_lower
 
 

@@ -16,6 +16,7 @@ from tests.model.flows import (
     flow,
     history,
     past,
+    publish,
     replace_transform,
     snapshot,
     transform,
@@ -24,6 +25,7 @@ from tests.unit.planner.pasts import done, offered, reason, states
 from tests.unit.planner.pasts import past as ledger_of
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode, TableType
 from waterclock.planner.first_windows import starts
 from waterclock.planner.planning import Planner, plan
 from waterclock.timelabel.window import Window
@@ -134,6 +136,19 @@ def test_the_newest_state_does_not_wait_for_inputs_of_another_query() -> None:
     table = choosing(replace_transform("t", []), (BEFORE, ["old"]), other=["new"])
     ledger = ledger_of(old=done(("2013-01-01", "2013-01-04")), new=done(("2013-01-04", "2013-01-07")))
     assert states(plan(flow(late, NEW, table), ledger, NOW), "t") == {"01-06": "ready"}
+
+
+def test_a_state_that_is_done_is_published_although_another_query_has_an_open_input() -> None:
+    late = replace(OLD, cadence=cadence(delay=30 * 1440))
+    state = replace(transform("t", []), mode=Mode.MERGE, type=TableType.REGULAR)
+    table = choosing(state, ("day(WINDOW_START()) = 6", ["old"]), other=["new"])
+    tables = flow(late, NEW, table, publish("out", table, mode=Mode.REPLACE))
+    ledger = ledger_of(new=done(("2013-01-04", "2013-01-07")))
+    for end, newest in (("2013-01-04", {}), ("2013-01-05", {"01-04": "ready"}), ("2013-01-06", {"01-05": "ready"})):
+        made = LedgerSnapshot({**ledger.tables, "t": done(("2013-01-04", end))})
+        assert states(plan(tables, made, NOW), "out") == newest
+    gap = LedgerSnapshot({**ledger.tables, "t": done(("2013-01-05", "2013-01-06"))})
+    assert states(plan(tables, gap, NOW), "out") == {}
 
 
 def test_a_label_in_order_waits_for_those_before_it_whichever_query_makes_them() -> None:
