@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.jvms import set_jvms
 from tests.made_once import build_commands_once, migrate_once
+from tests.soaks import SOAKS, soak_number
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,7 @@ TOGETHER = (
 )
 LONG_SECONDS = 3.0  # a test whose recorded time was longer is run by one of `COMMITS_OF_LONG` commits
 COMMITS_OF_LONG = 8
+MANY_CASES = 8  # of a test in the soak: each of the `SOAKS` soaks runs a quarter of them
 COSTLY_SECONDS = 0.1  # of CPU: bin/check omits unit and language tests whose recorded time was longer
 MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (
@@ -159,6 +161,25 @@ def leave_to_soak(items: Sequence[pytest.Item], commit: int) -> None:
                 item.add_marker(pytest.mark.soak)
 
 
+def leave_to_other_soaks(config: pytest.Config, items: list[pytest.Item], number: int) -> None:
+    """Deselect three quarters of the cases of tests with many cases in the soak: the `SOAKS` soaks together run all.
+
+    Tests marked `by_commit` choose their cases by the soak's number themselves.
+    """
+    cases: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        is_in_soak = any(item.get_closest_marker(name) is not None for name in ("soak", "sampled"))
+        if is_in_soak and not _is_chosen_by_commit(item):
+            cases[item.nodeid.partition("[")[0]].append(item.nodeid)
+    others: set[str] = set()
+    for name, of_test in cases.items():
+        if len(of_test) >= MANY_CASES:
+            first = (zlib.crc32(name.encode()) + number) % SOAKS
+            others |= {*of_test} - {*sorted(of_test)[first::SOAKS]}  # they are in random order
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
+    items[:] = [item for item in items if item.nodeid not in others]
+
+
 def leave_to_other_commits(items: Iterable[pytest.Item], commit: int, *, is_soak: bool) -> None:
     """Mark the long tests that this commit does not run as soak; in a soak all, so that it runs them.
 
@@ -204,6 +225,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     commit = commit_number(config.rootpath)
     leave_to_soak(items, commit)
     leave_to_other_commits(items, commit, is_soak=is_soak(config))
+    if is_soak(config) and (number := soak_number()) is not None:
+        leave_to_other_soaks(config, items, number)
     if config.getoption("--without-costly"):
         leave_out_costly(config, items)
     for item in items:

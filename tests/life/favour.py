@@ -13,8 +13,8 @@ from tests.life.parts import Bucketed, Closes, Clustered, Fail, Groups, Hold, Ov
 from tests.life.people import Granted, Subject
 
 Pair = tuple[str, str]
-LIVES, SOAKS = 60, 4
-"""The number of lives in a soak, and the number of soaks that cover every legal pair."""
+LIVES = 60
+"""The number of lives in a soak."""
 RARE = 9
 """How much more a pair counts that no soak has covered than one that only this soak has not."""
 OF_ALL = (
@@ -24,14 +24,9 @@ OF_ALL = (
 """Operations on all tables of a life."""
 
 
-def seeds_of(soak: str) -> range:
-    """Return the seeds of a soak's lives by its number, the value of WATERCLOCK_SOAK; by default the first soak.
-
-    Raises  ValueError if it is not a number from 0 to 3
-    """
-    if (soak or "0") not in map(str, range(SOAKS)):
-        raise ValueError(f"WATERCLOCK_SOAK is {soak!r}, not a number from 0 to {SOAKS - 1}")
-    first = int(soak or "0") * LIVES
+def seeds_of(soak: int | None) -> range:
+    """Return the seeds of a soak's lives by its number; by default those of the first soak."""
+    first = (soak or 0) * LIVES
     return range(first, first + LIVES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import tests.conftest as selection
+from tests.soaks import SOAKS, soak_number
 
 LONG = "tests/faults/test_x.py::test_a[1]"
 
@@ -20,6 +22,15 @@ def item(nodeid: str, sampled: pytest.Mark | None = None) -> Any:
     return SimpleNamespace(
         nodeid=nodeid, markers=markers, add_marker=markers.append, get_closest_marker=lambda _: sampled
     )
+
+
+def config_without(left_out: set[str]) -> Any:
+    """Return a configuration that adds the names of deselected tests to a set."""
+
+    def deselect(items: list[Any]) -> None:
+        left_out.update(each.nodeid for each in items)
+
+    return SimpleNamespace(hook=SimpleNamespace(pytest_deselected=deselect))
 
 
 @pytest.fixture
@@ -57,16 +68,11 @@ def test_each_commit_runs_unrecorded_tests_and_those_that_are_not_long(name: str
 
 @pytest.mark.usefixtures("recorded")
 def test_recorded_long_tests_are_deselected_and_reported_to_pytest() -> None:
-    left_out: list[Any] = []
-
-    def deselect(items: list[Any]) -> None:
-        left_out.extend(items)
-
-    config: Any = SimpleNamespace(hook=SimpleNamespace(pytest_deselected=deselect))
+    left_out: set[str] = set()
     items = [item(LONG), item(f"{LONG}x")]
-    selection.leave_out_costly(config, items)
+    selection.leave_out_costly(config_without(left_out), items)
     assert [each.nodeid for each in items] == [f"{LONG}x"]
-    assert [each.nodeid for each in left_out] == [LONG]
+    assert left_out == {LONG}
 
 
 def test_a_test_runs_the_same_cases_whatever_their_order() -> None:
@@ -88,3 +94,28 @@ def test_a_test_by_commit_runs_others_in_the_next_also_where_they_are_long() -> 
 
 def test_without_a_repository_the_number_of_the_commit_is_zero(tmp_path: Path) -> None:
     assert selection.commit_number(tmp_path) == 0
+
+
+def test_four_soaks_run_each_case_of_a_sampled_test_once_and_all_other_tests_each() -> None:
+    sampled = [item(f"{LONG[:-2]}{number}]", pytest.mark.sampled(2).mark) for number in range(30)]
+    by_commit = item("x.py::test_lives[1]", pytest.mark.sampled(2, by_commit=True).mark)
+    runs: Counter[str] = Counter()
+    for number in range(SOAKS):
+        items = [item("x.py::test_long"), by_commit, *sampled]
+        Random(number).shuffle(items)
+        selection.leave_to_other_soaks(config_without(set()), items, number)
+        assert len(items) in {2 + 7, 2 + 8}
+        runs.update(each.nodeid for each in items)
+    assert runs.pop("x.py::test_long") == runs.pop(by_commit.nodeid) == SOAKS
+    assert runs == {each.nodeid: 1 for each in sampled}
+
+
+@pytest.mark.parametrize("wrong", ["4", "-1", "x", "01"])
+def test_the_number_of_a_soak_is_one_from_0_to_3(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATERCLOCK_SOAK", "3")
+    assert soak_number() == 3
+    monkeypatch.setenv("WATERCLOCK_SOAK", "")
+    assert soak_number() is None
+    monkeypatch.setenv("WATERCLOCK_SOAK", wrong)
+    with pytest.raises(ValueError, match="WATERCLOCK_SOAK"):
+        soak_number()

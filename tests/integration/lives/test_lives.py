@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from tests.life.favour import seeds_of
 from tests.life.keeping import has_apart
 from tests.life.lives import lived, met_before
 from tests.life.tokens import has_tokens
+from tests.soaks import soak_number
 from waterclock.storage.slices import clustering
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-IS_SOAK = "WATERCLOCK_SOAK" in os.environ  # lives with branches, or with APART, take longer
+IS_SOAK = soak_number() is not None  # lives with branches, or with APART, take longer
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sampled(2, by_commit=True)
-@pytest.mark.parametrize("seed", seeds_of(os.environ.get("WATERCLOCK_SOAK", "")))
+@pytest.mark.parametrize("seed", seeds_of(soak_number()))
 def test_random_flows_yield_the_rows_that_the_documented_rules_require(
     seed: int, tmp_path: Path, spark: SparkSession
 ) -> None:
