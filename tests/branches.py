@@ -91,7 +91,7 @@ class Branched(Tiny):
     def make_in(self, work: RunContext, *selection: str, labels: str | None = None) -> RunOutcome:
         """Make the own tables of the branch with an open workplace."""
         state = require_branch(work.project)
-        _, found = prepare_branch_run(work, state, BranchRun(selection, labels, None, is_json=False))
+        _, found = prepare_branch_run(work, state, BranchRun(selection, labels))
         outcome = Runner(work, only=tuple(found.spans), labels=found.spans).run_once(state.tick)
         assert not outcome.failed, described(outcome)
         return outcome

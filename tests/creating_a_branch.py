@@ -26,7 +26,7 @@ def create(folder: Path) -> list[str]:
     now = datetime.now(UTC)
     state = create_branch(project, tick=now, now=now, days=7, who="a test")
     with open_workplace(project, is_branch_run=True) as work:
-        changes, _ = prepare_branch_run(work, state, BranchRun((), None, None, is_json=False))
+        changes, _ = prepare_branch_run(work, state, BranchRun())
     return sorted(changes.own)
 
 

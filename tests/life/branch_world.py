@@ -104,7 +104,7 @@ class BranchWorld:
             ) as work,
         ):
             state = require_branch(work.project)
-            _, found = prepare_branch_run(work, state, BranchRun((), None, None, is_json=False))
+            _, found = prepare_branch_run(work, state, BranchRun())
             return Runner(work, only=tuple(found.spans), labels=found.spans).run_once(state.tick)
 
     def compare(self) -> Comparison:

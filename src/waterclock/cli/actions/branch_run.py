@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BranchRun:
-    """The options of a run in a branch."""
+    """The options of a run in a branch, as in `RunOptions`."""
 
-    selection: Sequence[str]
-    labels: str | None
-    threads: int | None
-    is_json: bool
+    selection: Sequence[str] = ()
+    labels: str | None = None
+    threads: int | None = None
+    at_most: int | None = None
+    is_logged: bool = False
+    is_json: bool = False
 
 
 def run_in_branch(project: Project, asked: BranchRun) -> int:
@@ -53,7 +55,7 @@ def run_in_branch(project: Project, asked: BranchRun) -> int:
 
 
 def _run_locked(project: Project, asked: BranchRun) -> int:
-    to = console(stderr=asked.is_json)
+    to = console(stderr=asked.is_json or asked.is_logged)
     if read_branch_state(project) is None:
         create_branch(project, tick=None, now=datetime.now(UTC), days=7, who=RunSettings().who)
     state = require_branch(project)
@@ -70,6 +72,8 @@ def _run_locked(project: Project, asked: BranchRun) -> int:
         labels=found.spans,
         now=state.tick.isoformat(),
         threads=asked.threads,
+        at_most=asked.at_most,
+        is_logged=asked.is_logged,
         is_json=asked.is_json,
         is_branch_run=True,
     )

@@ -92,7 +92,8 @@ def run(  # noqa: PLR0913 - each is an option
             raise typer.BadParameter("a branch runs once, as of its tick", param_hint="--now")
         from waterclock.cli.actions.branch_run import BranchRun, run_in_branch
 
-        raise typer.Exit(run_in_branch(opened, BranchRun(tuple(selection or ()), labels, threads, is_json=json)))
+        asked = BranchRun(tuple(selection or ()), labels, threads, at_most, is_logged=log == "json", is_json=json)
+        raise typer.Exit(run_in_branch(opened, asked))
     found, by_table = select_tables(opened.flow, selection, labels)
     options = RunOptions(
         command="run",
