@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from waterclock.engine.continuous.source_reads import Attempt
+from waterclock.engine.continuous.table_reads import Attempt
 
 
 class InlineAttempt(Attempt[Any]):

@@ -242,13 +242,13 @@ class OpenWindowOfTable(AnswerPart):
     """Whether its batch is held."""
 
 
-class OutageOfSource(AnswerPart):
-    """A source that cannot be read, so that its table has no new rows in open windows."""
+class OutageOfTable(AnswerPart):
+    """A source that cannot be read, or a query that fails, so that its table has no new rows in open windows."""
 
     table: str
-    """The table that collects the source."""
+    """The table that collects the source, or that the query computes."""
     since: Instant
-    """The time of the first tick that could not read it."""
+    """The time of the first tick without its rows."""
     why: str
 
 
@@ -270,5 +270,5 @@ class OpenWindowsOfTable(AnswerPart):
     """For a table with CONTINUOUS: what the oldest open window waits for."""
     labels: list[OpenWindowOfTable]
     """For a table with CONTINUOUS: its newest 1000 open windows, oldest first."""
-    outages: list[OutageOfSource]
-    """For a table with CONTINUOUS: those of its sources that ticks cannot read."""
+    outages: list[OutageOfTable]
+    """For a table with CONTINUOUS: those of itself and of the tables that it is made from."""

@@ -18,7 +18,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from waterclock.batches.ledger_snapshot import TableFacts
     from waterclock.operations.project_opening import OpenedProject
-    from waterclock.storage.commit.speed_tables import SourceOutage
+    from waterclock.storage.commit.speed_tables import TableOutage
     from waterclock.storage.lake import Lake
     from waterclock.storage.slices.manifest import Manifest
 
@@ -54,7 +54,7 @@ class OpenWindows:
     `shown`: the instant up to which their rows can be queried now; None if nothing is shown yet. For a table with
     CONTINUOUS, `tick` is the number of the newest tick, `rows` the number of its rows, `age` the time since a run last
     read all sources, `waits` what the oldest window waits for, and `labels` the newest 1000 windows, oldest first.
-    `outages` are those of its sources that cannot be read, so that their collects have no new rows.
+    `outages` are those of the table and of its inputs, whose source cannot be read or whose query fails.
     """
 
     table: str
@@ -67,7 +67,7 @@ class OpenWindows:
     age: timedelta | None = None
     waits: str = ""
     labels: tuple[OpenWindow, ...] = ()
-    outages: tuple[SourceOutage, ...] = ()
+    outages: tuple[TableOutage, ...] = ()
 
     @property
     def hidden(self) -> tuple[OpenWindow, ...]:
@@ -182,7 +182,7 @@ def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
         ("hidden_windows", "Open windows whose rows a rule hides", lambda each: len(each.hidden)),
         ("tick", "Number of the newest tick", lambda each: each.tick),
         ("age_seconds", "Time since a run last read all sources", _age_seconds),
-        ("sources_behind", "Sources that cannot be read, so that open windows get no new rows from them", _outages),
+        ("tables_behind", "Tables without new rows, as a source cannot be read or a query fails", _outages),
     )
     for name, about, value_of in values:
         known = {(each.table,): value_of(each) for each in found}

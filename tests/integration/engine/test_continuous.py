@@ -17,7 +17,7 @@ from tests.tiny import Tiny, day, described
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Listing
 from waterclock.engine.continuous.loop import OpenWindowTicks
-from waterclock.engine.continuous.source_reads import SourceReads, record_checks
+from waterclock.engine.continuous.table_reads import TableReads, record_checks
 from waterclock.engine.continuous.tick import TickRows, run_tick
 from waterclock.engine.maintenance.unused_open_windows import find_unused_open_windows, remove_unused_open_windows
 from waterclock.engine.query.query import query
@@ -289,7 +289,7 @@ class Watched:
     """Ticks of one run, whose reads in the background have ended before the next tick."""
 
     stream: Stream
-    reads: SourceReads[TickRows]
+    reads: TableReads[TickRows]
     clock: list[float]
 
     def tick(self, now: datetime) -> int | None:
@@ -313,7 +313,7 @@ class Watched:
 
 def watched(stream: Stream) -> Watched:
     clock = [0.0]
-    reads: SourceReads[TickRows] = SourceReads(stream.tiny.heard.on_message, most_seconds=120, clock=lambda: clock[0])
+    reads: TableReads[TickRows] = TableReads(stream.tiny.heard.on_message, most_seconds=120, clock=lambda: clock[0])
     return Watched(stream, reads, clock)
 
 
@@ -370,6 +370,38 @@ def test_a_source_that_cannot_be_read_keeps_its_rows_and_the_other_tables_tick(
         ticks.tick(minute(at))
     assert ticks.checks() == dict.fromkeys(ticks.checks(), (minute(65), []))
     assert _reported(stream)[1:] == ["open windows of web.users are up to date again"]
+
+
+def test_a_query_that_fails_keeps_its_rows_and_the_other_tables_tick(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(
+        FLOW + "TRANSFORM web.shares PARTITIONED CONTINUOUS AS SELECT id, 10 / (id - 3) AS share FROM web.clicks;\n"
+        "TRANSFORM web.total PARTITIONED CONTINUOUS AS SELECT count(*) AS n FROM web.shares;\n"
+    )
+    ticks, total = watched(stream), "SELECT n FROM web.total_view"
+    stream.click(minute(5), (1, "a"), (2, "b"))
+    assert ticks.tick(minute(6)) == 1
+    stream.click(minute(7), (3, "a"))
+    for at in (8, 9):
+        ticks.tick(minute(at))
+        assert stream.rows(USERS) == [("a", 2, False), ("b", 1, False)]
+        assert stream.rows("SELECT id FROM web.shares_view ORDER BY id") == [(1,), (2,)]
+        assert stream.rows(total) == [(2,)]
+    behind = minute(6), [("web.shares", minute(8))]
+    assert ticks.checks() == {
+        "web.clicks": (minute(9), []), "web.per_user": (minute(9), []), "web.shares": behind, "web.total": behind
+    }  # fmt: skip
+    [said] = _reported(stream)
+    assert said.startswith("open windows of web.shares are not up to date: ")
+    assert "Division by zero" in said
+    # the batch fails as always; the query is right for the next window
+    stream.click(minute(60), (60, "a"))
+    stream.now = minute(61)
+    with stream.opened() as work:
+        assert [each.group.table for each in Runner(work).run_once(stream.now).failed] == ["web.shares"]
+    for at in (62, 63, 64, 65):
+        ticks.tick(minute(at))
+    assert stream.rows(USERS) == [("a", 1, False), ("a", 2, True), ("b", 1, True)]
 
 
 def _reported(stream: Stream) -> list[str]:

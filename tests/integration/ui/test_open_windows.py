@@ -15,7 +15,7 @@ from tests.slices import rows_of
 from tests.ticking import CLICKS, PAGES, Ticking, today, yesterday
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch
 from waterclock.operations.revision_rows import open_window_rows
-from waterclock.storage.commit.speed_tables import SourceOutage, record_check, record_hidden_labels
+from waterclock.storage.commit.speed_tables import TableOutage, record_check, record_hidden_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.live_project import LiveProject
 
@@ -82,17 +82,17 @@ def test_ticks_that_no_run_makes_any_more_are_late(ticking: Ticking, page: TestC
 
 def test_a_source_that_cannot_be_read_is_shown_with_its_begin_and_reason(ticking: Ticking, page: TestClient) -> None:
     ticking.tick([1, 2])
-    outage = SourceOutage(CLICKS, datetime.now(UTC) - timedelta(minutes=4), "no <b>answer</b>")
+    outage = TableOutage(CLICKS, datetime.now(UTC) - timedelta(minutes=4), "no <b>answer</b>")
     record_check(ticking.spd_folder(), datetime.now(UTC) - timedelta(minutes=5), [outage])
     found = open_of(page)
-    assert (found["state"], found["short"]) == ("late", "source read 5 min ago")
+    assert (found["state"], found["short"]) == ("late", "no new rows for 5 min")
     assert found["age"] > 299  # although the tick itself is new
     assert [(each["table"], each["why"]) for each in found["outages"]] == [(CLICKS, "no <b>answer</b>")]
     html = page.get("/lag").text
     assert f"{CLICKS} has no new rows since " in html
     assert "no &lt;b&gt;answer" in html
     record_check(ticking.spd_folder(), None, [outage])
-    assert open_of(page)["short"] == "source not read"
+    assert open_of(page)["short"] == "no new rows"
     record_check(ticking.spd_folder(), datetime.now(UTC))
     assert (open_of(page)["state"], open_of(page)["outages"]) == ("open", [])
 

@@ -19,7 +19,7 @@ from waterclock.operations.open_windows import (
     open_window_metrics,
     windows_of_ticks,
 )
-from waterclock.storage.commit.speed_tables import SourceOutage, SpeedState, record_check, record_hidden_labels
+from waterclock.storage.commit.speed_tables import SpeedState, TableOutage, record_check, record_hidden_labels
 from waterclock.storage.lake import Lake
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -70,7 +70,7 @@ def test_words_have_the_reason_why_rows_are_hidden() -> None:
 
 
 def test_words_have_the_sources_that_cannot_be_read() -> None:
-    found = replace(SHOWN, outages=(SourceOutage("raw.b", at("2013-01-05"), "the broker does not answer"),))
+    found = replace(SHOWN, outages=(TableOutage("raw.b", at("2013-01-05"), "the broker does not answer"),))
     assert (
         "; the oldest ends soon; raw.b has no new rows since 2013-01-05 00:00Z: the broker does not answer; raw.a_view"
         in found.words()
@@ -81,7 +81,7 @@ def test_a_tick_of_other_tables_does_not_count_as_a_read_of_a_source(tmp_path: P
     lake, now = Lake(str(tmp_path)), WINDOW.start + timedelta(hours=1)
     folder = lake.folder(open_table_of("raw.a"))
     for check, age in ((at("2013-01-05"), timedelta(hours=1)), (None, None)):
-        record_check(folder, check, [SourceOutage("raw.a", now, "the broker does not answer")])
+        record_check(folder, check, [TableOutage("raw.a", now, "the broker does not answer")])
         with patch("waterclock.storage.commit.speed_tables.read_state", lambda _: SpeedState(tick=7, at=now)):
             assert windows_of_ticks(lake, TABLE, TableFacts(), now).age == age
     record_check(folder, at("2013-01-05"))
@@ -98,7 +98,7 @@ def test_metrics_leave_out_unknown_values() -> None:
         "waterclock_open_hidden_windows": {("raw.a",): 1, ("b",): 1},
         "waterclock_open_tick": {("raw.a",): 7, ("b",): 7},
         "waterclock_open_age_seconds": {("raw.a",): 3},
-        "waterclock_open_sources_behind": {("raw.a",): 0, ("b",): 0},
+        "waterclock_open_tables_behind": {("raw.a",): 0, ("b",): 0},
     }
 
 

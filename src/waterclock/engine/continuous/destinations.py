@@ -19,7 +19,7 @@ from waterclock.connectors.sql.versioned_views import has_union_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.publish import build_delivery
 from waterclock.engine.continuous.open_labels import held_labels, reads_held_label
-from waterclock.engine.continuous.source_reads import Outages
+from waterclock.engine.continuous.table_reads import Outages
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.faults import fault

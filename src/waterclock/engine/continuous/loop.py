@@ -18,7 +18,7 @@ from waterclock.flow.open_windows import continuous_tables, open_table_of
 
 if TYPE_CHECKING:
     from waterclock.engine.continuous.destinations import OpenWindowDeliveries
-    from waterclock.engine.continuous.source_reads import SourceReads
+    from waterclock.engine.continuous.table_reads import TableReads
     from waterclock.engine.continuous.tick import TickRows
 
 _IDLE_SECONDS = 1.0  # between two checks whether a changed flow has tables with CONTINUOUS
@@ -30,9 +30,9 @@ class OpenWindowTicks(BackgroundThread):
     """Computes the open windows of a flow while the block runs, as a context manager.
 
     `only`: the tables of the run, None for all. A run without some of the tables with CONTINUOUS makes no ticks, since
-    one tick is of all of them. A source that cannot be read leaves its tables as they are, and the ticks of the others
-    go on. After any other error, the rows of the tick before stay, and the next tick tries again. Both are reported
-    once, and so is their end.
+    one tick is of all of them. A source that cannot be read, or a query that fails, leaves its table as it is, and the
+    ticks of the others go on. After any other error, the rows of the tick before stay, and the next tick tries again.
+    Both are reported once, and so is their end.
     """
 
     def __init__(self, work: RunContext, only: Collection[str] | None = None) -> None:
@@ -41,7 +41,7 @@ class OpenWindowTicks(BackgroundThread):
         self._only = None if only is None else frozenset(only)
         self._read_at: dict[str, float] = {}
         self._last_tick = 0
-        self._reads: SourceReads[TickRows] | None = None
+        self._reads: TableReads[TickRows] | None = None
         self._deliveries: OpenWindowDeliveries | None = None
 
     def __exit__(
@@ -77,12 +77,12 @@ class OpenWindowTicks(BackgroundThread):
 
     def _try_tick(self, tables: Collection[Table]) -> None:
         # these import what runs without ticks do not need
-        from waterclock.engine.continuous.source_reads import SourceReads
+        from waterclock.engine.continuous.table_reads import TableReads
         from waterclock.engine.continuous.tick import run_tick
 
         work = self._work
         if self._reads is None:
-            self._reads = SourceReads(work.listener.on_message)
+            self._reads = TableReads(work.listener.on_message)
         outages = self._reads.outages
         try:
             if has_newer_flow(work, is_reported=False) or self._is_blocked() or self._is_turn_of_another(tables):

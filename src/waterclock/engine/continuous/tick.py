@@ -22,12 +22,13 @@ from waterclock.engine.batch.make import make
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.collect.open_items import find_labels_to_keep, find_open_items
 from waterclock.engine.continuous.open_labels import (
+    OpenLabels,
     find_open_labels,
     find_windows_to_compute,
     held_labels,
     newest_state,
 )
-from waterclock.engine.continuous.source_reads import COLD_SECONDS, SourceReads, record_checks
+from waterclock.engine.continuous.table_reads import COLD_SECONDS, TableReads, record_checks
 from waterclock.engine.reads.pin import OpenSlices, PinnedRead, pin
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
@@ -61,6 +62,7 @@ _CLEAN_SECONDS = 60.0
 _RECORD_SECONDS = 10.0
 _READ = "read"
 """The entry in the notes of a slice that identifies the data that it was made from."""
+_READS_HELD = "it reads a window that a rule holds"
 
 
 @dataclass(slots=True)
@@ -88,18 +90,19 @@ class TickRows:
 
 
 def run_tick(
-    work: RunContext, due: Collection[str] | None = None, reads: SourceReads[TickRows] | None = None
+    work: RunContext, due: Collection[str] | None = None, reads: TableReads[TickRows] | None = None
 ) -> int | None:
     """Compute and commit one tick of all tables with CONTINUOUS, and return its number.
 
-    `due` are the collects whose sources are read; None: all. Others keep their rows, and so do those whose source
-    cannot be read, which `reads` reports. `reads` is that of all ticks of a run; None for a single tick. Return None
-    if nothing has changed, or if another runner committed a tick in the meantime, which is then the newest one.
+    `due` are the collects whose sources are read; None: all. Others keep their rows, and so do tables whose source
+    cannot be read or whose query fails, which `reads` reports. `reads` is that of all ticks of a run; None for a single
+    tick. Return None if nothing has changed, or if another runner committed a tick in the meantime, which is then the
+    newest one.
 
     Cost: for each table one Spark query over its windows so far. Labels whose inputs are unchanged are not computed
-    again. Sources that do not answer delay it, as `SourceReads` describes.
+    again. Sources that do not answer, and slow queries, delay it, as `TableReads` describes.
     """
-    reads = SourceReads(work.listener.on_message, most_seconds=COLD_SECONDS) if reads is None else reads
+    reads = TableReads(work.listener.on_message, most_seconds=COLD_SECONDS) if reads is None else reads
     reads.start_tick(is_cold=not work.sessions.is_open)
     tables = continuous_tables(work.flow)
     folders = {table.name: work.lake.folder(open_table_of(table.name)) for table in tables}
@@ -109,12 +112,12 @@ def run_tick(
     snapshot = work.ledger.reads.snapshot(work.flow)
     ticking = _Tick(work, now, number, snapshot, Planner(work.flow).starts(snapshot, now), folders, rows)
     for table in tables:
-        if table.kind is Kind.COLLECT:
-            is_due = due is None or table.name in due
-            found = reads.read(table.name, partial(ticking.read, table), now) if is_due else None
-            rows[table.name] = found or ticking.keep(table)
-        else:
-            ticking.transform(table)
+        is_collect = table.kind is Kind.COLLECT
+        found = None
+        if not is_collect or due is None or table.name in due:
+            make_rows = ticking.read if is_collect else ticking.transform
+            found = reads.read(table.name, partial(make_rows, table), now, is_query=not is_collect)
+        rows[table.name] = found or (ticking.keep(table) if is_collect else ticking.keep_computed(table))
         record_hidden_labels(folders[table.name], rows[table.name].blocked)
     if not any(each.is_changed for each in rows.values()):
         _end_tick(work, reads, now)
@@ -122,7 +125,7 @@ def run_tick(
     tick = max(each.base.tick for each in rows.values()) + 1
     if not reads.outages.current.keys() <= reads.recorded:
         # before the commit, which would show that all sources were read
-        record_checks(work, reads, now, only_outages=True)
+        record_checks(work, reads, now, is_committed=False)
     fault("speed.made")
     for table in tables:
         own = rows[table.name]
@@ -142,7 +145,7 @@ def run_tick(
     return tick
 
 
-def _end_tick(work: RunContext, reads: SourceReads[TickRows], now: datetime) -> None:
+def _end_tick(work: RunContext, reads: TableReads[TickRows], now: datetime) -> None:
     """Record from time to time that the sources were read, as a tick without new rows commits nothing."""
     reads.end_tick()
     if work.is_time_for("record of ticks", _RECORD_SECONDS) or reads.recorded != reads.outages.current.keys():
@@ -208,20 +211,15 @@ class _Tick:
             own.schema = made.schema
         return own
 
-    def transform(self, table: Table) -> None:
+    def transform(self, table: Table) -> TickRows:
         """Compute the windows of a transform that overlap open labels of its inputs, and those not done since."""
-        work, own, known = self.work, self.rows[table.name], self._known_slices(table)
-        opened = [name for name in dict.fromkeys(read.table for read in table.reads) if name in self.rows]
-        inputs = [
-            (work.flow.tables[name].cadence, {*self.rows[name].labels, *self.rows[name].blocked}) for name in opened
-        ]
-        facts, start = self.snapshot.of(table.name), self.starts[table.name]
-        labels = find_windows_to_compute(table, start, facts, known.keys(), self.now, inputs)
+        own, known = TickRows(self.rows[table.name].base), self._known_slices(table)
+        labels = self._windows_to_compute(table, known.keys())
         own.kept = {label: known[label] for label in labels.kept}
         for window in labels.made:
             batch = Batch(table.name, window, Status.READY, "open", self._bind(table, window))
             if self._reads_held_label(batch):
-                own.blocked[window.start] = "it reads a window that a rule holds"
+                own.blocked[window.start] = _READS_HELD
                 continue
             pins = self._pin(batch)
             identity = _identity_of_pins(table, pins)
@@ -232,6 +230,32 @@ class _Tick:
                 written = self._write(table, made, {batch.label: {_READ: identity}})
                 self._take(table, own, batch.label, written, made, None)
                 own.schema = made.schema
+        return own
+
+    def keep_computed(self, table: Table) -> TickRows:
+        """Return the rows of a transform whose query fails: those of the tick before, without labels that end."""
+        own, known = TickRows(self.rows[table.name].base), self._known_slices(table)
+        labels = self._windows_to_compute(table, known.keys())
+        hidden = read_hidden_labels(self.folders[table.name])
+        own.kept = {label: known[label] for label in labels.kept}
+        for window in labels.made:
+            batch = Batch(table.name, window, Status.READY, "open", self._bind(table, window))
+            if self._reads_held_label(batch):
+                own.blocked[window.start] = _READS_HELD
+            elif window.start in known:
+                own.kept[window.start] = known[window.start]
+            elif window.start in hidden and hidden[window.start] != _READS_HELD:
+                own.blocked[window.start] = hidden[window.start]
+        return own
+
+    def _windows_to_compute(self, table: Table, known: Collection[datetime]) -> OpenLabels:
+        opened = [name for name in dict.fromkeys(read.table for read in table.reads) if name in self.rows]
+        inputs = [
+            (self.work.flow.tables[name].cadence, {*self.rows[name].labels, *self.rows[name].blocked})
+            for name in opened
+        ]
+        facts = self.snapshot.of(table.name)
+        return find_windows_to_compute(table, self.starts[table.name], facts, known, self.now, inputs)
 
     def _known_slices(self, table: Table) -> dict[datetime, Manifest]:
         """Return the slices of the tick before, if the current code made them."""

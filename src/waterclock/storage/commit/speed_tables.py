@@ -95,8 +95,8 @@ class TickHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceOutage:
-    """A collect whose source cannot be read: from which tick on it has no new rows, and why."""
+class TableOutage:
+    """A table whose source cannot be read, or whose query fails: from which tick on it has no new rows, and why."""
 
     table: str
     since: datetime
@@ -104,11 +104,11 @@ class SourceOutage:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceCheck:
-    """When all sources of a table were last read for its ticks, None if it is not known, and their outages."""
+class TableCheck:
+    """When a table and its inputs were last read for its ticks, None if it is not known, and their outages."""
 
     at: datetime | None = None
-    outages: tuple[SourceOutage, ...] = ()
+    outages: tuple[TableOutage, ...] = ()
 
 
 def read_history(folder: str) -> TickHistory:
@@ -217,8 +217,8 @@ def end_running_ticks(folder: str, schema: AnySchema, *, table: str, project: st
     raise commit_race_error(folder)
 
 
-def record_check(folder: str, at: datetime | None, outages: Sequence[SourceOutage] = ()) -> None:
-    """Record when the sources of a table were last read, also if a tick found nothing new, and those that cannot be.
+def record_check(folder: str, at: datetime | None, outages: Sequence[TableOutage] = ()) -> None:
+    """Record when a table was last read, also if a tick found nothing new, and which of its inputs cannot be.
 
     Without outages, nothing is recorded before the first tick. Long reasons are cut. Cost: a small file.
     """
@@ -233,15 +233,15 @@ def record_check(folder: str, at: datetime | None, outages: Sequence[SourceOutag
     replace_text(path, json.dumps({"at": None if at is None else at.isoformat(), "outages": found}))
 
 
-def read_check(folder: str) -> SourceCheck:
-    """Return when the sources of a table were last read for a tick, and those that cannot be. Cost: a small file."""
+def read_check(folder: str) -> TableCheck:
+    """Return when a table was last read for a tick, and the outages of its inputs. Cost: a small file."""
     try:
         found = json.loads(read_text(entry_path(folder, _CHECKED)))
         at = None if found["at"] is None else _aware(found["at"])
         outages = ((str(name), _aware(each["since"]), str(each["why"])) for name, each in found["outages"].items())
-        return SourceCheck(at, tuple(SourceOutage(*each) for each in outages))
+        return TableCheck(at, tuple(TableOutage(*each) for each in outages))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # the next check writes it again
-        return SourceCheck()
+        return TableCheck()
 
 
 def _aware(text: str) -> datetime:

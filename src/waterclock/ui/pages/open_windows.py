@@ -66,12 +66,12 @@ def _state_of(hidden: Sequence[OpenWindow], *, is_late: bool) -> str:
 
 
 def _short_words(found: OpenWindows, hidden: Sequence[OpenWindow], *, is_late: bool) -> str:
-    """Format open windows for the grid: `3 120 rows · 4 s`, `1 of 2 hidden`, `source read 5 min ago`."""
+    """Format open windows for the grid: `3 120 rows · 4 s`, `1 of 2 hidden`, `no new rows for 5 min`."""
     if hidden:
         is_held = any(each.is_held for each in hidden)
         return f"{len(hidden)} of {number_words(found.windows)} {'held' if is_held else 'hidden'}"
     if found.outages:
-        return "source not read" if found.age is None else f"source read {span_words(found.age)} ago"
+        return "no new rows" if found.age is None else f"no new rows for {span_words(found.age)}"
     if found.age is None:
         return "no tick yet"
     if is_late:

@@ -21,7 +21,7 @@ from tests.kafka import Broker, broker, needs_broker
 from tests.tiny import TOML, Tiny, described
 from waterclock.engine.continuous import tick as ticks
 from waterclock.engine.continuous.loop import OpenWindowTicks
-from waterclock.engine.continuous.source_reads import Attempt
+from waterclock.engine.continuous.table_reads import Attempt
 from waterclock.engine.continuous.tick import TickRows
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError

@@ -12,9 +12,9 @@ from tests.ledgers import day
 from tests.unit.engine.fakes import manifest
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.speed_tables import (
-    SourceCheck,
-    SourceOutage,
     SpeedState,
+    TableCheck,
+    TableOutage,
     end_running_ticks,
     read_check,
     read_hidden_labels,
@@ -83,13 +83,13 @@ def test_a_check_has_the_time_of_the_last_read_and_the_outages(tmp_path: Path) -
     folder = str(tmp_path / "spd_clicks")
     record_check(folder, day(1))
     assert not (tmp_path / "spd_clicks").exists()  # nothing is recorded before the first tick
-    assert read_check(folder) == SourceCheck()
-    record_check(folder, None, [SourceOutage("web.clicks", day(2), "no\x1banswer" * 100)])
+    assert read_check(folder) == TableCheck()
+    record_check(folder, None, [TableOutage("web.clicks", day(2), "no\x1banswer" * 100)])
     [outage] = read_check(folder).outages
     assert (read_check(folder).at, outage.table, outage.since, len(outage.why)) == (None, "web.clicks", day(2), 300)
     assert "\x1b" not in outage.why
     record_check(folder, day(3))
-    assert read_check(folder) == SourceCheck(day(3))
+    assert read_check(folder) == TableCheck(day(3))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_check_has_the_time_of_the_last_read_and_the_outages(tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_a_damaged_check_is_as_none(tmp_path: Path, text: str) -> None:
-    record_check(str(tmp_path), None, [SourceOutage("web.clicks", day(2), "no answer")])
+    record_check(str(tmp_path), None, [TableOutage("web.clicks", day(2), "no answer")])
     [file] = tmp_path.iterdir()
     file.write_text(text)
-    assert read_check(str(tmp_path)) == SourceCheck()
+    assert read_check(str(tmp_path)) == TableCheck()

@@ -12,10 +12,10 @@ from tests.ticking import CLICKS, Ticking, today, yesterday
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Listing
 from waterclock.engine.collect.open_items import find_labels_to_keep
-from waterclock.engine.continuous.source_reads import SourceReads
+from waterclock.engine.continuous.table_reads import TableReads
 from waterclock.engine.continuous.tick import TickRows, run_tick
 from waterclock.flow.declarations import Unit
-from waterclock.storage.commit.speed_tables import SourceCheck, read_check, read_state
+from waterclock.storage.commit.speed_tables import TableCheck, read_check, read_state
 
 USERS = "web.users"
 FLOW = """
@@ -34,7 +34,7 @@ class Runs:
     def __init__(self, ticking: Ticking) -> None:
         self.ticking, self.seconds = ticking, 0.0
         self.said: list[str] = []
-        self.reads: SourceReads[TickRows] = SourceReads(self.said.append, most_seconds=60, clock=lambda: self.seconds)
+        self.reads: TableReads[TickRows] = TableReads(self.said.append, most_seconds=60, clock=lambda: self.seconds)
 
     def tick(self) -> int | None:
         """Make a tick, and return its number; reads in the background have ended."""
@@ -45,7 +45,7 @@ class Runs:
         self.reads.close()
         return found
 
-    def check(self, table: str = CLICKS) -> SourceCheck:
+    def check(self, table: str = CLICKS) -> TableCheck:
         return read_check(self.ticking.spd_folder(table))
 
 

@@ -16,10 +16,10 @@ import pytest
 
 from tests.inline_reads import InlineAttempt
 from tests.model.flows import collect, flow, transform
-from waterclock.engine.continuous import source_reads
-from waterclock.engine.continuous.source_reads import Outages, SourceReads, find_checks
+from waterclock.engine.continuous import table_reads
+from waterclock.engine.continuous.table_reads import Outages, TableReads, find_checks
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit.speed_tables import SourceCheck, SourceOutage
+from waterclock.storage.commit.speed_tables import TableCheck, TableOutage
 from waterclock.timelabel.duration import parse_duration
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ class Ticks:
     most: float = 60.0
 
     def __post_init__(self) -> None:
-        self.reads: SourceReads[str] = SourceReads(self.said.append, most_seconds=self.most, clock=lambda: self.seconds)
+        self.reads: TableReads[str] = TableReads(self.said.append, most_seconds=self.most, clock=lambda: self.seconds)
 
     def read(self, seconds: float, read: Callable[[], str], name: str = "web.clicks") -> str | None:
         self.seconds = seconds
@@ -108,6 +108,17 @@ def test_a_source_that_does_not_answer_delays_one_tick_by_a_bounded_time() -> No
     assert ticks.reads.outages.current == {}
 
 
+def test_a_query_that_does_not_end_has_a_longer_time_than_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_reads, "MOST_QUERY_SECONDS", 1.5)
+    ticks, end = Ticks(most=0.1), threading.Event()
+    ticks.reads.start_tick()
+    assert ticks.reads.read("web.sums", lambda: str(end.wait(60)), at(0), is_query=True) is None
+    assert ticks.said == ["open windows of web.sums are not up to date: its query did not end within 2 seconds"]
+    end.set()
+    ticks.reads.close()
+    assert ticks.read(10, lambda: "new", "web.sums") == "new"
+
+
 def test_a_tick_waits_for_a_slow_source_that_answers() -> None:
     ticks, slow = Ticks(most=1.0), threading.Event()
 
@@ -147,7 +158,7 @@ def test_any_exception_of_a_read_is_an_outage() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_answers_is_reported_as_the_rule_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tick has rows only if the source answered it; begins and ends of outages alternate, and the times are true."""
-    monkeypatch.setattr(source_reads, "Attempt", InlineAttempt)
+    monkeypatch.setattr(table_reads, "Attempt", InlineAttempt)
     random, ticks = Random(seed), Ticks()
     answers, truth, last = True, list[str](), None
     for second in range(0, 3000, 3):
@@ -187,11 +198,11 @@ FLOW = flow(
 )  # fmt: skip
 
 
-def checks(times: dict[str, float | None], known: dict[str, SourceCheck]) -> dict[str, tuple[Any, list[Any]]]:
+def checks(times: dict[str, float | None], known: dict[str, TableCheck]) -> dict[str, tuple[Any, list[Any]]]:
     """Return the checks after a tick at 100 seconds. The collects in `times` have had an outage since 50 seconds."""
-    outages = {name: SourceOutage(name, at(50), "no answer") for name in times}
+    outages = {name: TableOutage(name, at(50), "no answer") for name in times}
     read = {name: None if second is None else at(second) for name, second in times.items()}
-    found = find_checks(FLOW, outages, read, {name: known.get(name, SourceCheck()) for name in times}, at(100))
+    found = find_checks(FLOW, outages, read, {name: known.get(name, TableCheck()) for name in times}, at(100))
     assert all(it.why == "no answer" for each in found.values() for it in each.outages)
     return {name: (each.at, [(it.table, it.since) for it in each.outages]) for name, each in found.items()}
 
@@ -206,7 +217,7 @@ def test_a_table_was_read_when_the_first_of_its_sources_stopped_to_answer() -> N
 
 
 def test_an_outage_that_an_earlier_run_recorded_goes_on() -> None:
-    before = SourceCheck(at(20), (SourceOutage("a", at(30), "down"),))
+    before = TableCheck(at(20), (TableOutage("a", at(30), "down"),))
     assert checks({"a": None}, {"a": before})["c"] == (at(20), [("a", at(30))])
     assert checks({"a": 40}, {"a": before})["c"] == (at(40), [("a", at(30))])
-    assert checks({"a": 40}, {"a": SourceCheck(at(45))})["c"] == (at(45), [("a", at(50))])  # another runner read it
+    assert checks({"a": 40}, {"a": TableCheck(at(45))})["c"] == (at(45), [("a", at(50))])  # another runner read it
