@@ -111,14 +111,13 @@ class Cluster:
 
         Raises E854 without a valid response, E855 or E864 for a refused client, and E856 for an unknown topic.
         """
-        from confluent_kafka import IsolationLevel, TopicCollection
+        from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
         with self.translate_errors(where, topic):
             listener = ErrorListener()
             admin = self.admin(listener)
-            described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
-            [found] = _wait_for_results(admin, listener, described).values()
+            found = self._describe(admin, listener, topic)
             partitions = [part.id for part in found.partitions]
             if not partitions:
                 raise self._impossible_answer_error(where, f"{topic} has no partitions")
@@ -130,6 +129,20 @@ class Cluster:
                     reason = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
                     raise self._impossible_answer_error(where, reason)
             return Log(topic, str(found.topic_id), starts, ends)
+
+    def id_of(self, topic: str, where: str) -> str:
+        """Return the id of a topic. Cost: a request. Raises E854 to E856 and E864 as `log_of` does."""
+        with self.translate_errors(where, topic):
+            listener = ErrorListener()
+            admin = self.admin(listener)
+            return str(self._describe(admin, listener, topic).topic_id)
+
+    def _describe(self, admin: AdminClient, listener: ErrorListener, topic: str) -> Any:
+        from confluent_kafka import TopicCollection
+
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
+        [found] = _wait_for_results(admin, listener, described).values()
+        return found
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
         """Map each partition to the offset of its first record at or after `at`, or else to its end.

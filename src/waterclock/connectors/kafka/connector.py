@@ -108,10 +108,11 @@ class KafkaCollector:
     ) -> Collected:
         """Read the records in the offset ranges of labels.
 
-        Raises E852 if records no longer exist that the option `without` does not name, E853 for a replaced topic.
+        Raises E852 if records no longer exist that the option `without` does not name, E853 for a replaced topic, also
+        if it is replaced during the read.
         """
         from waterclock.connectors.kafka.collection import collect_records
-        from waterclock.connectors.kafka.ranges import OffsetSpan, readable_range, spans_of
+        from waterclock.connectors.kafka.ranges import OffsetSpan, readable_range, require_same_topic, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart
 
         where = str(unit)
@@ -128,7 +129,14 @@ class KafkaCollector:
         collected = collect_records(spark, extract, shape, columns, zone)
         lost = (OffsetSpan(int(part), *span) for _, it in ranges for part, span in it.gone.items())
         gone = ",".join(map(str, lost))
-        return replace(collected, source={"gone": gone}) if gone else collected
+
+        def require_no_replacement() -> None:
+            found = self.cluster.id_of(unit.path, where) if parts else ""
+            for _, positions in ranges if parts else ():
+                require_same_topic(unit.path, found, positions, where=where)
+
+        source = {"gone": gone} if gone else collected.source
+        return replace(collected, source=source, before_commit=require_no_replacement)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
         """Do nothing: offsets are stored with each label, and no consumer group is used."""

@@ -113,6 +113,12 @@ def readable_range(log: Log, positions: Positions, *, where: str, without: str =
     return replace(positions, gone={**positions.gone, **lost})
 
 
+def require_same_topic(topic: str, found: str, positions: Positions, *, where: str) -> None:
+    """Raise E853 if the topic has another id (`found`) after a label's range was read than before."""
+    if (log := Log(topic, found, {}, {})).identity != positions.of:
+        raise _replaced_topic_error(log, positions, where, is_owned=True)
+
+
 def _require_named(log: Log, gone: list[OffsetSpan], without: str, *, where: str, is_owned: bool = False) -> None:
     """Raise E852 for lost offsets that the option `without` does not name."""
     if not {str(span) for span in gone} <= set(without.replace(" ", "").split(",")):

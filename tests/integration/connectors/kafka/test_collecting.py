@@ -7,6 +7,7 @@ import json
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 
@@ -158,6 +159,28 @@ def test_lost_offsets_are_reported_and_skipped_only_if_named_in_the_statement(ti
     bus.delete_topic(topic)
     code, said = refusal(tiny, 5)
     assert code == "E856"
+
+
+def test_records_of_a_topic_that_is_created_again_during_the_read_are_not_committed(tiny: Tiny) -> None:
+    bus = broker()
+    topic = bus.topic()
+    tiny.declare(flow("id INT", topic))
+    bus.send(topic, [(None, b'{"id": 1}')])
+    assert not tiny.run(day(2)).failed
+    bus.send(topic, [(None, b'{"id": 2}')])
+    read = collection._read_records
+
+    def replace_topic(*asked: Any) -> Any:
+        bus.delete_topic(topic)
+        bus.topic(topic)
+        bus.send(topic, [(None, b'{"id": 10}'), (None, b'{"id": 20}')])  # 20 has the offset of 2
+        return read(*asked)
+
+    with patch.object(collection, "_read_records", replace_topic):
+        code, said = refusal(tiny, 3)
+    assert code == "E853"
+    assert "it was deleted and created again" in said
+    assert tiny.rows("SELECT id FROM raw.t") == [(1,)]
 
 
 def test_json_objects_are_read_into_columns_and_an_invalid_record_is_reported(tiny: Tiny) -> None:
