@@ -85,7 +85,10 @@ class Cluster:
             "auto.offset.reset": "error",  # missing offsets are reported, never skipped
             "enable.partition.eof": True,
             "check.crcs": True,  # by default, the library returns records whose checksum is wrong
+            # the client counts only values as kilobytes, and fetches more while a partition has fewer messages
             "queued.max.messages.kbytes": 32 * 1024,
+            "queued.min.messages": 100,
+            "fetch.queue.backoff.ms": 5,  # by default, a partition with enough messages is not fetched for a second
             "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
             "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
         }

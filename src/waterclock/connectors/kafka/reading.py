@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import methodcaller
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from waterclock.connectors.avro_memory import MOST_OF_A_BATCH
 from waterclock.connectors.kafka.avro import Decoder, unreadable
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka import Consumer, KafkaError, Message
 
-_MOST_AT_ONCE = 5_000
+Headers = list[tuple[str, bytes | None]]
+
+_FIRST_AT_ONCE, _MOST_AT_ONCE = 100, 5_000  # records that are asked for in one call, before their sizes are known
 _WAIT = 0.05
 _BATCH_BYTES = 16 * 1024 * 1024
 _LOST_PLACE = frozenset({-140, 1})  # _AUTO_OFFSET_RESET, OFFSET_OUT_OF_RANGE
@@ -133,11 +135,19 @@ class _SpanProgress:
         return max(1, self.part.span.high - self.reached)
 
 
+class _Record(NamedTuple):
+    """A record that was received: its part, and its headers if they can be read."""
+
+    part: OffsetPart
+    message: Message
+    headers: Headers | None
+
+
 @dataclass(slots=True)
 class _ReceivedRecords:
-    """Records that were received but not yielded yet, each with its part. `size` is in bytes."""
+    """Records that were received but not yielded yet. `size` is in bytes."""
 
-    records: list[tuple[OffsetPart, Message]] = field(default_factory=list)
+    records: list[_Record] = field(default_factory=list)
     size: int = 0
 
     @property
@@ -145,10 +155,11 @@ class _ReceivedRecords:
         """True if there are enough records for a batch."""
         return len(self.records) >= _MOST_AT_ONCE or self.size >= _BATCH_BYTES
 
-    def add(self, part: OffsetPart, message: Message) -> None:
+    def add(self, record: _Record) -> None:
         """Add a record."""
-        self.records.append((part, message))
-        self.size += len(message.value() or b"") + len(message.key() or b"")
+        self.records.append(record)
+        self.size += len(record.message.value() or b"") + len(record.message.key() or b"")
+        self.size += sum(len(key) + len(value or b"") for key, value in record.headers or ())
 
 
 def group_by_pass(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
@@ -169,15 +180,17 @@ def group_by_pass(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
 
 def _read_in_parallel(
     consumer: Consumer, listener: ErrorListener, extract: KafkaExtract, parts: Sequence[OffsetPart]
-) -> Iterator[list[tuple[OffsetPart, Message]]]:
+) -> Iterator[list[_Record]]:
     from confluent_kafka import TopicPartition
 
     places = {part.span.partition: _SpanProgress(part, part.span.low) for part in parts}
     _assign(consumer, extract, places)
     received, last, last_error = _ReceivedRecords(), time.monotonic(), ""
+    at_once = _FIRST_AT_ONCE
     while places:
         # at most as many as remain, as the client would wait for more at the end of each range
-        messages = consumer.consume(min(_MOST_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
+        messages = consumer.consume(min(at_once, sum(place.most for place in places.values())), _WAIT)
+        size = received.size
         done: list[TopicPartition] = []
         is_lost = False
         for message in messages:
@@ -189,9 +202,11 @@ def _read_in_parallel(
                 is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
             last = time.monotonic()
-            if place is not None and _add_message(place, message, received):
+            if place is not None and _add_message(place, message, received, extract):
                 del places[place.part.span.partition]
                 done.append(TopicPartition(extract.topic, place.part.span.partition))
+        if received.size > size:  # large records are fetched while the call waits for more of them
+            at_once = max(1, min(_MOST_AT_ONCE, _BATCH_BYTES * len(messages) // (received.size - size)))
         if done and places:
             consumer.pause(done)  # records after the span are not fetched
         if is_lost:
@@ -214,13 +229,13 @@ def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Spa
     consumer.resume(at)  # a paused partition stays paused when it is assigned again
 
 
-def _add_message(place: _SpanProgress, message: Message, received: _ReceivedRecords) -> bool:
+def _add_message(place: _SpanProgress, message: Message, received: _ReceivedRecords, extract: KafkaExtract) -> bool:
     """Add a record that belongs to the span, unless it was added before. Return whether the span is complete."""
     span, offset = place.part.span, message.offset() or 0
     if message.error() is not None:
         return offset >= span.high
     if place.reached <= offset < span.high:
-        received.add(place.part, message)
+        received.add(_Record(place.part, message, _headers_of(message, extract)))
         place.reached = offset + 1
     return offset >= span.high - 1
 
@@ -271,13 +286,12 @@ def _stalled_read_error(
     )
 
 
-def _build_batches(
-    records: Sequence[tuple[OffsetPart, Message]], extract: KafkaExtract
-) -> Generator[pa.RecordBatch, None, None]:
+def _build_batches(records: Sequence[_Record], extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records as a batch. Avro values make several batches if they are large when decoded."""
     decoder, begin, size = extract.decoder, 0, 0
     values: list[bytes | None] = []
-    for at, (_, message) in enumerate(records, 1):
+    for at, record in enumerate(records, 1):
+        message = record.message
         value = message.value()
         if decoder is not None:
             value = decoder.json_of(value, message.partition() or 0, message.offset() or 0)
@@ -290,40 +304,42 @@ def _build_batches(
         yield _build_batch(records[begin:], values, extract)
 
 
-def _build_batch(
-    records: Sequence[tuple[OffsetPart, Message]], values: Sequence[bytes | None], extract: KafkaExtract
-) -> pa.RecordBatch:
+def _build_batch(records: Sequence[_Record], values: Sequence[bytes | None], extract: KafkaExtract) -> pa.RecordBatch:
     import pyarrow as pa
 
-    messages = [message for _, message in records]
+    messages = [record.message for record in records]
     labels = {part.label: label_of(part.label) for part in extract.parts}
     columns = [
         [message.key() for message in messages],
         values,
-        [_headers_of(message, extract) for message in messages],
+        [_header_values(record.headers) for record in records],
         [message.partition() for message in messages],
         [message.offset() for message in messages],
         [_microseconds_of(message, extract) for message in messages],
         [_STAMPS[message.timestamp()[0]] for message in messages],
-        [labels[part.label] for part, _ in records],
+        [labels[record.part.label] for record in records],
     ]
     fields = schema()
     return pa.record_batch([pa.array(it, field.type) for it, field in zip(columns, fields, strict=True)], schema=fields)
 
 
-def _headers_of(message: Message, extract: KafkaExtract) -> list[dict[str, str | bytes | None]] | None:
+def _headers_of(message: Message, extract: KafkaExtract) -> Headers | None:
     """Return the headers of a record; None if they cannot be read.
 
     For invalid headers, the library returns an incomplete list and also sets an error. Python's optimized calls do not
     notice this error, but `methodcaller` does. So the headers are read through it, and only once.
     """
     try:
-        found: list[tuple[str, bytes | None]] | None = methodcaller("headers")(message)
+        found: Headers | None = methodcaller("headers")(message)
     except (SystemError, UnicodeDecodeError) as error:
         if extract.refuses_odd:
             raise _unreadable_record_error(message, extract, "the key of a header is not UTF-8 text") from error
         return None
-    return None if found is None else [{"key": key, "value": value} for key, value in found]
+    return found
+
+
+def _header_values(headers: Headers | None) -> list[dict[str, str | bytes | None]] | None:
+    return None if headers is None else [{"key": key, "value": value} for key, value in headers]
 
 
 def _microseconds_of(message: Message, extract: KafkaExtract) -> int | None:

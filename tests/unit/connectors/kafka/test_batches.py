@@ -53,7 +53,7 @@ def test_values_that_are_large_when_decoded_make_several_batches(
     monkeypatch.setattr(reading, "MOST_OF_A_BATCH", 250)
     part = OffsetPart(datetime(2026, 1, 1, tzinfo=UTC), OffsetSpan(0, 0, 7))
     extract = KafkaExtract(cast("Any", None), "t", "bus.t", (part,), decoder)
-    records = [(part, cast("Any", Record(at))) for at in range(7)]
+    records = [reading._Record(part, cast("Any", Record(at)), None) for at in range(7)]
     found = list(reading._build_batches(records, extract))
     assert [batch.num_rows for batch in found] == sizes
     assert [offset for batch in found for offset in batch["offset"].to_pylist()] == list(range(7))

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError
 
+from waterclock.connectors.kafka import reading
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.login_errors import ErrorListener
 from waterclock.connectors.kafka.ranges import Log, OffsetSpan
@@ -26,6 +27,7 @@ class Told:
     at: int
     code: int | None = None
     part: int | None = 0
+    size: int = 0
 
     def error(self) -> KafkaError | None:
         return None if self.code is None else KafkaError(self.code)
@@ -41,6 +43,9 @@ class Told:
 
     def key(self) -> None:
         return None
+
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return [("h", bytes(self.size))] if self.size else None
 
 
 END = KafkaError._PARTITION_EOF
@@ -82,7 +87,7 @@ def read(client: Any, *spans: OffsetSpan, timeout: float = 5) -> dict[int, list[
     extract = KafkaExtract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
     found: dict[int, list[int]] = {span.partition: [] for span in spans}
     for records in _read_in_parallel(client, ErrorListener(), extract, [OffsetPart(EPOCH, span) for span in spans]):
-        for part, message in records:
+        for part, message, _ in records:
             assert message.partition() == part.span.partition
             found[part.span.partition].append(message.offset() or 0)
     return found
@@ -112,6 +117,17 @@ def test_all_partitions_are_read_with_one_assignment(held: Callable[[int], list[
     }
     assert (client.waited, len(client.assigned)) == (0, 1)
     assert client.calls <= 2 + partitions // 8
+
+
+def test_records_with_large_headers_are_taken_in_small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_BATCH_BYTES", 1000)
+    client = Client([Told(at, size=100 if at >= 300 else 0) for at in range(2000)])
+    extract = KafkaExtract(Cluster("bus", "127.0.0.1:9"), "orders", "bus.orders", ())
+    part = OffsetPart(EPOCH, OffsetSpan(0, 0, 2000))
+    found = list(_read_in_parallel(cast("Any", client), ErrorListener(), extract, [part]))
+    large = [len(records) for records in found if (records[0].message.offset() or 0) >= 1000]
+    assert sum(map(len, found)) == 2000
+    assert 9 <= max(large) < 20  # the first large ones were asked for as if they were small
 
 
 def test_a_partition_that_is_over_is_not_fetched_any_more() -> None:
