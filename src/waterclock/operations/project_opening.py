@@ -181,7 +181,7 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
     project = open_project(folder, env)
     ledger = open_ledger(project)
     try:
-        at = now_of(now, project.flow, ledger)
+        at = instant_of_question(project, now, ledger)
         snapshot = LedgerSnapshot() if ledger is None else snapshot_once_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
             snapshot = add_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
@@ -199,6 +199,20 @@ def now_of(text: str | None, flow: Flow, ledger: Ledger | None = None) -> dateti
     if text is not None:
         return parse_instant(text, zone_of(flow))
     return datetime.now(UTC) if ledger is None else ledger.now()
+
+
+def instant_of_question(project: Project, text: str | None, ledger: Ledger | None) -> datetime:
+    """Return the instant to plan for, as `now_of` does. For a branch, it is by default the tick of the branch.
+
+    A branch makes no labels that end later.
+    """
+    if text is None and project.bases:
+        from waterclock.engine.branching.branch_state import read_branch_state
+
+        state = read_branch_state(project)
+        if state is not None:
+            return state.tick
+    return now_of(text, project.flow, ledger)
 
 
 def zone_of(flow: Flow) -> str:

@@ -20,7 +20,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.abandoned_claim_report import Left, describe_abandoned_claims, mark_abandoned_claims
-from waterclock.operations.project_opening import OpenedProject, now_of, open_project
+from waterclock.operations.project_opening import OpenedProject, instant_of_question, open_project
 from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
@@ -59,7 +59,7 @@ class LiveProject:
             snapshot = LedgerSnapshot() if ledger is None else self._current_snapshot(ledger, project)
             if linked_tables(project.flow):
                 snapshot = add_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
-            return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
+            return OpenedProject(project, ledger, planner, snapshot, instant_of_question(project, self.now, ledger))
 
     def project(self) -> Project:
         """Return the project as its files declare it now, without its ledger. Raises ProjectErrors with all errors."""

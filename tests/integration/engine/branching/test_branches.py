@@ -21,6 +21,7 @@ from waterclock.engine.branching.deletion import delete_branch
 from waterclock.engine.branching.known_branches import find_branch
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
+from waterclock.operations.project_opening import open_read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +100,11 @@ def test_a_branch_equals_a_clean_project_and_production_is_byte_identical(copied
     assert not (folder / "tables" / "shop").exists()
     with closing(sqlite3.connect(copied.root / "out.sqlite")) as out:
         assert out.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,), "nothing was delivered"
+
+    with open_read_only(branch.root, "try", None) as at:
+        assert at.now == state.tick, "status shows the branch as of its tick"
+    with open_read_only(branch.root, "try", "2020-01-02") as at:
+        assert at.now == day(2)
 
     branch.heard.finished_.clear()
     branch.make()
