@@ -200,6 +200,37 @@ def test_rows_that_are_granted_are_changed_on_each_way(desk: Desk, form: OpenedF
     assert {row.key for row in iterate_rows(form.database, form.entity)} == {*ROWS, "D8"}
 
 
+def test_a_refused_change_comes_back_with_the_entered_values(desk: Desk, form: OpenedForm) -> None:
+    status, page = desk.ask("anna", EDITOR, "POST", ROW, **posted(form, "D1", land="FR", price="7.77"))
+    assert status == 403
+    assert "anna may not edit D1 of mdm.prices: no GRANT EDIT has the row as it would be with land" in text_of(page)
+    assert "Nothing was saved. The form below still has your values." in text_of(page)
+    assert 'value="7.77"' in page
+    assert 'value="a test"' in page  # why
+    status, page = desk.ask(
+        "anna", EDITOR, "POST", ROW, **{"f.sku": "X1", "f.land": "FR", "f.price": "7", "why": "new"}
+    )
+    assert (status, 'value="X1"' in page) == (403, True)
+    text = "sku\tland\tprice\nX1\tFR\t7.77\n"
+    digest = re.search(r'name="digest" value="(\w+)"', desk.ask("anna", EDITOR, "POST", PASTE, text=text)[1])
+    assert digest is not None
+    sent = {"text": text, "do": "apply", "digest": digest[1], "why": "list"}
+    status, page = desk.ask("anna", EDITOR, "POST", PASTE, **sent)
+    assert (status, text in page) == (403, True)
+    assert "anna may not edit X1 of mdm.prices" in text_of(page)
+    status, page = desk.ask("anna", EDITOR, "POST", PASTE, text='sku\tprice\n"open', do="review")
+    assert (status, "open" in page) == (422, True)
+
+
+def test_a_column_that_the_page_did_not_show_keeps_its_value(desk: Desk, form: OpenedForm) -> None:
+    sent = posted(form, "D1", price="9")
+    del sent["f.land"]  # it was not granted when the page was opened, and is now
+    assert desk.ask("anna", EDITOR, "POST", ROW, **sent)[0] == 303
+    row = find_row(form.database, form.entity, ("D1",))
+    assert row is not None
+    assert (row.content["land"], row.content["price"]) == ("DE", "9.00")
+
+
 def test_a_row_that_is_not_granted_is_shown_with_the_reason(desk: Desk) -> None:
     page = desk.ask("anna", EDITOR, "GET", f"{ROW}?key=F1")[1]
     assert is_read_only(page)

@@ -190,7 +190,7 @@ def _read_in_parallel(
     while places:
         # at most as many as remain, as the client would wait for more at the end of each range
         messages = consumer.consume(min(at_once, sum(place.most for place in places.values())), _WAIT)
-        size = received.size
+        size, count = received.size, len(received.records)
         done: list[TopicPartition] = []
         is_lost = False
         for message in messages:
@@ -205,8 +205,8 @@ def _read_in_parallel(
             if place is not None and _add_message(place, message, received, extract):
                 del places[place.part.span.partition]
                 done.append(TopicPartition(extract.topic, place.part.span.partition))
-        if received.size > size:  # large records are fetched while the call waits for more of them
-            at_once = max(1, min(_MOST_AT_ONCE, _BATCH_BYTES * len(messages) // (received.size - size)))
+        if taken := len(received.records) - count:  # large records are fetched while the call waits for more of them
+            at_once = max(1, min(_MOST_AT_ONCE, _BATCH_BYTES * taken // max(1, received.size - size)))
         if done and places:
             consumer.pause(done)  # records after the span are not fetched
         if is_lost:

@@ -32,6 +32,7 @@ COLD_SECONDS = 120.0
 _CLOSE_SECONDS = 5.0
 _LEAST_SECONDS = 1.0  # for each further table, once a tick has waited in vain
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # between the end of a failed read and the next one
+_PAUSES = 4  # of the time of a failed read: a heavy query that fails takes at most a fifth of the time
 
 
 class Outages:
@@ -195,7 +196,7 @@ class TableReads(Generic[Rows]):
             table.patience = 2 * attempt.seconds
             return
         table.pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * table.pause))
-        table.next_try = self._clock() + table.pause
+        table.next_try = self._clock() + max(table.pause, _PAUSES * attempt.seconds)
         self.outages.begin(name, attempt.error.what, now)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -13,7 +13,6 @@ from waterclock.connectors.forms.changes import (
     Conflict,
     Edit,
     EditConflictError,
-    Origin,
     StoredRow,
     apply,
     key_text,
@@ -31,7 +30,6 @@ from waterclock.connectors.forms.history import (
     list_rows,
     undo,
 )
-from waterclock.connectors.forms.imports import Review, ReviewedRow, RowStatus, read_text, review_rows
 from waterclock.connectors.forms.proposals import FormProposal, list_proposals
 from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
@@ -47,7 +45,6 @@ from waterclock.ui.page_query import Content, table_address
 
 PAGE = 100
 _COUNTED = 10_000  # rows; more are not counted, so that the first page of a large form takes no longer
-_SHOWN = 200  # rows of a review
 _OPTIONS = 20  # of a field that refers to another form
 _LABEL_LETTERS = 80
 _CELL_LETTERS = 1000  # of a value that is edited in the list; longer ones are edited on the page of the row
@@ -62,7 +59,10 @@ def form_address(table: str, part: str = "", **parameters: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PostedRow:
-    """A row as it was posted: the key of an existing row or "", the version that was seen, and the entered texts."""
+    """A row as it was posted: the key of an existing row or "", the version that was seen, and the entered texts.
+
+    A column without a text was not shown when the page was opened, and keeps its value.
+    """
 
     key: str
     version: int | None
@@ -74,7 +74,8 @@ class PostedRow:
         """Parse the fields of a posted form."""
         version = values.get("version", "")
         number = int(version) if version.isascii() and version.isdigit() and len(version) < 19 else None
-        texts = {field.name: values.get(f"f.{field.name}", "") for field in entity.fields}
+        posted = {field.name: values.get(f"f.{field.name}") for field in entity.fields}
+        texts = {name: text for name, text in posted.items() if text is not None}
         return cls(values.get("key", ""), number, texts, values.get("why", "").strip())
 
 
@@ -88,12 +89,23 @@ class DraftCells:
 
 @dataclass(slots=True)
 class RowPage:
-    """The content of a row's page in addition to the stored row: entered texts, messages by field, and a conflict."""
+    """The content of a row's page in addition to the stored row: entered texts, and why they were not saved.
+
+    `problems` are messages by field, `refusal` names a right that the person does not have.
+    """
 
     texts: Mapping[str, str] | None = None
     problems: dict[str, str] = field(default_factory=dict)
     why: str = ""
     conflict: Conflict | None = None
+    refusal: str = ""
+
+    @property
+    def status(self) -> HTTPStatus:
+        """The HTTP status of the page."""
+        if self.refusal:
+            return HTTPStatus.FORBIDDEN
+        return HTTPStatus.UNPROCESSABLE_ENTITY if self.conflict is None else HTTPStatus.CONFLICT
 
 
 def describe_forms(at: OpenedProject, person: Person) -> Content:
@@ -250,6 +262,7 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         "why": page.why,
         "why_problem": page.problems.get("", ""),
         "count_problems": len(page.problems),
+        "refusal": page.refusal,
         "conflict": None if page.conflict is None else describe_conflict(form, page.conflict),
         "changes": [_describe_change(change, zone) for change in changes],
         "post": form_address(entity.table, "row"),
@@ -259,16 +272,39 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
 
 def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
     """Save or delete a posted row, or propose it. Return its key, and the page to show again if it was not saved."""
+    try:
+        return _try_to_save(form, posted, deletes=deletes)
+    except WaterclockError as error:
+        if error.code != "E940" or not _is_shown(form, posted.key):
+            raise
+        return posted.key, RowPage(posted.texts, why=posted.why, refusal=refusal_words(error))
+
+
+def _is_shown(form: OpenedForm, key: str) -> bool:
+    """Return whether the page of a row is shown to the person; True for a new row."""
+    if not key:
+        return True
+    return show_row(form.rights.view, find_row(form.database, form.shown, split_key(form.shown, key))) is not None
+
+
+def refusal_words(error: WaterclockError) -> str:
+    """Describe in a line why a change was refused."""
+    return f"{error.what}: {error.why}"
+
+
+def _try_to_save(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
     entity, page = form.shown, RowPage(posted.texts, why=posted.why)
     there = find_row(form.database, entity, split_key(entity, posted.key)) if posted.key else None
     in_row = _in_row(form, there).rights
     in_row.require_edit(entity.table)
     stored: dict[str, str | None] = {}
     for each in entity.fields:
-        if (each.is_key and posted.key) or not in_row.may_change(each.name):
+        if posted.key and (each.is_key or each.name not in posted.texts):
+            continue
+        if not in_row.may_change(each.name):
             continue
         try:
-            stored[each.name] = parse_value(each, posted.texts[each.name], entity.zone)
+            stored[each.name] = parse_value(each, posted.texts.get(each.name, ""), entity.zone)
         except InvalidValue as error:
             page.problems[each.name] = error.message
             continue
@@ -303,60 +339,6 @@ def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:
     batch = values.get("batch", "")
     number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) < 19 else 0
     return undo(form.database, form.entity, number, by=form.rights, why=values.get("why", "").strip())
-
-
-def review_paste(form: OpenedForm, text: str, *, decimal_comma: bool) -> Review:
-    """Compare pasted rows with the current ones. Raises E891 for text that cannot be read."""
-    rows, view = read_text(text), form.rights.view
-    return review_rows(form.database, form.shown, rows, decimal_comma=decimal_comma, view=view)
-
-
-def digest_of(review: Review) -> str:
-    """Return a text that identifies what a review changes: the rows, their values and their versions."""
-    return hashlib.sha256(repr(review.edits).encode("utf-8", "surrogatepass")).hexdigest()[:20]
-
-
-def apply_paste(form: OpenedForm, review: Review, why: str) -> Applied:
-    """Save the reviewed rows as one batch. Raises E891 or E892."""
-    return apply(form.database, form.entity, by=form.rights, why=why, edits=review.edits, origin=Origin.IMPORT)
-
-
-def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review | None, *, problem: str = "") -> Content:
-    """Return the page to paste rows, with the review of those that were pasted."""
-    shown: Sequence[ReviewedRow] = ()
-    if review is not None:
-        order = (RowStatus.INVALID, RowStatus.CHANGED, RowStatus.NEW)
-        shown = sorted((row for row in review.rows if row.status in order), key=lambda row: order.index(row.status))
-    return describe_head(form) | {
-        "text": values.get("text", ""),
-        "decimal_comma": values.get("comma") == "1",
-        "why": values.get("why", ""),
-        "problem": problem,
-        "post": form_address(form.entity.table, "paste"),
-        "columns": [each.name for each in form.shown.fields],
-        "digest": "" if review is None else digest_of(review),
-        "review": None
-        if review is None
-        else {
-            "counts": {status.value: review.count(status) for status in RowStatus},
-            "ignored": list(review.ignored),
-            "can_be_applied": review.can_be_applied,
-            "rows": [
-                {
-                    "line": row.line,
-                    "status": row.status.value,
-                    "cells": [
-                        {"before": cell.before or "", "after": cell.after or "", "problem": cell.problem,
-                         "is_changed": cell.before != cell.after}
-                        for cell in row.cells
-                    ],
-                }
-                for row in shown[:_SHOWN]
-            ],
-            "more": max(0, len(shown) - _SHOWN),
-            "edits": len(review.edits),
-        },
-    }  # fmt: skip
 
 
 def describe_head(form: OpenedForm) -> Content:

@@ -17,6 +17,7 @@ from waterclock.operations.project_opening import OpenedProject
 from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.forms import cells
 from waterclock.ui.forms import content as pages
+from waterclock.ui.forms import paste_content as pastes
 from waterclock.ui.forms import proposal_content as proposals
 from waterclock.ui.guarded_routes import Endpoint, person_of
 from waterclock.ui.page_frame import shell
@@ -111,9 +112,8 @@ class FormPages:
             if isinstance(page, Applied):
                 back = {} if deletes else {"key": key}
                 return _go_on(form, page, "" if deletes else "row", **back)
-            status = HTTPStatus.CONFLICT if page.conflict is not None else HTTPStatus.UNPROCESSABLE_ENTITY
             found = pages.describe_row(form, key, page, zone=at.zone)
-            return self._render("form_row", at, found, request, status)
+            return self._render("form_row", at, found, request, page.status)
 
         return await self._change(request, values, answer)
 
@@ -144,7 +144,7 @@ class FormPages:
 
     async def _show_paste(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            return self._render("form_paste", at, pages.describe_paste(form, {}, None), request)
+            return self._render("form_paste", at, pastes.describe_paste(form, {}, None), request)
 
         return await run_in_threadpool(self._open, request, answer)
 
@@ -152,21 +152,26 @@ class FormPages:
         values = await read_form(request)
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            review = pages.review_paste(form, values.get("text", ""), decimal_comma=values.get("comma") == "1")
-            problem, status, why = "", HTTPStatus.OK, values.get("why", "").strip()
-            if values.get("do") == "apply":
-                if not why:
-                    problem, status = "State why the rows change.", HTTPStatus.UNPROCESSABLE_ENTITY
-                elif values.get("digest") != pages.digest_of(review):
-                    problem, status = (
-                        "Rows changed since the review. This is the new review; nothing was saved.",
-                        (HTTPStatus.CONFLICT),
-                    )
-                elif review.can_be_applied:
-                    return _go_on(form, pages.apply_paste(form, review, why), "")
-                else:
-                    status = HTTPStatus.UNPROCESSABLE_ENTITY
-            found = pages.describe_paste(form, values, review, problem=problem)
+            review, problem, status, why = None, "", HTTPStatus.OK, values.get("why", "").strip()
+            try:
+                review = pastes.review_paste(form, values.get("text", ""), decimal_comma=values.get("comma") == "1")
+                if values.get("do") == "apply":
+                    if not why:
+                        problem, status = "State why the rows change.", HTTPStatus.UNPROCESSABLE_ENTITY
+                    elif values.get("digest") != pastes.digest_of(review):
+                        problem, status = (
+                            "Rows changed since the review. This is the new review; nothing was saved.",
+                            HTTPStatus.CONFLICT,
+                        )
+                    elif review.can_be_applied:
+                        return _go_on(form, pastes.apply_paste(form, review, why), "")
+                    else:
+                        status = HTTPStatus.UNPROCESSABLE_ENTITY
+            except WaterclockError as error:  # the page keeps the pasted rows
+                if error.code not in _STATUS:
+                    raise
+                problem, status = f"{pages.refusal_words(error)}. Nothing was saved.", _STATUS[error.code]
+            found = pastes.describe_paste(form, values, review, problem=problem)
             return self._render("form_paste", at, found, request, status)
 
         return await self._change(request, values, answer)

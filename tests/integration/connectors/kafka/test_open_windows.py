@@ -19,6 +19,7 @@ import pytest
 from tests.integration.engine.test_continuous import Stream, minute
 from tests.kafka import Broker, broker, needs_broker
 from tests.tiny import TOML, Tiny, described
+from waterclock.connectors.kafka import collection
 from waterclock.engine.continuous import tick as ticks
 from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.continuous.table_reads import Attempt
@@ -214,6 +215,18 @@ def test_errors_of_the_topic_are_reported_once_and_keep_the_rows(tmp_path: Path,
     stream.tick(minute(63))
     assert stream.shown() == [(1, FIRST, True), (4, SECOND, False)]
 
+    read = collection._read_records
+
+    def replace_topic(*asked: Any) -> Any:
+        stream.bus.delete_topic(stream.topic)
+        stream.bus.topic(stream.topic)
+        stream.send(5, 5, 5, 5, 5)  # they have the offsets of those before
+        return read(*asked)
+
+    stream.send(5)
+    with patch.object(collection, "_read_records", replace_topic):
+        assert stream.refused(minute(64)).code == "E853"  # it was replaced during the read
+    assert stream.shown() == [(1, FIRST, True), (4, SECOND, False)]
     stream.bus.delete_topic(stream.topic)
     stream.bus.topic(stream.topic)
     stream.send(5)
