@@ -203,14 +203,14 @@ def test_rows_that_are_granted_are_changed_on_each_way(desk: Desk, form: OpenedF
 def test_a_refused_change_comes_back_with_the_entered_values(desk: Desk, form: OpenedForm) -> None:
     status, page = desk.ask("anna", EDITOR, "POST", ROW, **posted(form, "D1", land="FR", price="7.77"))
     assert status == 403
-    assert "anna may not edit D1 of mdm.prices: no GRANT EDIT has the row as it would be with land" in text_of(page)
+    assert "anna may not edit D1 of mdm.prices: no GRANT EDIT has the row as it would be" in text_of(page)
     assert "Nothing was saved. The form below still has your values." in text_of(page)
     assert 'value="7.77"' in page
     assert 'value="a test"' in page  # why
     status, page = desk.ask(
         "anna", EDITOR, "POST", ROW, **{"f.sku": "X1", "f.land": "FR", "f.price": "7", "why": "new"}
     )
-    assert (status, 'value="X1"' in page) == (403, True)
+    assert (status, "X1</textarea>" in page) == (403, True)
     text = "sku\tland\tprice\nX1\tFR\t7.77\n"
     digest = re.search(r'name="digest" value="(\w+)"', desk.ask("anna", EDITOR, "POST", PASTE, text=text)[1])
     assert digest is not None
