@@ -7,8 +7,9 @@ condition is for the rows that match it, before a change and after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
@@ -16,6 +17,18 @@ from waterclock.flow.form_views import FormGrant, FormView, StoredTexts, bind_gr
 from waterclock.flow.forms import entity_of
 from waterclock.flow.grants import Grant, GrantRight
 from waterclock.permissions.users_and_roles import Person, Right
+
+NOT_SHOWN = "the row or one of its columns is not shown to you, before or after the change"
+"""The reason why a change is refused of which a person does not see all. It names no column."""
+
+RowChange = tuple[StoredTexts | None, StoredTexts | None]
+"""A row before and after a change. None is no row."""
+
+
+class EditRefusedError(WaterclockError):
+    """A person may not make a change (E940). `refusals` are the reasons by row and column; "" is the whole row."""
+
+    refusals: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,44 +77,53 @@ class FormRights:
         grants = tuple(grant for grant in self.grants if grant.holds(row))
         return replace(shown, grants=grants, no_edit="" if grants else "no GRANT EDIT has this row")
 
-    def require_edit(self, table: str, columns: Iterable[str] = ()) -> None:
-        """Raise E940 unless the person may edit the form, and these columns of it."""
+    def require_edit(self, table: str) -> None:
+        """Raise E940 unless the person may edit the form."""
         if self.no_edit:
             raise _refused_error(f"{self.name} may not edit {table}", self.no_edit, table, GrantRight.EDIT)
-        wrong = [name for name in columns if not self.may_change(name)]
-        if wrong:
-            raise _refused_error(
-                f"{self.name} may not change {', '.join(wrong)} of {table}",
-                "no GRANT EDIT names the column; a row is added and deleted by who may change its KEY",
-                table,
-                GrantRight.EDIT,
-            )
 
-    def require_row(self, table: str, key: str, before: StoredTexts | None, after: StoredTexts | None) -> None:
-        """Raise E940 unless the person may make this change of a row. None is no row.
+    def find_refusals(self, before: StoredTexts | None, after: StoredTexts | None) -> dict[str, str]:
+        """Map each column of a change that the person may not make to the reason; "" is the whole row.
 
-        For each column that changes, one grant has the row as it is, and one has it as it would be. Both versions and
-        each such column are shown to the person.
+        Empty if they may make the change. None is no row. For each column that changes, one grant has the row as it is,
+        and one has it as it would be. Both versions and each such column are shown to the person.
         """
+        if self.no_edit:
+            return {"": self.no_edit}
         if self.view is not None:
             is_shown = self.view.shows_change(before, after)
             if not is_shown or (after is None and before is not None and not self.view.may_delete(before)):
-                raise self.not_shown_error(f"{key} of {table}", table)
+                return {"": NOT_SHOWN}
         if self.grants is None:
-            return
+            return {}
         old, new = before or {}, after or {}
         changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
+        found: dict[str, str] = {}
         for row, words in ((before, "as it is"), (after, "as it would be")):
             held = [grant for grant in self.grants if row is not None and grant.holds(row)]
-            wrong = [name for name in changed if row is not None and not any(grant.has(name) for grant in held)]
-            if wrong:
-                why = f"no GRANT EDIT has the row {words}" + (f" with {', '.join(wrong)}" if held else "")
-                raise _refused_error(f"{self.name} may not edit {key} of {table}", why, table, GrantRight.EDIT)
+            for name in changed:
+                if row is None or any(grant.has(name) for grant in held):
+                    continue
+                why = f"no GRANT EDIT has the row {words}" + (f" with {name}" if held else "")
+                found.setdefault(name, why if self.may_change(name) else f"no GRANT EDIT names {name}")
+        return found
 
-    def not_shown_error(self, what: str, table: str) -> WaterclockError:
+    def require_changes(self, table: str, changes: Mapping[str, RowChange]) -> None:
+        """Raise E940 unless the person may make all these changes of rows, which are given by the row's key."""
+        found = {key: refusals for key, change in changes.items() if (refusals := self.find_refusals(*change))}
+        if not found:
+            return
+        key, refusals = next(iter(found.items()))
+        column, why = next(iter(refusals.items()))
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        right = GrantRight.SELECT if why == NOT_SHOWN else GrantRight.EDIT
+        what = f"{self.name} may not edit {key}{more} of {table}"
+        raise _refused_error(what, f"{column}: {why}" if column else why, table, right, found)
+
+    def not_shown_error(self, what: str, table: str, key: str = "") -> WaterclockError:
         """Build the error for a change of a row or column that is not shown to the person. It names no column."""
-        why = "the row or one of its columns is not shown to you, before or after the change"
-        return _refused_error(f"{self.name} may not edit {what}", why, table, GrantRight.SELECT)
+        refusals = {key: {"": NOT_SHOWN}}
+        return _refused_error(f"{self.name} may not edit {what}", NOT_SHOWN, table, GrantRight.SELECT, refusals)
 
     def require_approval(self, table: str) -> None:
         """Raise E940 unless the person may approve and reject changes of the form."""
@@ -153,8 +175,14 @@ def _find_reason(person: Person, right: Right, grants: Sequence[Grant], usable: 
     return f"no GRANT {right.upper()} of the form is to {person.name} or to one of their roles"
 
 
-def _refused_error(what: str, why: str, table: str, right: GrantRight) -> WaterclockError:
-    return WaterclockError(
+def _refused_error(
+    what: str,
+    why: str,
+    table: str,
+    right: GrantRight,
+    refusals: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> EditRefusedError:
+    error = EditRefusedError(
         "E940",
         what,
         where=table,
@@ -163,3 +191,5 @@ def _refused_error(what: str, why: str, table: str, right: GrantRight) -> Waterc
         if right is GrantRight.SELECT
         else f"ask whoever can change the project for the right {right.lower()}, or a GRANT {right} ON {table}",
     )
+    error.refusals = refusals
+    return error

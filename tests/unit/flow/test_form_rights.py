@@ -9,7 +9,7 @@ import pytest
 from tests.language.cases import CAPABILITIES
 from waterclock.dpl.project import Project, load_project
 from waterclock.errors import WaterclockError
-from waterclock.flow.form_rights import FormRights, form_rights_of
+from waterclock.flow.form_rights import EditRefusedError, FormRights, form_rights_of
 from waterclock.flow.table_visibility import TableVisibility, form_of, is_restricted
 from waterclock.permissions.users_and_roles import Person, SignIn, owner
 
@@ -119,9 +119,12 @@ def test_the_same_is_granted_in_python(tmp_path: Path) -> None:
 def test_a_missing_right_is_an_error_with_the_reason(tmp_path: Path) -> None:
     found = project(tmp_path, GRANTS)
     anna = rights(found, "anna")
-    anna.require_edit("mdm.prices", ["name"])
-    with pytest.raises(WaterclockError, match="anna may not change price") as raised:
-        anna.require_edit("mdm.prices", ["name", "price"])
+    before, after = {"sku": "S", "name": "a", "price": "1"}, {"sku": "S", "name": "b", "price": "2"}
+    assert anna.find_refusals(before, before | {"name": "b"}) == {}
+    assert anna.find_refusals(before, after) == {"price": "no GRANT EDIT names price"}
+    with pytest.raises(EditRefusedError, match=r"anna may not edit S and 1 more of mdm\.prices") as raised:
+        anna.require_changes("mdm.prices", {"S": (before, after), "T": (before, None), "U": (before, before)})
+    assert set(raised.value.refusals) == {"S", "T"}
     assert raised.value.code == "E940"
     assert "GRANT EDIT ON mdm.prices" in str(raised.value.fix)
     with pytest.raises(WaterclockError, match="cleo may not edit"):

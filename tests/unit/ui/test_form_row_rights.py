@@ -129,7 +129,7 @@ def attacks(form: OpenedForm) -> dict[tuple[str, str], list[Attack]]:
             (ROW, new | {"f.land": "DE", "f.sku": "F1", "version": str(posted(form, "F1")["version"])}, {403}),
         ],
         ("POST", "/forms/{table}/cells"): [
-            (f"{LIST}/cells", {"rows": cells(form, key, **texts), "do": do, "why": "x"}, {200, 422} if do else {200})
+            (f"{LIST}/cells", {"rows": cells(form, key, **texts), "do": do, "why": "x"}, {403, 422} if do else {200})
             for do in ("", "save")
             for key, texts in (
                 ("F1", {"price": "9"}),

@@ -172,7 +172,9 @@ def import_file(
     need_reason_of_edit(why)
     if len(given) != 1:
         raise usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
-    review = review_rows(form.database, form.entity, _read_file(Path(given[0])), decimal_comma=decimal_comma)
+    review = review_rows(
+        form.database, form.entity, _read_file(Path(given[0])), by=form.rights, decimal_comma=decimal_comma
+    )
     if not is_json:
         _print_review(review, [field.name for field in form.entity.fields])
     if review.count(RowStatus.INVALID):

@@ -180,15 +180,9 @@ def apply(
     with database.open_for_writing(entity.table) as session:
         by.require_edit(entity.table)
         register(session, entity)
-        current = {row.key: row for row in read_rows(session, entity, by_key)}
-        current = _require_shown_edits(entity, by, by_key, current)
-        changed = dict(find_changes(entity, by_key, current, origin, by.view))
+        changed, current = check_edits(session, entity, by, by_key, origin)
         if not changed:
             return Applied(None, 0)
-        if by.view is None:
-            by.require_edit(entity.table, _changed_columns(entity, changed, current))
-        for key, after in changed.items():
-            by.require_row(entity.table, key, current[key].content if key in current else None, after)
         if entity.needs_approval and origin is not Origin.PUBLISH:
             at = database.now(session)
             rows = [
@@ -208,6 +202,21 @@ def apply(
     return done
 
 
+def check_edits(
+    session: FormsSession, entity: Entity, by: FormRights, edits: Mapping[str, Edit], origin: Origin
+) -> tuple[dict[str, Row | None], dict[str, StoredRow]]:
+    """Return each row that edits change as it would be, and the current rows. Nothing is written.
+
+    `edits` are by the text of their key. Raises the errors of `apply`. Cost: one query for 500 keys.
+    """
+    current = {row.key: row for row in read_rows(session, entity, edits)}
+    current = _require_shown_edits(entity, by, edits, current)
+    changed = dict(find_changes(entity, edits, current, origin, by.view))
+    versions = {key: (current[key].content if key in current else None, after) for key, after in changed.items()}
+    by.require_changes(entity.table, versions)
+    return changed, current
+
+
 def _require_shown_edits(
     entity: Entity, by: FormRights, edits: Mapping[str, Edit], current: Mapping[str, StoredRow]
 ) -> dict[str, StoredRow]:
@@ -225,7 +234,7 @@ def _require_shown_edits(
         if key in current and key not in shown and edit.values is not None and edit.version is None:
             raise unavailable_key_error(entity, key)
         if not set(edit.values or {}) <= shown.get(key, all_shown):
-            raise by.not_shown_error(f"{key} of {entity.table}", entity.table)
+            raise by.not_shown_error(f"{key} of {entity.table}", entity.table, key)
     return {key: row for key, row in current.items() if key in shown}
 
 
@@ -246,18 +255,6 @@ def show_row(view: FormView | None, row: StoredRow | None) -> StoredRow | None:
         return None
     is_waiting = any(name in columns and not content.get(name) for name in view.entity.required)
     return replace(row, content=content, is_waiting=is_waiting, hints=None)
-
-
-def _changed_columns(
-    entity: Entity, changed: Mapping[str, Row | None], current: Mapping[str, StoredRow]
-) -> Sequence[str]:
-    """Return the columns that a batch sets, in the order of the form. A new or deleted row sets its KEY."""
-    found: set[str] = set()
-    for key, after in changed.items():
-        before = current[key].content if key in current else {}
-        new = after or {}
-        found.update(name for name in (*before, *new) if before.get(name) != new.get(name))
-    return [field.name for field in entity.fields if field.name in found]
 
 
 def _texts_of(changed: Mapping[str, Row | None]) -> dict[str, str | None]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.connectors.forms.changes import (
+    MOST_EDITS,
     NOT_STORABLE,
     SELECT_ROWS,
     Applied,
@@ -15,6 +16,7 @@ from waterclock.connectors.forms.changes import (
     Origin,
     StoredRow,
     apply,
+    check_edits,
     is_registered,
     key_text,
     read_json,
@@ -33,6 +35,8 @@ from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 
 MOST_ROWS_OF_A_PAGE = 500
+MOST_CHECKED = 10_000
+"""The maximum number of rows of a batch that is checked before undo is offered, in about 0.4 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +188,41 @@ def list_changes_of_batch(database: FormsDatabase, entity: Entity, batch: int, m
 
 
 def undo(
-    database: FormsDatabase, entity: Entity, batch: int, *, by: FormRights, why: str, most: int = 100_000
+    database: FormsDatabase, entity: Entity, batch: int, *, by: FormRights, why: str, most: int = MOST_EDITS
 ) -> Applied:
     """Restore the rows of a batch as they were before it, as a batch of its own, or as a proposal.
 
     Raises E892 if one of its rows was changed since, E894 if the entity has no such batch, E940 without the right.
     """
+    edits = _edits_of_undo(database, entity, batch, by, most)
+    return apply(database, entity, by=by, why=why, edits=edits, origin=Origin.UNDO, undoes=batch)
+
+
+def can_undo(database: FormsDatabase, entity: Entity, batch: int, by: FormRights) -> bool:
+    """Return whether `undo` would change rows now, by the checks of `undo`.
+
+    Also true for a batch of more than `MOST_CHECKED` rows, which is checked by `undo` alone. Cost: it reads the rows of
+    a smaller batch, as they were and as they are.
+    """
+    try:
+        listed = _edits_of_undo(database, entity, batch, by, MOST_CHECKED + 1)
+        if len(listed) > MOST_CHECKED:
+            return True
+        edits = {key_text(edit.key): edit for edit in listed}
+        with database.open_for_reading(entity.table) as session:
+            return bool(check_edits(session, entity, by, edits, Origin.UNDO)[0])
+    except WaterclockError as error:
+        if error.code not in _REFUSED:
+            raise
+        return False
+
+
+_REFUSED = {"E891", "E892", "E894", "E940"}  # values, conflicts, rows that do not exist, rights
+
+
+def _edits_of_undo(database: FormsDatabase, entity: Entity, batch: int, by: FormRights, most: int) -> list[Edit]:
+    """Return the edits that restore the rows of a batch. Raises E894 for an unknown batch, E940 without the right."""
+    by.require_edit(entity.table)
     changes = list_changes_of_batch(database, entity, batch, most)
     if by.view is not None and not all(by.view.shows_change(it.before, it.after) for it in changes):
         if _show_changes(by.view, changes):
@@ -201,7 +234,7 @@ def undo(
             f"{entity.table} has no batch {batch}",
             fix=f"`waterclock edit history {entity.table} KEY` shows the batches of a row",
         )
-    edits = [
+    return [
         Edit(
             split_key(entity, change.key),
             change.before if by.view is None else _undone_values(change),
@@ -210,7 +243,6 @@ def undo(
         )
         for change in changes
     ]
-    return apply(database, entity, by=by, why=why, edits=edits, origin=Origin.UNDO, undoes=batch)
 
 
 def _undone_values(change: Change) -> Row | None:

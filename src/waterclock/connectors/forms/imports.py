@@ -21,7 +21,7 @@ from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.errors import WaterclockError
-from waterclock.flow.form_views import FormView
+from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, FormField
 
 MOST_CHARACTERS_OF_A_TEXT = 20_000_000
@@ -54,13 +54,17 @@ class ReviewedCell:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedRow:
-    """An imported row: its line from 1, its key, and what importing it does."""
+    """An imported row: its line from 1, its key, and what importing it does.
+
+    `is_refused`: the person may not make a part of the change. The row is invalid then.
+    """
 
     line: int
     key: tuple[str, ...]
     status: RowStatus
     cells: tuple[ReviewedCell, ...]
     version: int | None = None
+    is_refused: bool = False
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -84,6 +88,11 @@ class Review:
     def can_be_applied(self) -> bool:
         """Whether no row is invalid, and at least one changes something."""
         return bool(self.edits) and not self.count(RowStatus.INVALID)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the person may not change some row as it was imported."""
+        return any(row.is_refused for row in self.rows)
 
 
 def read_text(text: str) -> list[list[str]]:
@@ -125,13 +134,14 @@ def review_rows(
     entity: Entity,
     rows: Sequence[Sequence[str]],
     *,
+    by: FormRights,
     decimal_comma: bool = False,
-    view: FormView | None = None,
 ) -> Review:
     """Compare rows of cells with the current rows, without changing any. Raises E891 if they have no KEY.
 
-    With `view`, `entity` has the columns that it shows, and a row that it does not show is invalid without a reason.
-    Columns of a row that it does not show stay as they are.
+    Changes that the person `by` may not make are invalid, by the checks of `apply`. `entity` has the columns that are
+    shown to the person. A row that is not shown is invalid without a reason. Columns of a row that are not shown stay
+    as they are.
 
     The first row has the names of the columns in any case and order. If it has none, the columns are those of the
     entity in their order.
@@ -148,14 +158,11 @@ def review_rows(
     keys = {key_text(row.key) for row in parsed if all(row.key)}
     with database.open_for_reading(entity.table) as session:
         stored = {row.key: row for row in read_rows(session, entity, keys)}
-    current = {key: shown for key, row in stored.items() if (shown := show_row(view, row)) is not None}
-    seen: dict[str, int] = {}
+    lines: dict[str, int] = {}
     reviewed, edits = [], []
     for row in parsed:
         text = key_text(row.key)
-        is_taken = text in stored and text not in current
-        columns = None if view is None or text not in current else view.columns_of(stored[text].content)
-        result = _review(entity, row, current.get(text), seen.setdefault(text, row.line), columns, is_taken=is_taken)
+        result = _review(entity, by, row, stored.get(text), lines.setdefault(text, row.line))
         reviewed.append(result)
         if result.status in {RowStatus.NEW, RowStatus.CHANGED}:
             values = {cell.field: cell.after for cell in result.cells if cell.after != cell.before}
@@ -237,20 +244,16 @@ def _map_columns(
     return found, ignored, rows[1:], 2
 
 
-def _review(
-    entity: Entity,
-    row: _ParsedRow,
-    there: StoredRow | None,
-    first_line: int,
-    shown: Collection[str] | None,
-    *,
-    is_taken: bool,
-) -> ReviewedRow:
-    """Compare an imported row with the current one. `shown` are its columns that the person sees; None for all."""
+def _review(entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow | None, first_line: int) -> ReviewedRow:
+    """Compare an imported row with the current one, whether or not that is shown to the person."""
+    there = show_row(by.view, stored)
+    is_taken = stored is not None and there is None
+    shown = None if by.view is None or there is None or stored is None else by.view.columns_of(stored.content)
     before = {} if there is None else there.content
+    refusals = {} if is_taken else _find_refusals(entity, by, row, stored, shown)
     cells = []
     for field in entity.fields:
-        problem = row.problems.get(field.name, "")
+        problem = row.problems.get(field.name, "") or refusals.get(field.name, "")
         after = row.values.get(field.name, before.get(field.name))
         is_needed = field.is_required and (shown is None or field.name in shown)
         if not problem and after is None and is_needed:
@@ -266,7 +269,28 @@ def _review(
         status = RowStatus.NEW
     else:
         status = RowStatus.CHANGED if any(cell.before != cell.after for cell in cells) else RowStatus.SAME
-    return ReviewedRow(row.line, row.key, status, tuple(cells), None if there is None else there.version)
+    version = None if there is None else there.version
+    return ReviewedRow(row.line, row.key, status, tuple(cells), version, is_refused=bool(refusals))
+
+
+def _find_refusals(
+    entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow | None, shown: Collection[str] | None
+) -> dict[str, str]:
+    """Map each imported value that the person may not set to the reason. Reasons for the whole row are at its KEY.
+
+    A value for a column that is not shown is refused whatever is stored, so that nothing follows from the answer.
+    """
+    if not all(row.key):
+        return {}
+    given = {name: value for name, value in row.values.items() if value is not None}
+    hidden = set() if shown is None else set(given) - set(shown)
+    kept = {name: value for name, value in given.items() if name not in hidden and name not in row.problems}
+    before = None if stored is None else stored.content
+    after = {**(before or {}), **kept}
+    found = {} if before == after else by.find_refusals(before, after)
+    of_row = found.pop("", "")
+    found |= dict.fromkeys(hidden, "you may not change it")
+    return found | ({entity.keys[0].name: of_row} if of_row else {})
 
 
 def _unreadable_error(why: str) -> WaterclockError:

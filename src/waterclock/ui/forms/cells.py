@@ -28,6 +28,7 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm
 from waterclock.ui.forms.content import (
+    SHOWN_AGAIN,
     DraftCells,
     describe_conflict,
     describe_head,
@@ -41,7 +42,6 @@ MOST_ROWS = 500
 """The maximum number of rows of a draft. A page of the list has fewer."""
 
 _MOST_SAID = 3  # problems in one announcement
-_STATUS = {"E891": HTTPStatus.UNPROCESSABLE_ENTITY, "E940": HTTPStatus.FORBIDDEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,21 @@ class DraftRow:
 
 @dataclass(slots=True)
 class CheckedRow:
-    """A checked row of a draft: the row as the person sees it now, the edit, and the problems by column."""
+    """A checked row of a draft: the row as the person sees it now, the edit, and the problems by column.
+
+    `is_refused`: one of the problems is that the person may not make the change.
+    """
 
     row: DraftRow
     whole: StoredRow | None
     there: StoredRow | None
     edit: Edit
     problems: dict[str, str] = field(default_factory=dict)
+    is_refused: bool = False
+
+    def refuse(self, name: str, why: str) -> None:
+        """Add the reason why the person may not change a column."""
+        self.problems[name], self.is_refused = why, True
 
 
 def read_draft(text: str) -> tuple[DraftRow, ...]:
@@ -94,9 +102,8 @@ def _read_row(found: object) -> DraftRow:
 def check_draft(form: OpenedForm, rows: Sequence[DraftRow]) -> list[CheckedRow]:
     """Check each cell by its type, its choices and the rights of the person. Nothing is saved.
 
-    Raises E940 for a person who may not edit the form, E894 for a text that is no key. Cost: a query for 500 rows.
+    Raises E894 for a text that is no key. Cost: a query for 500 rows.
     """
-    form.rights.require_edit(form.entity.table)
     keys = [split_key(form.entity, row.key) for row in rows]
     rows = [replace(row, key=key_text(key)) for row, key in zip(rows, keys, strict=True)]
     whole = find_whole_rows(form, [row.key for row in rows])
@@ -112,8 +119,10 @@ def _check_row(form: OpenedForm, row: DraftRow, key: tuple[str, ...], whole: Sto
         column = form.shown.field(name)
         if column is None or column.name != name:
             checked.problems[name] = "the form has no such column now: load the page again"
-        elif column.is_key or not rights.may_change(name):
-            checked.problems[name] = "you may not change it"
+        elif column.is_key:
+            checked.problems[name] = "it identifies the row, and cannot change"
+        elif not rights.may_change(name):
+            checked.refuse(name, rights.no_edit or "you may not change it")
         else:
             try:
                 values[name] = parse_value(column, text, form.entity.zone)
@@ -124,11 +133,10 @@ def _check_row(form: OpenedForm, row: DraftRow, key: tuple[str, ...], whole: Sto
                 checked.problems[name] = "a value is required"
     checked.edit = replace(checked.edit, values=values)
     if checked.whole is not None and not checked.problems:
-        after = {**checked.whole.content, **values}
-        try:
-            form.rights.require_row(form.entity.table, row.key, checked.whole.content, after)
-        except WaterclockError as error:
-            checked.problems.update(dict.fromkeys(row.texts, error.why or error.what))
+        refusals = form.rights.find_refusals(checked.whole.content, {**checked.whole.content, **values})
+        for name in row.texts if refusals else ():
+            if why := refusals.get(name) or refusals.get(""):
+                checked.refuse(name, why)
     return checked
 
 
@@ -143,16 +151,18 @@ def save_draft(form: OpenedForm, rows: Sequence[DraftRow], why: str) -> tuple[HT
     count = sum(len(each.problems) for each in checked)
     if count or not why:
         said = f"{count_words(count, 'cell')} cannot be saved. {_problems_of(checked)}" if count else "State the reason"
-        return HTTPStatus.UNPROCESSABLE_ENTITY, describe_draft(form, checked, f"{said}. Nothing was saved.")
+        is_refused = any(each.is_refused for each in checked)
+        status = HTTPStatus.FORBIDDEN if is_refused else HTTPStatus.UNPROCESSABLE_ENTITY
+        return status, describe_draft(form, checked, f"{said}. Nothing was saved.")
     try:
         done = apply(form.database, form.entity, by=form.rights, why=why, edits=[each.edit for each in checked])
     except EditConflictError as error:
         return HTTPStatus.CONFLICT, _describe_conflicts(form, rows, error)
     except WaterclockError as error:
-        if error.code not in _STATUS:
+        if error.code not in SHOWN_AGAIN:
             raise
         problem = f"{error.what}: {error.why}. Nothing was saved."
-        return _STATUS[error.code], describe_draft(form, checked, problem) | {"problem": problem}
+        return SHOWN_AGAIN[error.code], describe_draft(form, checked, problem) | {"problem": problem}
     if done.batch is None and done.proposal is None:
         return HTTPStatus.OK, describe_draft(form, _without_drafts(form, rows), "All of it is saved already.")
     return HTTPStatus.CREATED, _describe_saved(form, rows, done)
@@ -162,6 +172,7 @@ def describe_draft(form: OpenedForm, checked: Sequence[CheckedRow], said: str | 
     """Return the rows of a draft to show, and what is announced: by default the problems."""
     return describe_head(form) | {
         "said": _problems_of(checked) if said is None else said,
+        "is_grid": True,
         "rows": [_describe_row(form, each) for each in checked],
         "has_hints": False,
         "problem": "",

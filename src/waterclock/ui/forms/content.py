@@ -1,39 +1,26 @@
-"""Builds the content of the pages of forms, and carries out what they post."""
+"""Builds the content of the pages of forms: the list of forms, the list of rows, and the parts that pages share."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from waterclock.connectors.forms.changes import (
-    Applied,
     Conflict,
-    Edit,
-    EditConflictError,
     StoredRow,
-    apply,
-    key_text,
     read_rows,
-    show_row,
-    split_key,
 )
 from waterclock.connectors.forms.history import (
-    Change,
     RowQuery,
     count_rows,
     find_change,
-    find_row,
     list_changes,
     list_rows,
-    undo,
 )
 from waterclock.connectors.forms.proposals import FormProposal, list_proposals
-from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
-from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
-from waterclock.errors import WaterclockError
+from waterclock.connectors.forms.values import Row
 from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, FormField
 from waterclock.flow.row_conditions import ValueKind, kind_of_type
@@ -45,10 +32,19 @@ from waterclock.ui.page_query import Content, table_address
 
 PAGE = 100
 _COUNTED = 10_000  # rows; more are not counted, so that the first page of a large form takes no longer
+_SHOWN = 200  # rows of a review
 _OPTIONS = 20  # of a field that refers to another form
 _LABEL_LETTERS = 80
 _CELL_LETTERS = 1000  # of a value that is edited in the list; longer ones are edited on the page of the row
 _INPUTS = {"DATE": "date", "BOOLEAN": "select", "STRING": "text"}
+
+
+SHOWN_AGAIN = {
+    "E891": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "E892": HTTPStatus.CONFLICT,
+    "E940": HTTPStatus.FORBIDDEN,
+}
+"""The errors of a change after which its page is shown again with what was entered, and the status of the answer."""
 
 
 def form_address(table: str, part: str = "", **parameters: str) -> str:
@@ -58,54 +54,11 @@ def form_address(table: str, part: str = "", **parameters: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PostedRow:
-    """A row as it was posted: the key of an existing row or "", the version that was seen, and the entered texts.
-
-    A column without a text was not shown when the page was opened, and keeps its value.
-    """
-
-    key: str
-    version: int | None
-    texts: Mapping[str, str]
-    why: str
-
-    @classmethod
-    def of_form(cls, entity: Entity, values: Mapping[str, str]) -> PostedRow:
-        """Parse the fields of a posted form."""
-        version = values.get("version", "")
-        number = int(version) if version.isascii() and version.isdigit() and len(version) < 19 else None
-        posted = {field.name: values.get(f"f.{field.name}") for field in entity.fields}
-        texts = {name: text for name, text in posted.items() if text is not None}
-        return cls(values.get("key", ""), number, texts, values.get("why", "").strip())
-
-
-@dataclass(frozen=True, slots=True)
 class DraftCells:
     """The changed cells of a row in the list of rows, by column: entered texts, and why they cannot be saved."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class RowPage:
-    """The content of a row's page in addition to the stored row: entered texts, and why they were not saved.
-
-    `problems` are messages by field, `refusal` names a right that the person does not have.
-    """
-
-    texts: Mapping[str, str] | None = None
-    problems: dict[str, str] = field(default_factory=dict)
-    why: str = ""
-    conflict: Conflict | None = None
-    refusal: str = ""
-
-    @property
-    def status(self) -> HTTPStatus:
-        """The HTTP status of the page."""
-        if self.refusal:
-            return HTTPStatus.FORBIDDEN
-        return HTTPStatus.UNPROCESSABLE_ENTITY if self.conflict is None else HTTPStatus.CONFLICT
 
 
 def describe_forms(at: OpenedProject, person: Person) -> Content:
@@ -149,7 +102,8 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
             describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity, view=view)
         ],
         "fields": [_head_field(entity, each, query) for each in entity.fields],
-        "editors": [_describe_field(form, each, "", {}, {}) for each in entity.values if form.rights.may_edit],
+        "editors": [describe_field(form, each, "", {}, {}) for each in entity.values if form.rights.may_edit],
+        "is_grid": form.rights.may_edit and bool(rows),
         "cells": form_address(entity.table, "cells"),
         "has_hints": any(row.hints for row in rows),
         "rows": [describe_list_row(form, row, rights) for row, rights in zip(rows, rights_in(form, rows), strict=True)],
@@ -225,122 +179,6 @@ def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     return list(found.values())
 
 
-def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: str = "") -> Content:
-    """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row.
-
-    `like` is the key of a suggestion, whose values are then in the fields.
-    """
-    entity, view = form.shown, form.rights.view
-    values = split_key(entity, key) if key else ()
-    stored_row = find_row(form.database, entity, values) if key else None
-    there = show_row(view, stored_row)
-    changes = list_changes(form.database, entity, values, view=view) if key else []
-    proposals = list_proposals(form.database, entity, key=values, view=view) if key else []
-    is_hidden = stored_row is not None and there is None
-    if key and there is None and (is_hidden or (not changes and not proposals)):
-        raise WaterclockError("E894", f"{entity.table} has no row {key}", fix="look at the list of rows")
-    theirs = page.conflict.theirs if page.conflict is not None else there
-    stored = {} if there is None else there.content
-    form = _in_row(form, stored_row)
-    is_suggested = there is not None and form.rights.may_edit
-    suggestions = suggest_values(form.database, entity, there, view) if there is not None and is_suggested else []
-    chosen = next((each.values for each in suggestions if each.like == like), None)
-    texts = page.texts
-    if texts is None:
-        texts = {name: value or "" for name, value in {**stored, **(chosen or {})}.items()}
-    return describe_head(form) | {
-        "proposals": [describe_proposal_link(form, each, zone) for each in proposals],
-        "suggestions": [_describe_suggestion(form, key, at, each) for at, each in enumerate(suggestions, 1)],
-        "is_chosen": chosen is not None,
-        "may_delete": form.rights.may_delete(stored_row.content) if stored_row is not None else False,
-        "key": key,
-        "is_new": not key,
-        "is_deleted": bool(key) and there is None and page.conflict is None,
-        "version": "" if theirs is None else str(theirs.version),
-        "hints": dict(there.hints or {}) if there is not None else {},
-        "fields": [_describe_field(form, each, key, texts, page.problems) for each in entity.fields],
-        "why": page.why,
-        "why_problem": page.problems.get("", ""),
-        "count_problems": len(page.problems),
-        "refusal": page.refusal,
-        "conflict": None if page.conflict is None else describe_conflict(form, page.conflict),
-        "changes": [_describe_change(change, zone) for change in changes],
-        "post": form_address(entity.table, "row"),
-        "undo": form_address(entity.table, "undo"),
-    }
-
-
-def save_row(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
-    """Save or delete a posted row, or propose it. Return its key, and the page to show again if it was not saved."""
-    try:
-        return _try_to_save(form, posted, deletes=deletes)
-    except WaterclockError as error:
-        if error.code != "E940" or not _is_shown(form, posted.key):
-            raise
-        return posted.key, RowPage(posted.texts, why=posted.why, refusal=refusal_words(error))
-
-
-def _is_shown(form: OpenedForm, key: str) -> bool:
-    """Return whether the page of a row is shown to the person; True for a new row."""
-    if not key:
-        return True
-    return show_row(form.rights.view, find_row(form.database, form.shown, split_key(form.shown, key))) is not None
-
-
-def refusal_words(error: WaterclockError) -> str:
-    """Describe in a line why a change was refused."""
-    return f"{error.what}: {error.why}"
-
-
-def _try_to_save(form: OpenedForm, posted: PostedRow, *, deletes: bool) -> tuple[str, RowPage | Applied]:
-    entity, page = form.shown, RowPage(posted.texts, why=posted.why)
-    there = find_row(form.database, entity, split_key(entity, posted.key)) if posted.key else None
-    in_row = _in_row(form, there).rights
-    in_row.require_edit(entity.table)
-    stored: dict[str, str | None] = {}
-    for each in entity.fields:
-        if posted.key and (each.is_key or each.name not in posted.texts):
-            continue
-        if not in_row.may_change(each.name):
-            continue
-        try:
-            stored[each.name] = parse_value(each, posted.texts.get(each.name, ""), entity.zone)
-        except InvalidValue as error:
-            page.problems[each.name] = error.message
-            continue
-        if stored[each.name] is None and not deletes and (each.is_required or each.choices):
-            page.problems[each.name] = "a value is required"
-    if deletes:
-        page.problems.clear()
-    if not posted.why:
-        page.problems[""] = "state why the row changes"
-    if page.problems:
-        return posted.key, page
-    key = split_key(entity, posted.key) if posted.key else tuple(stored.get(each.name) or "" for each in entity.keys)
-    edit = Edit(key, None if deletes else stored, posted.version)
-    try:
-        done = apply(form.database, form.entity, by=form.rights, why=posted.why, edits=[edit])
-    except EditConflictError as error:
-        page.conflict = error.conflicts[0]
-        return posted.key or _key_of(page.conflict), page
-    return key_text(key), done
-
-
-def _in_row(form: OpenedForm, row: StoredRow | None) -> OpenedForm:
-    """Return the form with the rights that its person has in a row as it is."""
-    view = form.rights.view
-    if row is None or (view is not None and not view.columns_of(row.content)):
-        return form
-    return replace(form, rights=form.rights.of_row(row.content))
-
-
-def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:
-    """Undo the batch that was posted. Raises E891, E892 or E894."""
-    batch = values.get("batch", "")
-    number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) < 19 else 0
-    return undo(form.database, form.entity, number, by=form.rights, why=values.get("why", "").strip())
-
-
 def describe_head(form: OpenedForm) -> Content:
     """Return the content that all pages of a form have."""
     table = form.entity.table
@@ -379,11 +217,12 @@ def _is_missing(field: FormField, content: Row) -> bool:
     return field.is_required and not content.get(field.name)
 
 
-def _describe_field(
+def describe_field(
     form: OpenedForm, field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str]
 ) -> Content:
+    """Return a field of the row with a key, or of a new row. The rights of `form` are those in this row."""
     options = _options_address(field, form.forms)
-    is_granted = not form.rights.may_edit or form.rights.may_change(field.name)
+    may_change = form.rights.may_change(field.name)
     kind = "select" if field.choices else "line" if options else _INPUTS.get(field.type, "line")
     choices = field.choices or (("true", "false") if field.type == "BOOLEAN" else ())
     refers_to = "" if field.reference is None else field.reference.table
@@ -393,8 +232,9 @@ def _describe_field(
         "kind": kind,
         "choices": list(choices),
         "is_required": field.is_required,
-        "is_fixed": (field.is_key and bool(key)) or not is_granted,
-        "is_granted": is_granted,
+        "is_identity": field.is_key and bool(key),
+        "is_fixed": (field.is_key and bool(key)) or not may_change,
+        "is_granted": may_change or not form.rights.may_edit,
         "help": field.comment or "",
         "rules": list(field.rules),
         "reference": "" if refers_to in form.unseen else refers_to,
@@ -433,33 +273,6 @@ def describe_conflict(form: OpenedForm, conflict: Conflict) -> Content:
     }  # fmt: skip
 
 
-def _describe_change(change: Change, zone: str) -> Content:
-    found: list[dict[str, Any]] = [
-        {"name": name, "before": before, "after": after} for name, before, after in change.differences
-    ]
-    return {
-        "batch": change.batch,
-        "at": page_time(change.at, zone),
-        "who": change.who,
-        "approved_by": change.approved_by,
-        "why": change.why,
-        "origin": change.origin.value,
-        "is_delete": change.after is None,
-        "differences": found,
-    }
-
-
-def _describe_suggestion(form: OpenedForm, key: str, number: int, suggestion: Suggestion) -> Content:
-    return {
-        "number": number,
-        "address": form_address(form.entity.table, "row", key=key, like=suggestion.like),
-        "words": ", ".join(f"{name} {value}" for name, value in suggestion.values.items()),
-        "like": suggestion.like,
-        "percent": round(suggestion.likeness * 100),
-        "rows": suggestion.rows,
-    }
-
-
 def describe_proposal_link(form: OpenedForm, proposal: FormProposal, zone: str) -> Content:
     """Return a line of a list of proposals, with the address of its page."""
     return {
@@ -471,7 +284,3 @@ def describe_proposal_link(form: OpenedForm, proposal: FormProposal, zone: str) 
         "origin": proposal.origin.value,
         "count": proposal.count,
     }
-
-
-def _key_of(conflict: Conflict) -> str:
-    return key_text(conflict.edit.key)

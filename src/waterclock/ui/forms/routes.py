@@ -19,6 +19,7 @@ from waterclock.ui.forms import cells
 from waterclock.ui.forms import content as pages
 from waterclock.ui.forms import paste_content as pastes
 from waterclock.ui.forms import proposal_content as proposals
+from waterclock.ui.forms import row_content as rows
 from waterclock.ui.guarded_routes import Endpoint, person_of
 from waterclock.ui.page_frame import shell
 from waterclock.ui.page_query import Content, PageQuery
@@ -97,7 +98,7 @@ class FormPages:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             key = request.query_params.get("key", "")
             like = request.query_params.get("like", "")
-            found = pages.describe_row(form, key, pages.RowPage(), zone=at.zone, like=like)
+            found = rows.describe_row(form, key, rows.RowPage(), zone=at.zone, like=like)
             return self._render("form_row", at, found, request)
 
         return await run_in_threadpool(self._open, request, answer)
@@ -106,13 +107,13 @@ class FormPages:
         values = await read_form(request, most_fields=_MOST_FIELDS)
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            posted = pages.PostedRow.of_form(form.shown, values)
+            posted = rows.PostedRow.of_form(values)
             deletes = values.get("do") == "delete"
-            key, page = pages.save_row(form, posted, deletes=deletes)
+            key, page = rows.save_row(form, posted, deletes=deletes)
             if isinstance(page, Applied):
                 back = {} if deletes else {"key": key}
                 return _go_on(form, page, "" if deletes else "row", **back)
-            found = pages.describe_row(form, key, page, zone=at.zone)
+            found = rows.describe_row(form, key, page, zone=at.zone)
             return self._render("form_row", at, found, request, page.status)
 
         return await self._change(request, values, answer)
@@ -123,11 +124,11 @@ class FormPages:
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             del at
-            rows = cells.read_draft(values.get("rows", ""))
+            draft = cells.read_draft(values.get("rows", ""))
             if values.get("do") == "save":
-                status, found = cells.save_draft(form, rows, values.get("why", "").strip())
+                status, found = cells.save_draft(form, draft, values.get("why", "").strip())
             else:
-                status, found = HTTPStatus.OK, cells.describe_draft(form, cells.check_draft(form, rows))
+                status, found = HTTPStatus.OK, cells.describe_draft(form, cells.check_draft(form, draft))
             return HTMLResponse(render("form_cells.html", content=found), status, {"Cache-Control": "no-store"})
 
         return await self._change(request, {}, answer)
@@ -136,9 +137,15 @@ class FormPages:
         values = await read_form(request)
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            del at
-            done = pages.undo_batch(form, values)
-            return _go_on(form, done, "row", key=values.get("key", ""))
+            key, page = values.get("key", ""), rows.RowPage()
+            try:
+                return _go_on(form, rows.undo_batch(form, values), "row", key=key)
+            except WaterclockError as error:
+                if error.code not in pages.SHOWN_AGAIN:
+                    raise
+                page.refusal, page.status = f"{error.what}: {error.why}", pages.SHOWN_AGAIN[error.code]
+            found = rows.describe_row(form, key, page, zone=at.zone)
+            return self._render("form_row", at, found, request, page.status)
 
         return await self._change(request, values, answer)
 
@@ -152,26 +159,10 @@ class FormPages:
         values = await read_form(request)
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            review, problem, status, why = None, "", HTTPStatus.OK, values.get("why", "").strip()
-            try:
-                review = pastes.review_paste(form, values.get("text", ""), decimal_comma=values.get("comma") == "1")
-                if values.get("do") == "apply":
-                    if not why:
-                        problem, status = "State why the rows change.", HTTPStatus.UNPROCESSABLE_ENTITY
-                    elif values.get("digest") != pastes.digest_of(review):
-                        problem, status = (
-                            "Rows changed since the review. This is the new review; nothing was saved.",
-                            HTTPStatus.CONFLICT,
-                        )
-                    elif review.can_be_applied:
-                        return _go_on(form, pastes.apply_paste(form, review, why), "")
-                    else:
-                        status = HTTPStatus.UNPROCESSABLE_ENTITY
-            except WaterclockError as error:  # the page keeps the pasted rows
-                if error.code not in _STATUS:
-                    raise
-                problem, status = f"{pages.refusal_words(error)}. Nothing was saved.", _STATUS[error.code]
-            found = pastes.describe_paste(form, values, review, problem=problem)
+            done = pastes.paste_rows(form, values)
+            if isinstance(done, Applied):
+                return _go_on(form, done, "")
+            status, found = done
             return self._render("form_paste", at, found, request, status)
 
         return await self._change(request, values, answer)

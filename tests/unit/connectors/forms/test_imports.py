@@ -34,7 +34,7 @@ def database(tmp_path: Path) -> FormsDatabase:
 
 
 def reviewed(database: FormsDatabase, text: str, *, decimal_comma: bool = False) -> Review:
-    return review_rows(database, PRODUCTS, read_text(text), decimal_comma=decimal_comma)
+    return review_rows(database, PRODUCTS, read_text(text), by=FormRights("ada"), decimal_comma=decimal_comma)
 
 
 def counts(review: Review) -> dict[str, int]:
@@ -177,7 +177,7 @@ def test_a_workbook_is_read(database: FormsDatabase, tmp_path: Path) -> None:
     with path.open("rb") as opened:
         rows = read_workbook(opened)
     assert rows == [["supplier_sku", "sku", "pack_size"], ["S1", "A", "12"], ["S2", "B", ""]]
-    assert counts(review_rows(database, PRODUCTS, rows)) == {"new": 2}
+    assert counts(review_rows(database, PRODUCTS, rows, by=FormRights("ada"))) == {"new": 2}
 
 
 def test_a_row_of_very_many_cells_is_refused_before_its_columns_are_found(database: FormsDatabase) -> None:

@@ -170,7 +170,7 @@ def test_a_proposal_of_existing_values_is_approved_without_a_change(database: Fo
 
 
 def test_deletes_imports_and_undo_are_proposals_too(database: FormsDatabase) -> None:
-    review = review_rows(database, GUARDED, [["supplier_sku", "sku"], ["S1", "A"], ["S2", "B"]])
+    review = review_rows(database, GUARDED, [["supplier_sku", "sku"], ["S1", "A"], ["S2", "B"]], by=FormRights("ada"))
     imported = apply(database, GUARDED, by=FormRights("ada"), why="list", edits=review.edits, origin=Origin.IMPORT)
     batch = approve(database, GUARDED, number_of(imported), BOB).batch
     assert batch is not None

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from tests.forms import KINDS, PRODUCTS, place_of
+from waterclock.connectors.forms import history
 from waterclock.connectors.forms.changes import Applied, Edit, EditConflictError, Origin, apply
 from waterclock.connectors.forms.database import FormsDatabase
-from waterclock.connectors.forms.history import find_row, iterate_rows, undo
+from waterclock.connectors.forms.history import can_undo, find_row, iterate_rows, undo
 from waterclock.connectors.forms.imports import review_rows
 from waterclock.connectors.forms.proposals import approve, find_proposal, reject, withdraw
 from waterclock.errors import WaterclockError
@@ -110,7 +111,7 @@ def test_one_row_outside_refuses_a_whole_batch(database: FormsDatabase) -> None:
     assert "Z9" in error.what
     assert contents(database) == before
     rows = [["supplier_sku", "sku", "remark"], ["A1", "x", ""], ["B1", "y", "a"]]
-    review = review_rows(database, PRODUCTS, rows)
+    review = review_rows(database, PRODUCTS, rows, by=OWNER)
     refused(apply, database, PRODUCTS, by=ANNA, why="test", edits=review.edits, origin=Origin.IMPORT)
     assert contents(database) == before
 
@@ -125,6 +126,19 @@ def test_undo_needs_the_row_before_and_after(database: FormsDatabase) -> None:
     refused(undo, database, PRODUCTS, 5, by=BEN, why="undo")
     refused(undo, database, PRODUCTS, 1, by=ANNA, why="undo", code="E892")
     assert contents(database)["B1"] == ("2", "a")
+
+
+def test_undo_is_possible_where_it_is_accepted(database: FormsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(database, "A1", {"sku": "2"}, OWNER)  # batch 2
+    change(database, "B1", {"sku": "2"}, OWNER)  # batch 3
+    change(database, "B1", {"remark": "a"}, OWNER)  # batch 4
+    for by, expected in ((OWNER, [False, True, False, True, False]), (ANNA, [False, True, False, False, False])):
+        assert [can_undo(database, PRODUCTS, batch, by) for batch in (1, 2, 3, 4, 99)] == expected
+    assert not can_undo(database, PRODUCTS, 2, FormRights("eve", no_edit="the right edit is missing"))
+    undo(database, PRODUCTS, 2, by=ANNA, why="undo")
+    assert not can_undo(database, PRODUCTS, 2, ANNA)  # it would change nothing
+    monkeypatch.setattr(history, "MOST_CHECKED", 2)
+    assert can_undo(database, PRODUCTS, 1, OWNER)  # a large batch is not checked
 
 
 def test_a_conflict_or_an_unchanged_row_gives_no_right(database: FormsDatabase) -> None:

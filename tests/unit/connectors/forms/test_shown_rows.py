@@ -26,7 +26,7 @@ from waterclock.connectors.forms.history import (
 from waterclock.connectors.forms.imports import RowStatus, review_rows
 from waterclock.connectors.forms.suggestions import suggest_values
 from waterclock.errors import WaterclockError
-from waterclock.flow.form_rights import FormRights
+from waterclock.flow.form_rights import NOT_SHOWN, FormRights
 from waterclock.flow.form_views import FormGrant, FormView
 from waterclock.flow.forms import FormField
 from waterclock.flow.grants import Grant, GrantedColumn
@@ -148,9 +148,14 @@ def test_a_pasted_row_with_the_key_of_one_that_is_not_shown_is_invalid(database:
     edits = [Edit((key,), row, None) for key, row in rows.items()]
     apply(database, PRODUCTS, by=OWNER, why="first", edits=edits)
     text = [["supplier_sku", "sku", "pack_size"], ["K1", "x", ""], ["K2", "z", "6"], ["K3", "n", ""]]
-    review = review_rows(database, VIEW.shown, text, view=VIEW)
-    assert [row.status for row in review.rows] == [RowStatus.INVALID, RowStatus.CHANGED, RowStatus.NEW]
-    assert review.rows[0].problems == ("supplier_sku: this key is not available",)
+    review = review_rows(database, VIEW.shown, text, by=FormRights("anna", view=VIEW))
+    assert [row.status for row in review.rows] == [RowStatus.INVALID] * 3
+    assert [row.problems for row in review.rows] == [
+        ("supplier_sku: this key is not available",),
+        ("pack_size: you may not change it",),
+        (f"supplier_sku: {NOT_SHOWN}",),  # such a row would not be shown
+    ]
+    assert [row.is_refused for row in review.rows] == [False, True, True]
     assert [cell.before for cell in review.rows[1].cells] == ["K2", "y", None, None]
     by = FormRights("anna", view=VIEW)
     for wrong in (
@@ -177,7 +182,7 @@ def test_a_pasted_row_needs_no_value_in_a_required_column_that_is_not_shown_in_i
     edits = [Edit((key,), row, None) for key, row in rows.items()]
     apply(database, PRODUCTS, by=OWNER, why="first", edits=edits, origin=Origin.PUBLISH)
     text = [["supplier_sku", "pack_size"], ["K1", "7"], ["K2", ""]]
-    review = review_rows(database, VIEW.shown, text, view=VIEW)
+    review = review_rows(database, VIEW.shown, text, by=FormRights("anna", view=VIEW))
     assert [row.problems for row in review.rows] == [(), ("sku: a value is required",)]
     by = FormRights("anna", view=VIEW)
     assert apply(database, PRODUCTS, by=by, why="test", edits=review.edits, origin=Origin.IMPORT).rows == 1
