@@ -156,7 +156,7 @@ def test_ctrl_c_finishes_the_running_batch_and_reports_the_remaining_ones(tiny: 
         said = said_by(run)
         assert run.returncode == 130, said
         assert "running batches are finished" in said
-        assert "stopped; left: 1 due: 1 ready" in said
+        assert "stopped; 1 batch remains (ready)" in said
         assert "Traceback" not in said
         wait_until(lambda: group_is_gone(run.pid))
     assert tiny.done("clean.orders") == labels(1)

@@ -160,7 +160,7 @@ def test_on_a_phone_the_drawer_is_a_sheet_above_which_the_batch_is_seen(
     [
         ("measured", "quality", ["Rule", "Broken since"]),
         ("shown", "runs", ["Outcome", "Took"]),
-        ("measured", "lag", ["Behind", "Late"]),
+        ("measured", "lag", ["Age", "Late"]),
     ],
 )
 def test_on_a_phone_the_key_columns_are_visible_without_scrolling(

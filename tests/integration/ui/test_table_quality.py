@@ -103,6 +103,8 @@ def test_the_lag_page_lists_deadlines_silent_sources_and_lag_worst_first(measure
     page = measured.get("/lag").text
     assert "Cause: raw.sales 20 Nov" in page
     assert "no rows arrived from erp" in page
+    assert page.count("! behind</td>") == 2  # the tables that the title counts
+    assert ">Behind<" not in page  # the age of a table that is in time is no lag
     assert measured.get("/lag.json", params={"t": "raw.*"}).json()["with_deadline"] == 1
     of_table = measured.get("/tables/marts.revenue/quality.json").json()["quality"]["in_time"]
     assert [each["situation"] for each in of_table["deadlines"]] == ["missed"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _NONE = "-"
-_NAMES = ("done to", "behind", "inputs", "labels", "rows", "p50", "p95", "max", "late")
+_NAMES = ("done to", "age", "inputs", "labels", "rows", "p50", "p95", "max", "late")
 _NOW_COLUMNS = 5  # the first columns, which are about the current state
 _UNLIMITED_WIDTH = 1000
 
@@ -37,6 +37,7 @@ def print_lags(to: Console, found: Sequence[Lag], now: datetime) -> None:
     counted = max((each.delays.labels for each in found if each.delays is not None), default=0)
     sample = f"of up to {count_words(counted, 'label')}" if counted else "known once batches run when due"
     for line in (
+        "age: how long ago the newest done window ended, which grows until the next one is done",
         "inputs: how much further the inputs of the table are done; rows: the rows of its inputs from there on",
         f"p50, p95, max: how long after its window a label was done, {sample}; late: how many of these after DEADLINE",
     ):

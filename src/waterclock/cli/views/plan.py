@@ -82,18 +82,39 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
 
 
 def summary_words(plan: Plan, *, at_source: int = 0) -> str:
-    """Summarize a plan: `12 due: 3 ready, 7 waiting`. `at_source` of the ready batches wait for their source."""
-    total = len(plan.batches) + sum(plan.left_out.values())
+    """Summarize a plan: `12 due: 3 ready, 9 waiting`. `at_source` of the ready batches wait for their source."""
+    total = _count_due(plan)
     if not total:
         return "nothing is due"
+    parts = (f"{number_words(count)} {words}" for words, count in _count_statuses(plan, at_source))
+    return f"{number_words(total)} due: {', '.join(parts)}"
+
+
+def remaining_words(plan: Plan, *, at_source: int = 0) -> str:
+    """Summarize what remains due after a run: `1 batch remains (waiting)`, `5 batches remain (2 ready, 3 waiting)`."""
+    total = _count_due(plan)
+    if not total:
+        return "nothing is due"
+    counts = list(_count_statuses(plan, at_source))
+    parts = (words if len(counts) == 1 else f"{number_words(count)} {words}" for words, count in counts)
+    return f"{count_words(total, 'batch remains', 'batches remain')} ({', '.join(parts)})"
+
+
+def _count_due(plan: Plan) -> int:
+    return len(plan.batches) + sum(plan.left_out.values())
+
+
+def _count_statuses(plan: Plan, at_source: int) -> Iterator[tuple[str, int]]:
+    """Yield the statuses of due batches in words, each with its count."""
     counts = Counter(batch.status for batch in plan.batches)
     counts[Status.READY] -= at_source
-    parts = [f"{number_words(counts[status])} {status}" for status in Status if counts[status]]
-    if at_source:
-        parts.insert(1 if counts[Status.READY] else 0, f"{number_words(at_source)} waiting for their source")
+    for status in Status:
+        if counts[status]:
+            yield str(status), counts[status]
+        if status is Status.READY and at_source:
+            yield f"waiting for {'its' if at_source == 1 else 'their'} source", at_source
     if plan.left_out:
-        parts.append(f"{number_words(sum(plan.left_out.values()))} left for later runs")
-    return f"{number_words(total)} due: {', '.join(parts)}"
+        yield "left for later runs", sum(plan.left_out.values())
 
 
 def next_due_words(plan: Plan, zone: str) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.held_restatements import print_held_after_run
-from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
+from waterclock.cli.views.plan import next_due_words, print_pauses, remaining_words, summary_words
 from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
@@ -180,8 +180,8 @@ def _summary_line(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) ->
         line.append("left by the object store", style="fail.loud")
         line.append("; ")
     line.append("stopped; " if outcome.was_stopped else "")
-    summary = summary_words(plan, at_source=_count_source_waits(outcome, plan))
-    line.append(f"left: {summary}" if plan.batches and (outcome.done or outcome.failed) else summary)
+    describe = remaining_words if outcome.done or outcome.failed else summary_words
+    line.append(describe(plan, at_source=_count_source_waits(outcome, plan)))
     line.append(f"; {next_due_words(plan, zone)}")
     return line
 

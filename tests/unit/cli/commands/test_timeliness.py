@@ -120,10 +120,10 @@ def test_lag_is_reported_for_each_selected_table(web: Web) -> None:
 
 
 def test_on_a_narrow_terminal_nothing_of_lag_is_cut_off(web: Web) -> None:
-    said = web.ask("status", "--lag", width=76).stdout
+    said = web.ask("status", "--lag", width=70).stdout
     assert "…" not in said
     heads = [line.split() for line in said.splitlines() if line.startswith("table")]
-    assert heads[0] == ["table", "done", "to", "behind", "inputs", "labels", "rows"]
+    assert heads[0] == ["table", "done", "to", "age", "inputs", "labels", "rows"]
     assert heads[1:] == [["table", "p50", "p95", "max", "late"]]
 
 

@@ -303,8 +303,32 @@ def test_the_summary_shows_completed_and_remaining_batches() -> None:
     )
     line = told(outcome(done=3, rows=1200, plan=plan)).strip()
     assert line == (
-        "3 batches done (1\u2009200 rows, 12 s); left: 10 due: 1 waiting, 9 left for later runs; nothing becomes due"
+        "3 batches done (1\u2009200 rows, 12 s); 10 batches remain (1 waiting, 9 left for later runs); "
+        "nothing becomes due"
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "at_source", "words"),
+    [
+        ({"2013-01-03": Status.WAITING}, False, "1 batch remains (waiting)"),
+        ({"2013-01-01": Status.FAILED, "2013-01-02": Status.FAILED}, False, "2 batches remain (failed)"),
+        ({"2013-01-01": Status.READY}, True, "1 batch remains (waiting for its source)"),
+        (
+            {"2013-01-01": Status.READY, "2013-01-02": Status.READY, "2013-01-03": Status.WAITING},
+            True,
+            "3 batches remain (2 waiting for their source, 1 waiting)",
+        ),
+        ({}, False, "nothing is due"),
+    ],
+)
+def test_the_summary_of_a_run_says_what_remains_in_words(
+    labels: dict[str, Status], at_source: bool, words: str
+) -> None:
+    plan = Plan(now=at("2013-01-04"), batches=tuple(batch("raw.a", label, status) for label, status in labels.items()))
+    held = UnfinishedSource("raw.a", window("2013-01-01"), at("2013-01-01 21:48"), of_items=True)
+    line = told(outcome(done=8, rows=7, plan=plan, held_back=(held,) if at_source else ()))
+    assert f"\n8 batches done (7 rows, 12 s); {words}; " in f"\n{line}"
 
 
 def test_batches_waiting_for_their_source_are_not_counted_as_ready() -> None:
