@@ -42,7 +42,10 @@ STEPS: tuple[tuple[str, list[str], tuple[int, int], dict[tuple[int, int], str]],
     ("`Tab`, `Shift+Tab`", ["Tab", "Shift+Tab", "Shift+Tab", "2", "Tab"], (10, 2), {(10, 1): "2"}),
     ("`Alt+Enter`", ["F2", "Alt+Enter", "3", "Enter"], (11, 2), {(10, 2): "xz\n3"}),
     ("`Escape`", ["4", "Escape"], (11, 2), {}),
-    ("`Delete`", ["ArrowLeft", "Delete"], (11, 1), {(11, 1): ""}),
+    ("`Shift` with these keys, or with a click", ["Shift+ArrowUp"], (10, 2), {}),
+    ("`Ctrl+C`", ["Control+c"], (10, 2), {}),
+    ("`Ctrl+V`", ["ArrowDown", "ArrowDown", "Control+v"], (12, 2), {(12, 2): "xz\n3", (13, 2): "1"}),
+    ("`Delete`", ["ArrowUp", "ArrowLeft", "Delete"], (11, 1), {(11, 1): ""}),
     ("`Ctrl+Z`", ["Delete", "Control+z"], (11, 1), {(11, 1): "n"}),
 )
 
@@ -90,7 +93,7 @@ def test_each_key_of_the_page_has_its_documented_effect(tmp_path: Path, form: Op
         expect(page.get_by_label("Why")).to_be_focused()
         page.keyboard.type("agreed")
         page.keyboard.press("Enter")
-        expect(page.locator("#draft-state")).to_contain_text("3 rows saved, as batch 2.")
+        expect(page.locator("#draft-state")).to_contain_text("5 rows saved, as batch 2.")
         page.keyboard.press("Escape")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.closest('td')") is None

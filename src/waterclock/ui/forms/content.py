@@ -144,6 +144,7 @@ def describe_list_row(form: OpenedForm, row: StoredRow, rights: FormRights, draf
                 "name": each.name,
                 "text": (text := row.content.get(each.name) or ""),
                 "is_number": _is_number(each),
+                "is_key": each.is_key,
                 "is_missing": _is_missing(each, row.content),
                 "is_fixed": each.is_key or len(text) > _CELL_LETTERS or not rights.may_change(each.name),
                 "draft": changed.texts.get(each.name),

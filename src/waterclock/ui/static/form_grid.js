@@ -3,6 +3,7 @@
 // renders it, and saves all of them as one batch. Without this script the list is a table with links to its rows.
 
 const PATIENCE = 30_000;
+const MOST_PASTED = 1_000_000; // characters
 const grid = /** @type {HTMLTableElement} */ (document.getElementById("rows"));
 const body = grid.tBodies[0];
 const state = /** @type {HTMLElement} */ (document.getElementById("draft-state"));
@@ -11,6 +12,8 @@ const form = /** @type {HTMLFormElement} */ (document.getElementById("draft"));
 const why = /** @type {HTMLInputElement} */ (document.getElementById("draft-why"));
 /** The active cell, which is the only one that Tab reaches from outside. */
 let active = body.rows[0].cells[0];
+/** The corner of the selected block of cells that is opposite to the active cell. */
+let anchor = active;
 /** The field of the active cell while it is edited, the nodes that it replaces, and whether arrow keys end it. */
 let editor = /** @type {HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement | null} */ (null);
 let replaced = /** @type {Node[]} */ ([]);
@@ -35,22 +38,32 @@ function say(text = "") {
   form.hidden = !all.length;
 }
 
-/** Move to a cell of the grid, or as near to it as there is one. */
-function go(/** @type {number} */ row, /** @type {number} */ column) {
+/** Move to a cell of the grid, or as near to it as there is one. With `isExtended`, select the block up to it. */
+function go(/** @type {number} */ row, /** @type {number} */ column, isExtended = false) {
   const to = body.rows[Math.max(0, Math.min(row, body.rows.length - 1))];
-  activate(to.cells[Math.max(0, Math.min(column, to.cells.length - 1))]);
+  activate(to.cells[Math.max(0, Math.min(column, to.cells.length - 1))], isExtended);
   active.focus();
+  if (isExtended) say(`${block().length} × ${block()[0].length} cells selected.`);
 }
 
-function activate(/** @type {HTMLTableCellElement} */ cell) {
+function activate(/** @type {HTMLTableCellElement} */ cell, isExtended = false) {
+  body.querySelectorAll("td[aria-selected]").forEach((each) => each.removeAttribute("aria-selected"));
   active.tabIndex = -1;
-  active.removeAttribute("aria-selected");
   active = cell;
   active.tabIndex = 0;
-  active.setAttribute("aria-selected", "true");
+  if (!isExtended) anchor = cell;
+  block().flat().forEach((each) => each.setAttribute("aria-selected", "true"));
+  grid.classList.toggle("has-block", anchor !== active);
 }
 
-const step = (/** @type {number} */ down, /** @type {number} */ right) => go(rowOf(active).sectionRowIndex + down, active.cellIndex + right);
+/** The rows of cells between the anchor and the active cell. */
+function block() {
+  const [top, bottom] = [rowOf(anchor).sectionRowIndex, rowOf(active).sectionRowIndex].sort((a, b) => a - b);
+  const [left, right] = [anchor.cellIndex, active.cellIndex].sort((a, b) => a - b);
+  return [...body.rows].slice(top, bottom + 1).map((row) => [...row.cells].slice(left, right + 1));
+}
+
+const step = (/** @type {number} */ down, /** @type {number} */ right, isExtended = false) => go(rowOf(active).sectionRowIndex + down, active.cellIndex + right, isExtended);
 
 /** Move to the next cell in the order of reading. Return false at the end of the grid. */
 function next(/** @type {number} */ by) {
@@ -88,14 +101,66 @@ function end(/** @type {boolean} */ keeps) {
   if (keeps) put([active], [text]);
 }
 
-/** Set the texts of cells, as a change that Ctrl-Z takes back. */
-function put(/** @type {HTMLTableCellElement[]} */ cells, /** @type {string[]} */ texts, isUndo = false) {
+/** Set the texts of cells, as a change that Ctrl-Z takes back. `note` is announced with the result of the check. */
+function put(/** @type {HTMLTableCellElement[]} */ cells, /** @type {string[]} */ texts, { isUndo = false, note = "" } = {}) {
   const changed = cells.map((cell, at) => ({ cell, text: cell.dataset.d, to: texts[at] })).filter(({ cell, to }) => to !== textOf(cell));
-  if (!changed.length) return;
+  if (!changed.length) return note ? say(note) : undefined;
   if (!isUndo) undone.push(changed);
   for (const { cell, to } of changed) paint(cell, to === cell.dataset.v ? undefined : to);
-  say();
-  void check([...new Set(changed.map(({ cell }) => rowOf(cell)))]);
+  say(note);
+  void check([...new Set(changed.map(({ cell }) => rowOf(cell)))], note);
+}
+
+const isFixed = (/** @type {HTMLElement} */ cell) => cell.ariaReadOnly === "true" || !cell.dataset.f;
+const FORMULA = /^'*[=+\-@\t]/; // as imports and exports of forms: a spreadsheet would run it, so it gets an apostrophe
+const NUMBER = /^[+-]?[0-9.]+(e[+-]?[0-9]+)?$/i;
+
+/** The selected cells as a spreadsheet reads them: columns end at tabs, and texts of several lines are quoted. */
+function copied() {
+  const write = (/** @type {HTMLTableCellElement} */ cell) => {
+    const text = cell.dataset.f ? textOf(cell) : cell.textContent ?? "";
+    const safe = FORMULA.test(text) && !(cell.classList.contains("r") && NUMBER.test(text)) ? `'${text}` : text;
+    return /["\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return block().map((row) => row.map(write).join("\t")).join("\n");
+}
+
+/** Read the cells of a text that a spreadsheet or `copied` wrote. */
+function cellsOfText(/** @type {string} */ text) {
+  const rows = /** @type {string[][]} */ ([[]]);
+  const plain = text.replaceAll(/\r\n?/g, "\n").replace(/\n$/, "");
+  for (const [, quoted, bare, end] of plain.matchAll(/(?:"((?:[^"]|"")*)"(?=[\t\n]|$)|([^\t\n]*))(\t|\n|$)/g)) {
+    const found = quoted === undefined ? bare : quoted.replaceAll('""', '"');
+    rows[rows.length - 1].push(/^'+[=+\-@\t]/.test(found) ? found.slice(1) : found);
+    if (end === "\n") rows.push([]);
+    if (!end) break;
+  }
+  return rows;
+}
+
+/** Fill cells with those of a text, from the first selected cell on; a selection of a multiple of its size as a whole. */
+function paste(/** @type {string} */ text) {
+  const given = cellsOfText(text);
+  const wide = Math.max(...given.map((row) => row.length));
+  const selected = block();
+  const isTiled = selected.length % given.length === 0 && selected[0].length % wide === 0;
+  const [rows, columns] = isTiled ? [selected.length, selected[0].length] : [given.length, wide];
+  const [top, left] = [rowOf(selected[0][0]).sectionRowIndex, selected[0][0].cellIndex];
+  if (top + rows > body.rows.length || left + columns > body.rows[top].cells.length) return say(`The ${given.length} × ${wide} cells do not fit here. Nothing was pasted. The page Paste rows adds rows.`);
+  const to = [...body.rows].slice(top, top + rows).map((row) => [...row.cells].slice(left, left + columns));
+  const filled = to.flatMap((row, down) => row.map((cell, right) => ({ cell, text: given[down % given.length][right % wide] })));
+  const changed = filled.filter(({ cell, text }) => text !== undefined && text !== textOf(cell));
+  const key = changed.find(({ cell }) => cell.dataset.k);
+  if (key) return say(`The copied row ${key.text || "without a key"} is not ${textOf(key.cell)}. Nothing was pasted.`);
+  const kept = changed.filter(({ cell }) => isFixed(cell)).map(({ cell }) => (cell.dataset.f ? nameOf(cell) : "the hints"));
+  const free = changed.filter(({ cell }) => !isFixed(cell));
+  anchor = to[rows - 1][columns - 1];
+  activate(to[0][0], true);
+  active.focus();
+  const count = `${free.length} ${free.length === 1 ? "cell" : "cells"} pasted.`;
+  const more = kept.length > 3 ? ` and ${kept.length - 3} more` : "";
+  const note = kept.length ? `${count} These cannot be changed, and stay: ${kept.slice(0, 3).join(", ")}${more}.` : count;
+  put(free.map(({ cell }) => cell), free.map(({ text }) => text), { note });
 }
 
 /** Show a text until the server has checked and rendered it. */
@@ -152,9 +217,9 @@ function take(/** @type {HTMLTableCellElement} */ cell, /** @type {HTMLTableCell
 
 const OFFLINE = "The server does not answer. Your changes are kept in this page.";
 
-async function check(/** @type {HTMLTableRowElement[]} */ rows) {
+async function check(/** @type {HTMLTableRowElement[]} */ rows, note = "") {
   const answer = await send(rows, "check");
-  if (!isSaving && (!answer || answer.said || drafts().length)) say(answer ? answer.said : OFFLINE);
+  if (!isSaving && (!answer || answer.said || drafts().length)) say([note, answer ? answer.said : OFFLINE].filter(Boolean).join(" "));
 }
 
 async function save() {
@@ -187,34 +252,36 @@ function undo() {
   if (!last) return say("There is no change to undo.");
   activate(last[0].cell);
   active.focus();
-  put(last.map(({ cell }) => cell), last.map(({ cell, text }) => text ?? cell.dataset.v ?? ""), true);
+  put(last.map(({ cell }) => cell), last.map(({ cell, text }) => text ?? cell.dataset.v ?? ""), { isUndo: true });
 }
 
 /** The keys of a cell that is not edited. Return whether the key is one of these. */
 function move(/** @type {KeyboardEvent} */ event) {
-  const isFar = event.ctrlKey || event.metaKey;
+  const isFar = event.ctrlKey || event.metaKey, isBlock = event.shiftKey;
   const far = isFar ? 1e6 : 1;
   if (event.key === "Tab") return isInside && next(event.shiftKey ? -1 : 1);
   if (event.key === "Escape") {
     isInside = false;
+    activate(active);
     say("Tab leaves the table.");
     return true;
   }
   if (isFar && event.key.toLowerCase() === "z") return undo(), true;
-  if (event.key === "ArrowUp") return step(-far, 0), true;
-  if (event.key === "ArrowDown") return step(far, 0), true;
-  if (event.key === "ArrowLeft") return step(0, -far), true;
-  if (event.key === "ArrowRight") return step(0, far), true;
-  if (event.key === "Home") return step(isFar ? -far : 0, -1e6), true;
-  if (event.key === "End") return step(isFar ? far : 0, 1e6), true;
-  if (event.key === "PageUp") return step(-10, 0), true;
-  if (event.key === "PageDown") return step(10, 0), true;
+  if (event.key === "ArrowUp") return step(-far, 0, isBlock), true;
+  if (event.key === "ArrowDown") return step(far, 0, isBlock), true;
+  if (event.key === "ArrowLeft") return step(0, -far, isBlock), true;
+  if (event.key === "ArrowRight") return step(0, far, isBlock), true;
+  if (event.key === "Home") return step(isFar ? -far : 0, -1e6, isBlock), true;
+  if (event.key === "End") return step(isFar ? far : 0, 1e6, isBlock), true;
+  if (event.key === "PageUp") return step(-10, 0, isBlock), true;
+  if (event.key === "PageDown") return step(10, 0, isBlock), true;
   const link = active.ariaReadOnly === "true" ? active.querySelector("a") : null;
   if (event.key === "Enter" && link) return link.click(), true;
   if (event.key === "Enter" || event.key === "F2") return edit(false), true;
   if (event.key === "Delete" || event.key === "Backspace") {
-    if (active.ariaReadOnly === "true" || !active.dataset.f) say(`${active.dataset.f ?? "It"} cannot be changed here.`);
-    else put([active], [""]);
+    const free = block().flat().filter((cell) => !isFixed(cell));
+    if (free.length) put(free, free.map(() => ""));
+    else say(`${active.dataset.f ?? "It"} cannot be changed here.`);
     return true;
   }
   // the field has the focus before the browser handles the key, so the character arrives there, also from an input method
@@ -251,6 +318,7 @@ function type(/** @type {KeyboardEvent} */ event) {
 }
 
 grid.setAttribute("role", "grid");
+grid.setAttribute("aria-multiselectable", "true");
 grid.setAttribute("aria-describedby", "grid-keys");
 /** @type {HTMLElement} */ (document.getElementById("grid-keys")).hidden = false;
 body.querySelectorAll("td").forEach((cell) => { cell.tabIndex = -1; });
@@ -268,7 +336,31 @@ grid.addEventListener("keydown", (event) => {
 });
 grid.addEventListener("focusin", (event) => {
   const cell = /** @type {HTMLElement} */ (event.target).closest("td");
-  if (cell && body.contains(cell) && !editor) activate(cell);
+  if (cell && cell !== active && body.contains(cell) && !editor) activate(cell);
+});
+grid.addEventListener("mousedown", (event) => {
+  const cell = /** @type {HTMLElement} */ (event.target).closest("td");
+  if (!cell || !body.contains(cell) || editor) return;
+  activate(cell, event.shiftKey);
+  if (!event.shiftKey) return;
+  event.preventDefault(); // no text is selected
+  active.focus();
+});
+/** Whether the keys of the clipboard mean the selected cells: neither a field nor a text is selected. */
+const isOfCells = () => !editor && body.contains(document.activeElement) && !getSelection()?.toString();
+document.addEventListener("copy", (event) => {
+  if (!isOfCells()) return;
+  event.preventDefault();
+  event.clipboardData?.setData("text/plain", copied());
+  say(`${block().length} × ${block()[0].length} cells copied.`);
+});
+document.addEventListener("paste", (event) => {
+  if (!isOfCells()) return;
+  event.preventDefault();
+  isInside = true;
+  const text = event.clipboardData?.getData("text/plain");
+  if (text && text.length < MOST_PASTED) paste(text);
+  else say(text ? "The text is too long. The page Paste rows takes more." : "There is no text to paste.");
 });
 grid.addEventListener("focusout", (event) => {
   if (editor && event.target === editor) end(true);
