@@ -366,6 +366,7 @@ def test_undo_of_added_and_deleted_rows_is_offered_where_it_works(folder: Path) 
     assert undo_buttons(desk, "anna", "F2") == []
 
 
+@pytest.mark.slow
 def test_undo_is_offered_exactly_where_it_is_accepted(folder: Path) -> None:
     """Random changes of three rows in batches: each offer is accepted, and a batch that is not offered is refused."""
     form = opened(folder, OF_DE)
