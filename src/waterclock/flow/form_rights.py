@@ -114,11 +114,11 @@ class FormRights:
         if not found:
             return
         key, refusals = next(iter(found.items()))
-        column, why = next(iter(refusals.items()))
+        why = next(iter(refusals.values()))
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         right = GrantRight.SELECT if why == NOT_SHOWN else GrantRight.EDIT
         what = f"{self.name} may not edit {key}{more} of {table}"
-        raise _refused_error(what, f"{column}: {why}" if column else why, table, right, found)
+        raise _refused_error(what, why, table, right, found)
 
     def not_shown_error(self, what: str, table: str, key: str = "") -> WaterclockError:
         """Build the error for a change of a row or column that is not shown to the person. It names no column."""

@@ -154,7 +154,8 @@ def test_a_refused_row_returns_the_form_with_the_entered_values_and_the_reason(f
     assert page.problems["note"] == "no GRANT EDIT has the row as it would be"
     assert "price" not in page.problems
     assert page.alert == (
-        "anna may not edit D1 of mdm.prices: land: no GRANT EDIT has the row as it would be. Nothing was saved."
+        "anna may not edit D1 of mdm.prices: no GRANT EDIT has the row as it would be. Nothing was saved. "
+        "The form below still has your values."
     )
     assert content(form) == {"sku": "D1"} | ROWS["D1"]
     assert save(desk, "anna", page, land="DE")[0] == 303  # the same form is corrected and saved
@@ -222,7 +223,9 @@ def test_a_value_that_cannot_be_stored_returns_the_form_too(folder: Path) -> Non
     desk = Desk(folder)
     status, page = save(desk, "anna", open_row(desk, "anna", "W1"), price="5")  # and the land is missing
     assert (status, page.shown["price"], page.shown["Why"]) == (422, "5", "a test")
-    assert page.alert == "land of W1 cannot be saved: a value is required. Nothing was saved."
+    assert page.alert == (
+        "land of W1 cannot be saved: a value is required. Nothing was saved. The form below still has your values."
+    )
 
 
 HIDDEN = "GRANT SELECT (sku, land, price) ON mdm.prices TO (anna);\n"

@@ -217,7 +217,7 @@ def test_a_refused_change_comes_back_with_the_entered_values(desk: Desk, form: O
     sent = {"text": text, "do": "apply", "digest": digest[1], "why": "list"}
     status, page = desk.ask("anna", EDITOR, "POST", PASTE, **sent)
     assert (status, text in page) == (403, True)
-    assert "anna may not edit X1 of mdm.prices" in text_of(page)
+    assert "✕ no GRANT EDIT has the row as it would be" in text_of(page)
     status, page = desk.ask("anna", EDITOR, "POST", PASTE, text='sku\tprice\n"open', do="review")
     assert (status, "open" in page) == (422, True)
 
