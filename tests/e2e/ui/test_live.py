@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests import stocks
 from tests.e2e.ui.conftest import World, pages_of
-from waterclock.operations.project_opening import now_of
+from waterclock.operations.project_opening import instant_of_question
 
 FAILED = datetime(2026, 11, 9, tzinfo=UTC)
 SOON = 4_500  # milliseconds: the poll interval of three seconds, plus a margin for a busy machine
@@ -107,7 +107,10 @@ def test_a_new_day_becomes_a_column_and_the_drawer_stays(
     shop: stocks.Stocks, serve: Callable[..., str], opened: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = ["2026-11-21T01:30Z"]
-    monkeypatch.setattr("waterclock.ui.live_project.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
+    monkeypatch.setattr(
+        "waterclock.ui.live_project.instant_of_question",
+        lambda project, _, ledger: instant_of_question(project, now[0], ledger),
+    )
     page = opened(serve(shop.folder))
     page.keyboard.press("f")
     heading = page.locator("#drawer").get_by_role("heading", level=2)

@@ -19,7 +19,7 @@ from tests import stocks
 from tests.pages import client_of
 from waterclock.operations.display_states import State
 from waterclock.operations.freshness import Freshness
-from waterclock.operations.project_opening import now_of
+from waterclock.operations.project_opening import instant_of_question
 from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar
 from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
@@ -74,7 +74,10 @@ def test_a_cached_page_is_valid_for_one_ledger_state_and_one_minute(
     shop: stocks.Stocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = ["2026-11-21T01:30Z"]
-    monkeypatch.setattr("waterclock.ui.live_project.now_of", lambda _, flow, ledger: now_of(now[0], flow, ledger))
+    monkeypatch.setattr(
+        "waterclock.ui.live_project.instant_of_question",
+        lambda project, _, ledger: instant_of_question(project, now[0], ledger),
+    )
     live = LiveProject(shop.folder)
     page = client_of(live)
     first = page.get("/grid.json").json()
