@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Listing
+from waterclock.connectors.interface import Collected, Listing
+from waterclock.engine.continuous import appends
 from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.continuous.table_reads import TableReads, record_checks
 from waterclock.engine.continuous.tick import TickRows, run_tick
@@ -25,7 +27,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_opening import apply_flow
 from waterclock.engine.runner import Runner
 from waterclock.faults import inject_faults
-from waterclock.files.filesystem import entry_path, is_folder
+from waterclock.files.filesystem import entry_path, file_exists, is_folder
 from waterclock.flow.declarations import Unit
 from waterclock.flow.open_windows import continuous_tables, open_table_of
 from waterclock.operations.open_windows import windows_of_ticks
@@ -39,6 +41,7 @@ from waterclock.storage.commit.speed_tables import (
     remove_old_slices,
 )
 from waterclock.storage.slices.inventory import list_slice_folders
+from waterclock.storage.slices.manifest import Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +88,23 @@ class Stream:
     def click(self, at: datetime, *clicks: tuple[object, str]) -> None:
         self.tiny.land("clicks", at, "id,user\n" + "".join(f"{id_},{user}\n" for id_, user in clicks))
 
+    def newest_slice(self, table: str) -> tuple[str, Manifest]:
+        with self.opened() as work:
+            folder = work.lake.folder(table.replace(".", ".spd_"))
+            found = read_slices(folder, read_state(folder))
+            return folder, found[max(found)]
+
+    def parts(self, table: str) -> list[int]:
+        """Return the number of rows in each folder that has files of the newest open window."""
+        rows: Counter[str] = Counter()
+        for file in self.newest_slice(table)[1].files:
+            rows[file.path.rpartition("/")[0]] += file.rows
+        return list(rows.values())
+
+    def newest_file(self, table: str) -> Path:
+        folder, manifest = self.newest_slice(table)
+        return Path(folder, manifest.files[-1].path)
+
     def open_digests(self, table: str) -> dict[datetime, str | None]:
         with self.opened() as work:
             folder = work.lake.folder(table.replace(".", ".spd_"))
@@ -125,6 +145,67 @@ def test_open_windows_are_read_at_each_tick_and_shown_once(tmp_path: Path, spark
     assert stream.rows(IDS) == [(1, True), (2, True), (3, True), (4, False)]
     assert stream.rows(USERS) == [("a", 2, True), ("b", 1, True), ("c", 1, False)]
     assert [*stream.open_digests("web.per_user")] == [minute(60)]
+
+
+PARTS = """
+COLLECT web.clicks PARTITIONED (id BIGINT, user STRING NOT NULL ELSE QUARANTINE) FROM land.acme.clicks
+  EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS;
+COLLECT web.users (user STRING KEY, name STRING) FROM shop.users EVERY HOUR;
+TRANSFORM web.named PARTITIONED EVERY HOUR CONTINUOUS
+  AS SELECT c.id, upper(u.name) AS name FROM web.clicks c LEFT JOIN web.users u USING (user) WHERE c.id <> 13;
+TRANSFORM web.again PARTITIONED EVERY HOUR CONTINUOUS AS SELECT id, WINDOW_START() AS begins FROM web.named;
+TRANSFORM web.totals PARTITIONED EVERY HOUR CONTINUOUS AS SELECT name, count(*) AS n FROM web.again GROUP BY name;
+"""
+
+
+def test_a_tick_reads_and_computes_only_new_rows_and_they_are_those_of_the_batch(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(PARTS.replace("SELECT name, count", "SELECT id AS name, count").replace("BY name", "BY id"))
+    stream.tiny.source("users", "user TEXT, name TEXT", [("a", "anna"), ("b", "bert")])
+    stream.click(minute(1), (0, "a"))
+    stream.run(minute(61))
+    read, taken = [], []
+    read_items, newest = FilesCollector.read_items, appends.newest_part
+
+    def noted(self: FilesCollector, *asked: Any) -> Collected:
+        read.append(sorted(item.name for items in asked[2].values() for item in items))
+        return read_items(self, *asked)
+
+    def newest_noted(manifest: Manifest) -> Manifest:
+        taken.append(newest(manifest).rows)
+        return newest(manifest)
+
+    with (
+        patch.object(FilesCollector, "read_items", noted),
+        patch.object(appends, "newest_part", newest_noted),
+        patch("waterclock.storage.slices.appended.MOST_PARTS", 3),
+        patch("waterclock.storage.slices.appended._LEAST_MERGED", 2),
+    ):
+        rows = [((10, "a"),), ((11, "b"), ("", "a"), (12, "")), ((13, "a"),), ((14, "c"), (15, "a")), ((16, "b"),)]
+        for at, clicks in enumerate(rows):
+            stream.click(minute(62 + at), *clicks)
+            assert stream.tick(minute(62 + at, 30)) is not None
+            assert [len(names) for names in read[-1:]] == [1]  # the new file alone
+        assert len(read) == len(rows)
+        assert taken == [2, 1, 1, 0, 2, 2, 1, 1]  # of clicks, then of named
+        parts = stream.parts("web.clicks")
+        assert len(parts) <= 4
+        assert sum(parts) == 7
+        # damage: all of the window is read and computed again
+        damaged = stream.newest_file("web.clicks")
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        stream.click(minute(70), (17, "a"))
+        assert stream.tick(minute(70, 30)) is not None
+        assert len(read[-1]) == len(rows) + 1
+        assert (stream.parts("web.clicks"), stream.parts("web.named")) == ([8], [6])
+        assert len(taken) == 8
+    opened = {name: stream.open_digests(name) for name in ("web.clicks", "web.named", "web.again", "web.totals")}
+    stream.click(minute(120), (20, "c"))
+    stream.run(minute(121))
+    closed = stream.tiny.digests()
+    assert {(name, "20200101010000"): each[minute(60)] for name, each in opened.items()}.items() <= closed.items()
 
 
 def test_rows_of_a_database_are_read_by_their_time_and_joined_with_the_newest_state(
@@ -230,20 +311,30 @@ def test_a_tick_that_was_overtaken_is_not_committed(tmp_path: Path, spark: Spark
 def test_slices_of_older_ticks_are_removed_after_some_minutes(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(Tiny(tmp_path, spark))
     stream.tiny.declare(FLOW)
-    with stream.opened() as work, patch("waterclock.storage.commit.speed_tables.TICKS_KEPT", 2):
+    with (
+        stream.opened() as work,
+        patch("waterclock.storage.commit.speed_tables.TICKS_KEPT", 2),
+        patch("waterclock.storage.slices.appended.MOST_PARTS", 2),
+        patch("waterclock.storage.slices.appended._LEAST_MERGED", 2),
+    ):
         folder = work.lake.folder("web.spd_clicks")
-        for at in range(4):
+        for at in range(6):
             stream.click(minute(at), (at, "a"))
             stream.now = minute(at + 1)
             assert run_tick(work) == at + 1
         remove_old_slices(folder)
-        assert len(list(list_slice_folders(folder))) == 4  # queries may read them
+        assert len(list(list_slice_folders(folder))) == 6 + 2  # two of merged rows; queries may read them
         later = new_slice_number() + 11 * 60 * 1_000_000
         with patch("waterclock.storage.commit.speed_tables.new_slice_number", lambda: later):
             remove_old_slices(folder)
         kept = [each.path for each in list_slice_folders(folder)]
-        assert sorted(kept) == sorted(path for it in iterate_states(folder) for path in it.slices.values())
-        assert len(kept) == 2
+        states = list(iterate_states(folder))
+        slices = [manifest for state in states for manifest in read_slices(folder, state).values()]
+        files = {file.path for manifest in slices for file in manifest.files}
+        assert sorted(kept) == sorted({path.rpartition("/")[0] for path in files})
+        assert {path for it in states for path in it.slices.values()} <= {*kept}
+        assert all(file_exists(entry_path(folder, path)) for path in files)
+        assert len(kept) == 5
     assert len(stream.rows(IDS)) == 4
 
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from waterclock.connectors.interface import ArrivalCollector
+from waterclock.connectors.interface import ArrivalCollector, Item, Positions
 from waterclock.engine.collect.collect import assign_arrivals, item_to_dict
-from waterclock.engine.collect.positions import Owned, find_open_ranges, find_range_names, range_to_dict
+from waterclock.engine.collect.positions import (
+    Owned,
+    find_open_ranges,
+    find_range_names,
+    find_rest,
+    is_empty,
+    range_to_dict,
+)
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Batching
@@ -31,6 +38,27 @@ class OpenItems:
         """Return the items of a label as they are recorded with its slice."""
         convert = item_to_dict if self.names is None else range_to_dict
         return [convert(item) for item in self.by_label[label]]
+
+    def after(self, label: datetime, read: Sequence[Mapping[str, Any]]) -> tuple[Item, ...] | None:
+        """Return the items of a label, or the parts of its ranges, that came after those that were `read` for it.
+
+        None if what was read is not certainly among the items any more, or has changed.
+        """
+        new = {item.name: item for item in self.by_label[label]}
+        for each in read:
+            item = new.pop(str(each.get("name")), None)
+            if item is None:
+                return None
+            if item.positions is None:
+                if item_to_dict(item) != each:
+                    return None
+                continue
+            rest = find_rest(item.positions, Positions.of_dict(each["positions"]))
+            if rest is None:
+                return None
+            if not is_empty(rest):
+                new[item.name] = replace(item, positions=rest)
+        return tuple(new.values())
 
     def can_keep(self, label: datetime, items: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether rows of these items, which were read for a label before, still belong to that label."""

@@ -106,7 +106,7 @@ def find_open_ranges(
     free = _find_next_owner(table, start, recorded.behind, covered, labels)
     if free is not None and free in owned:
         item = _read_next_range(work, table, collector, free, recorded.last, start)
-        owned[free] = () if item is None or _is_empty(item) else (item,)
+        owned[free] = () if item is None or item.positions is None or is_empty(item.positions) else (item,)
     return OpenRanges(owned, _name_ranges(recorded, free))
 
 
@@ -215,8 +215,29 @@ def _cut_before(item: Item, after: Mapping[str, Any]) -> Item | None:
     return replace(item, positions=replace(item.positions, parts=parts))
 
 
-def _is_empty(item: Item) -> bool:
-    return item.positions is None or all(low == high for low, high in item.positions.parts.values())
+def is_empty(positions: Positions) -> bool:
+    """Return whether a range has no positions."""
+    return all(low == high for low, high in positions.parts.values())
+
+
+def find_rest(positions: Positions, earlier: Positions) -> Positions | None:
+    """Return the part of a range after the range `earlier`; None if it does not certainly continue `earlier`.
+
+    It does if both begin at the same positions of one log, and if no end moved back. Positions that are no numbers have
+    no known order.
+    """
+    if positions.of != earlier.of or positions.gone != earlier.gone:
+        return None
+    if not earlier.parts.keys() <= positions.parts.keys():
+        return None
+    parts = dict(positions.parts)
+    for part, (low, end) in earlier.parts.items():
+        first, high = parts[part]
+        is_later = isinstance(end, int) and isinstance(high, int) and end <= high
+        if first != low or not (end == high or is_later):
+            return None
+        parts[part] = (end, high)
+    return replace(positions, parts=parts)
 
 
 def find_skipped_end(

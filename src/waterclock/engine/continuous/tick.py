@@ -7,20 +7,30 @@ then the sources, and commits a table only on the version that it read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
+from waterclock.connectors.interface import Item
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import find_blocking_rows, row_rule_measures
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.results import MadeSlices
-from waterclock.engine.collect.open_items import find_labels_to_keep, find_open_items
+from waterclock.engine.collect.open_items import OpenItems, find_labels_to_keep, find_open_items
+from waterclock.engine.continuous.appends import (
+    AFTER,
+    can_append,
+    find_row_slice,
+    has_same_columns,
+    identity_of_pins,
+    is_undamaged,
+    join_items,
+    merge_small_parts,
+)
 from waterclock.engine.continuous.open_labels import (
     OpenLabels,
     find_open_labels,
@@ -186,30 +196,63 @@ class _Tick:
         if items is not None:
             known = {label: each for label, each in known.items() if items.can_keep(label, _items_of(each))}
         own.kept = {label: known[label] for label in labels.kept if label in known}
-        if not labels.made:
-            return own
+        windows, appended = list(labels.made), {}
         if items is not None:
-            identities = {label: _identity_of_items(items.to_dicts(label)) for label in items.by_label}
-            if all(_is_unchanged(identity, known.get(label)) for label, identity in identities.items()):
-                own.kept |= {label: known[label] for label in identities if label in known}
-                return own
-        batches = tuple(Batch(table.name, window, Status.READY, "open") for window in labels.made)
-        bound = BoundInputs({batch.label: () for batch in batches}, owned={} if items is None else items.by_label)
-        with self._make_slices(table, batches, bound) as made:
-            notes = {
-                window.start: _identity_of_items(made.notes.source.get(window.start, {}).get("items"))
-                for window in labels.made
-            }
-            written = self._write(table, made, {label: {_READ: identity} for label, identity in notes.items()})
+            unchanged = {label for label in items.by_label if _is_unchanged(items.to_dicts(label), known.get(label))}
+            own.kept |= {label: known[label] for label in unchanged if label in known}
+            windows = [window for window in windows if window.start not in unchanged]
+            appended = self._find_new_items(table, items, known, windows)
+        if windows and not self._read_windows(table, own, known, windows, items, appended):
+            self._read_windows(table, own, known, windows, items, {})
+        return own
+
+    def _find_new_items(
+        self, table: Table, items: OpenItems, known: Mapping[datetime, Manifest], windows: Sequence[Window]
+    ) -> dict[datetime, tuple[Item, ...]]:
+        """Return the items whose rows can be appended to those of the tick before, by label."""
+        if not can_append(table):
+            return {}
+        found = {}
+        for label in (window.start for window in windows if window.start in known):
+            new = items.after(label, _items_of(known[label]))
+            if new is not None and is_undamaged(self.folders[table.name], known[label]):
+                found[label] = new
+        return found
+
+    def _read_windows(
+        self,
+        table: Table,
+        own: TickRows,
+        known: Mapping[datetime, Manifest],
+        windows: Sequence[Window],
+        items: OpenItems | None,
+        appended: Mapping[datetime, tuple[Item, ...]],
+    ) -> bool:
+        """Read windows of a collect; of labels in `appended`, these items alone. False if their columns differ."""
+        batches = tuple(Batch(table.name, window, Status.READY, "open") for window in windows)
+        owned = {} if items is None else {**items.by_label, **appended}
+        own_labels = {batch.label for batch in batches}
+        owned = {label: each for label, each in owned.items() if label in own_labels}
+        to = {label: known[label] for label in appended}
+        with self._make_slices(table, batches, BoundInputs(dict.fromkeys(own_labels, ()), owned=owned)) as made:
+            if not has_same_columns(made, to):
+                return False
+            notes = {}
+            for label in own_labels:
+                read = made.notes.source.get(label, {}).get("items")
+                if label in appended:
+                    read = join_items(_items_of(known[label]), read or ())
+                notes[label] = {_READ: _identity_of_items(read)}
+            written = self._write(table, made, notes, to)
             made.notes.before_commit()
             clock = self.work.real_now()
-            for window in labels.made:
+            for window in windows:
                 if clock >= table.cadence.due_at(window):
                     own.kept |= {window.start: known[window.start]} if window.start in known else {}
                     continue
                 self._take(table, own, window.start, written, made, known.get(window.start))
             own.schema = made.schema
-        return own
+        return True
 
     def transform(self, table: Table) -> TickRows:
         """Compute the windows of a transform that overlap open labels of its inputs, and those not done since."""
@@ -222,15 +265,39 @@ class _Tick:
                 own.blocked[window.start] = _READS_HELD
                 continue
             pins = self._pin(batch)
-            identity = _identity_of_pins(table, pins)
-            if window.start in known and known[window.start].source.get(_READ) == identity:
-                own.kept[window.start] = known[window.start]
+            notes = {_READ: identity_of_pins(table, pins)}
+            before = known.get(window.start)
+            if before is not None and before.source.get(_READ) == notes[_READ]:
+                own.kept[window.start] = before
                 continue
-            with self._make_slices(table, (batch,), BoundInputs({batch.label: pins})) as made:
-                written = self._write(table, made, {batch.label: {_READ: identity}})
-                self._take(table, own, batch.label, written, made, None)
-                own.schema = made.schema
+            rows = find_row_slice(table, window.start, pins)
+            new = None
+            if rows is not None:
+                notes |= rows.to_notes()
+                if before is not None and is_undamaged(self.folders[table.name], before):
+                    new = rows.find_new_pins(pins, before)
+            if new is None or not self._compute_window(table, own, batch, new, notes, before):
+                self._compute_window(table, own, batch, pins, notes)
         return own
+
+    def _compute_window(
+        self,
+        table: Table,
+        own: TickRows,
+        batch: Batch,
+        pins: tuple[PinnedRead, ...],
+        notes: Mapping[str, Any],
+        before: Manifest | None = None,
+    ) -> bool:
+        """Compute a window of a transform, and append its rows to those `before`. False if their columns differ."""
+        to = {} if before is None else {batch.label: before}
+        with self._make_slices(table, (batch,), BoundInputs({batch.label: pins})) as made:
+            if not has_same_columns(made, to):
+                return False
+            written = self._write(table, made, {batch.label: notes}, to)
+            self._take(table, own, batch.label, written, made, None)
+            own.schema = made.schema
+        return True
 
     def keep_computed(self, table: Table) -> TickRows:
         """Return the rows of a transform whose query fails: those of the tick before, without labels that end."""
@@ -279,23 +346,37 @@ class _Tick:
             work.sessions.release(spark)
 
     def _write(
-        self, table: Table, made: MadeSlices, notes: Mapping[datetime, Mapping[str, Any]]
+        self,
+        table: Table,
+        made: MadeSlices,
+        notes: Mapping[datetime, Mapping[str, Any]],
+        to: Mapping[datetime, Manifest],
     ) -> dict[datetime, WrittenSlices]:
-        """Write and seal the rows of a tick as those of a batch, measured only by the rules of rows."""
+        """Write and seal the rows of a tick as those of a batch, measured only by the rules of rows.
+
+        The rows of labels in `to` are appended to these slices.
+        """
         found: dict[datetime, WrittenSlices] = {}
+        folder, lake = self.folders[table.name], self.work.lake
+        notes = {at: {**each, AFTER: to[at].slice_path} if at in to else each for at, each in notes.items()}
         for part in made.parts:
             written = write_slices(
                 part.frame,
-                folder=self.folders[table.name],
+                folder=folder,
                 claim=self.number,
                 labels=part.labels,
-                lake=self.work.lake,
+                lake=lake,
                 measures=row_rule_measures(table, part.absent),
                 code=table.fingerprint,
                 source=notes,
                 name=open_table_of(table.name),
                 may_be_empty=part.may_be_empty,
                 through=part.through,
+                appended_to={
+                    label: merge_small_parts(part.frame.sparkSession, folder, lake, to[label])
+                    for label in part.labels
+                    if label in to
+                },
             )
             found |= dict.fromkeys(part.labels, written)
         return found
@@ -361,36 +442,19 @@ class _Tick:
         return OpenSlices(self.folders[name], manifests) if manifests else None
 
 
-_NO_ITEMS = "[]"
-
-
-def _is_unchanged(identity: str | None, known: Manifest | None) -> bool:
+def _is_unchanged(items: Sequence[Mapping[str, Any]], known: Manifest | None) -> bool:
     """Return whether a label has the same items as in the tick before. Without items, there were and are no rows."""
-    if known is None:
-        return identity == _NO_ITEMS
-    return identity is not None and known.source.get(_READ) == identity
+    return not items if known is None else known.source.get(_READ) == _identity_of_items(items)
 
 
-def _identity_of_items(items: Sequence[Mapping[str, Any]] | None) -> str | None:
+def _identity_of_items(items: Iterable[Mapping[str, Any]] | None) -> str | None:
     """Return a text that identifies the items that a label was read from; None for a source without items."""
-    return None if items is None else json.dumps(items, sort_keys=True)
+    if items is None:
+        return None
+    return json.dumps(sorted(items, key=lambda item: str(item.get("name"))), sort_keys=True)
 
 
 def _items_of(known: Manifest) -> list[Mapping[str, Any]]:
     """Return the items that a slice of a tick was read from; none for a source without items."""
-    found: list[Mapping[str, Any]] = json.loads(known.source.get(_READ) or _NO_ITEMS)
+    found: list[Mapping[str, Any]] = json.loads(known.source.get(_READ) or "[]")
     return found
-
-
-def _identity_of_pins(table: Table, pins: Sequence[PinnedRead]) -> str:
-    """Return a hash that identifies the rows that a window reads."""
-    parts = [
-        (
-            str(each.read),
-            str(each.bound.high) if each.bound.scope is ReadScope.STATE else "",
-            [(label_of(piece.label), piece.claim) for piece in each.slices],
-            [manifest.slice_path for manifest in each.opened.manifests] if each.opened is not None else [],
-        )
-        for each in pins
-    ]
-    return sha256(json.dumps([table.fingerprint, parts]).encode()).hexdigest()

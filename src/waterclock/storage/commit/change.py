@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
@@ -90,14 +90,7 @@ def _build_partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> 
     for manifest in manifests:
         label = label_of(manifest.label)
         old = {file.path: file for file in table.files_at(label)}
-        new = {file.path for file in manifest.files}
-        if old.keys() == new:
-            continue  # M5
-        if old.keys() & new:
-            raise NeedsSpark(f"a part of the slice of {label} is live already", where=table.folder)
-        _require_no_deletion_vectors(table, old)
-        change.removes += build_remove_actions(list(old.values()))
-        change.adds += _build_add_actions(manifest, partitioned=True)
+        _replace_files(table, change, old, manifest, partitioned=True)
     return change
 
 
@@ -111,16 +104,23 @@ def _build_path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Chang
             raise NeedsSpark(
                 f"rows of {label} are in {joined[0].path}, together with rows of other labels", where=table.folder
             )
-        new = {file.path for file in manifest.files}
-        removed = [old[path] for path in old if path not in new]
-        _require_no_deletion_vectors(table, {file.path for file in removed})
-        change.removes += build_remove_actions(removed)
-        change.adds += [
-            add
-            for file, add in zip(manifest.files, _build_add_actions(manifest, partitioned=False), strict=True)
-            if file.path not in old
-        ]
+        _replace_files(table, change, old, manifest, partitioned=False)
     return change
+
+
+def _replace_files(
+    table: OpenTable, change: Change, old: Mapping[str, LiveFile], manifest: Manifest, *, partitioned: bool
+) -> None:
+    """Add the change from the files `old` to those of a slice. Files that both have stay.
+
+    Adding a live file again would hide it from Spark.
+    """
+    new = {file.path for file in manifest.files}
+    removed = [file for path, file in old.items() if path not in new]
+    _require_no_deletion_vectors(table, {file.path for file in removed})
+    change.removes += build_remove_actions(removed)
+    adds = zip(manifest.files, _build_add_actions(manifest, partitioned=partitioned), strict=True)
+    change.adds += [add for file, add in adds if file.path not in old]
 
 
 def _build_add_actions(manifest: Manifest, *, partitioned: bool) -> list[Action]:

@@ -36,6 +36,7 @@ from waterclock.storage.log.delta_log import commit_file, head, info_of, table_e
 from waterclock.storage.log.identity import Identity, identity_in
 from waterclock.storage.log.open_tables import forget_open_table, open_table
 from waterclock.storage.schema_types import schema_text
+from waterclock.storage.slices.appended import folder_of
 from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
@@ -293,8 +294,15 @@ def remove_open_windows(folder: str) -> None:
 
 
 def remove_old_slices(folder: str) -> None:
-    """Remove slices that no kept tick has and that are older than `KEPT_FOR`. Cost: a listing of the stage."""
-    used = {path for state in iterate_states(folder) for path in state.slices.values()}
+    """Remove slices that no kept tick has rows of and that are older than `KEPT_FOR`.
+
+    Cost: a listing of the stage, and a small file for each slice of a kept tick.
+    """
+    states = list(iterate_states(folder))
+    used = {path for state in states for path in state.slices.values()}
+    for state in states:
+        for manifest in read_slices(folder, state).values():
+            used.update(map(folder_of, manifest.files))
     limit = new_slice_number() - int(KEPT_FOR.total_seconds()) * _MICROS
     for found in list_slice_folders(folder):
         if found.path not in used and found.claim < limit:

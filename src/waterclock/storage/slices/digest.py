@@ -64,6 +64,11 @@ def rows_of(digest: str) -> int:
     return int(digest.split(":", 1)[0])
 
 
+def add_digests(left: str, right: str) -> str:
+    """Return the digest of the rows of two digests together."""
+    return ":".join(str(int(one) + int(other)) for one, other in zip(left.split(":"), right.split(":"), strict=True))
+
+
 def digests(
     frame: DataFrame, measures: Sequence[tuple[str, Column]] = (), *, names: Container[str] | None = None
 ) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 from waterclock.files.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import Lake
-from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
+from waterclock.storage.slices.manifest import DataFile, Manifest, require_unsealed, seal
 from waterclock.storage.slices.row_filter import QUARANTINE
 
 
@@ -34,8 +34,7 @@ def seal_linked_slice(  # noqa: PLR0913 - each argument is a part of the new man
     E604 if a slice of the claim is sealed already.
     """
     path = lake.slice_path(label, claim)
-    if is_sealed(folder, path):
-        raise already_sealed(folder, path)
+    require_unsealed(folder, [path])
     leaf = entry_path(folder, path)
     remove_folder(leaf)
     make_folder(leaf)

@@ -180,6 +180,13 @@ def seal(folder: str, manifest: Manifest) -> None:
         raise already_sealed(folder, manifest.slice_path)
 
 
+def require_unsealed(folder: str, paths: Iterable[str]) -> None:
+    """Raise E604 if one of these slices is sealed."""
+    for path in paths:
+        if is_sealed(folder, path):
+            raise already_sealed(folder, path)
+
+
 def already_sealed(folder: str, slice_path: str) -> WaterclockError:
     """Return the error for a claim that would write a slice twice."""
     return WaterclockError(

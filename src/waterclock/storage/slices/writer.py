@@ -22,6 +22,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.log.delta_log import table_of
 from waterclock.storage.schema_types import schema_text
+from waterclock.storage.slices.appended import append_slices
 from waterclock.storage.slices.column_casts import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -44,7 +45,7 @@ from waterclock.storage.slices.label_folders import (
     move_into_place,
     require_known_labels,
 )
-from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
+from waterclock.storage.slices.manifest import DataFile, Manifest, require_unsealed, seal
 from waterclock.storage.slices.order_bounds import fold_signature, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import (
@@ -121,6 +122,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     sort_by: Sequence[str] = (),
     clustering: Split | None = None,
     around_write: AroundWrite | None = None,
+    appended_to: Mapping[datetime, Manifest] | None = None,
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
@@ -133,14 +135,13 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     that stay. The quarantined input rows in `quarantined_inputs` are sealed with the slices. The rows of each file are
     in the order of `sort_by`, columns of the frame; others are ignored. `clustering`: how the rows of a label are split
     into files; a large slice that it does not split is split by another job. `around_write` is entered with the rows
-    and the path of their files before the job that writes them, and left after it.
+    and the path of their files before the job that writes them, and left after it. `appended_to`: slices with the same
+    columns, whose files are those of the new slices of their labels as well; measures count the new rows only.
 
     Raises E604 if a slice of the claim is sealed already, and E606 if a row has a label that is not among `labels`.
     """
     paths = {label: lake.slice_path(label, claim) for label in labels}
-    for path in paths.values():
-        if is_sealed(folder, path):
-            raise already_sealed(folder, path)
+    require_unsealed(folder, paths.values())
     ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(
@@ -162,9 +163,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     else:
         found = _write_group(ordered, draft, paths, taken)
     fault("written")
-    known: Mapping[str, tuple[DataFile, ...]] = {}
-    if clustering is not None:
-        known = clustering.finish(frame.sparkSession, folder, paths.values(), was_split=draft.clustering is not None)
+    is_split, spark = draft.clustering is not None, frame.sparkSession
+    known = {} if clustering is None else clustering.finish(spark, folder, paths.values(), was_split=is_split)
     files = {
         label: known[path] if path in known else read_files(entry_path(folder), path, also=sort_by)
         for label, path in paths.items()
@@ -183,10 +183,11 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             )
             for label in labels
         }
-    manifests = tuple(
+    new = [
         draft.manifest(label, paths[label], files[label], found[label], (source or {}).get(label, {}), aside.get(label))
         for label in labels
-    )
+    ]
+    manifests = append_slices(appended_to or {}, new)
     for manifest in manifests:
         seal(folder, manifest)
     own = {

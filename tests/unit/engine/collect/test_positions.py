@@ -12,9 +12,11 @@ import pytest
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeConnections, collect, group, work_of
-from waterclock.connectors.interface import Positions
+from waterclock.connectors.interface import Item, Positions
+from waterclock.engine.collect.collect import item_to_dict
 from waterclock.engine.collect.open_items import OpenItems
-from waterclock.engine.collect.positions import find_open_ranges, range_to_dict, ranges_of
+from waterclock.engine.collect.positions import find_open_ranges, find_rest, is_empty, range_to_dict, ranges_of
+from waterclock.engine.continuous.appends import join_items
 from waterclock.flow.enums import Batching
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -195,3 +197,44 @@ def test_a_range_without_records_is_none_and_tables_of_other_sources_have_no_ran
     assert found is not None
     assert found.owned == {day(0): ()}
     assert find_open_ranges(work, collect("web.clicks"), [window], [], day(0), IntervalSet()) is None
+
+
+def test_the_rest_of_a_range_begins_where_the_earlier_one_ended() -> None:
+    read = Positions("log 1", {"0": (0, 7), "1": (5, 5)})
+    rest = find_rest(Positions("log 1", {"0": (0, 9), "1": (5, 5), "2": (0, 3)}), read)
+    assert rest == Positions("log 1", {"0": (7, 9), "1": (5, 5), "2": (0, 3)})
+    same = find_rest(read, read)
+    assert same is not None
+    assert is_empty(same)
+    for other in (
+        Positions("log 2", {"0": (0, 9), "1": (5, 5)}),  # made anew
+        Positions("log 1", {"0": (0, 6), "1": (5, 5)}),  # an end moved back
+        Positions("log 1", {"0": (2, 9), "1": (5, 5)}),  # the beginning was deleted
+        Positions("log 1", {"0": (0, 9)}),
+        Positions("log 1", {"0": (0, 9), "1": (5, 5)}, gone={"0": (0, 1)}),
+        Positions("log 1", {"0": (0, "9"), "1": (5, 5)}),  # texts have no known order
+    ):
+        assert find_rest(other, read) is None
+
+
+def test_new_items_are_those_after_the_ones_that_were_read() -> None:
+    files = [Item(f"f{at}", day(0), at, f"/landing/f{at}") for at in range(3)]
+    dicts = [item_to_dict(each) for each in files]
+    items = OpenItems({day(0): tuple(files)})
+    assert items.after(day(0), []) == tuple(files)
+    assert items.after(day(0), [dicts[1]]) == (files[0], files[2])
+    assert items.after(day(0), [dicts[1] | {"size": 9}]) is None  # it grew
+    assert items.after(day(0), [dicts[1] | {"name": "f9"}]) is None  # another label took it
+    assert join_items([dicts[1]], [dicts[0], dicts[2]]) == [dicts[1], dicts[0], dicts[2]]
+
+
+def test_new_records_continue_the_range_that_was_read() -> None:
+    def ranges(low: int, high: int) -> Item:
+        return Item("positions 1", day(0), 0, "topic", positions=Positions("log 1", {"0": (low, high)}))
+
+    items = OpenItems({day(0): (ranges(3, 9),)}, {day(0): {"positions 1"}})
+    read = range_to_dict(ranges(3, 5))
+    assert items.after(day(0), [read]) == (ranges(5, 9),)
+    assert items.after(day(0), [range_to_dict(ranges(3, 9))]) == ()
+    assert join_items([read], [range_to_dict(ranges(5, 9))]) == [range_to_dict(ranges(3, 9))]
+    assert join_items([], [read]) == [read]
