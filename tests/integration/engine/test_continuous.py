@@ -335,7 +335,7 @@ def test_slices_of_older_ticks_are_removed_after_some_minutes(tmp_path: Path, sp
         assert {path for it in states for path in it.slices.values()} <= {*kept}
         assert all(file_exists(entry_path(folder, path)) for path in files)
         assert len(kept) == 5
-    assert len(stream.rows(IDS)) == 4
+    assert len(stream.rows(IDS)) == 6
 
 
 def test_open_windows_of_renamed_tables_and_of_those_without_ticks_are_removed(
