@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -41,6 +41,7 @@ class Delivery:
     - `order_by`: columns by which the rows are sorted before they are sent. Rows with different values of `per` may be
       sent in any order.
     - `note` is stored with the delivery.
+    - `appended_to`: the note of the rows of this label that are there already, and stay. Empty if they are replaced.
     - `places` maps the names of collected items to their locations, for a publish that copies the items themselves.
     """
 
@@ -61,6 +62,7 @@ class Delivery:
     order_by: tuple[str, ...] = ()
     per: tuple[str, ...] = ()
     note: str = ""
+    appended_to: str = ""
     places: Callable[[Collection[str]], Mapping[str, str]] | None = None
 
     def __post_init__(self) -> None:
@@ -79,6 +81,11 @@ class Delivery:
     def is_by_label(self) -> bool:
         """True if the destination has a column `timelabel` with the label of each row."""
         return self.is_from_partitioned or self.mode is Mode.APPEND
+
+    @property
+    def replaces_rows(self) -> bool:
+        """True if the rows that are there for its label, or all, are deleted first."""
+        return (self.is_by_label or self.mode is Mode.REPLACE) and not self.appended_to
 
     @property
     def column_names(self) -> list[str]:
@@ -154,9 +161,11 @@ class OpenWindowRows:
 
     `shown` are the rows of open labels, each with the slice that they are from as its note. `kept` are labels whose
     rows stay as they are, because a batch has closed them and has not delivered them yet. All others are removed.
+    `appended` maps labels to the rows that were added to those of an earlier slice, for a destination that shows it.
     """
 
     shown: tuple[Delivery, ...] = ()
+    appended: Mapping[str, Delivery] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
 
 

@@ -17,7 +17,6 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.interface import Collected, Listing
-from waterclock.engine.continuous import appends
 from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.continuous.table_reads import TableReads, record_checks
 from waterclock.engine.continuous.tick import TickRows, run_tick
@@ -40,6 +39,7 @@ from waterclock.storage.commit.speed_tables import (
     read_state,
     remove_old_slices,
 )
+from waterclock.storage.slices.appended import newest_part
 from waterclock.storage.slices.inventory import list_slice_folders
 from waterclock.storage.slices.manifest import Manifest
 
@@ -167,7 +167,7 @@ def test_a_tick_reads_and_computes_only_new_rows_and_they_are_those_of_the_batch
     stream.click(minute(1), (0, "a"))
     stream.run(minute(61))
     read, taken = [], []
-    read_items, newest = FilesCollector.read_items, appends.newest_part
+    read_items, newest = FilesCollector.read_items, newest_part
 
     def noted(self: FilesCollector, *asked: Any) -> Collected:
         read.append(sorted(item.name for items in asked[2].values() for item in items))
@@ -179,7 +179,7 @@ def test_a_tick_reads_and_computes_only_new_rows_and_they_are_those_of_the_batch
 
     with (
         patch.object(FilesCollector, "read_items", noted),
-        patch.object(appends, "newest_part", newest_noted),
+        patch("waterclock.engine.continuous.appends.newest_part", newest_noted),
         patch("waterclock.storage.slices.appended.MOST_PARTS", 3),
         patch("waterclock.storage.slices.appended._LEAST_MERGED", 2),
     ):

@@ -124,7 +124,7 @@ class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _T
             _stage_slice(connection, delivery, there)
             _require_exact_values(connection, unit, delivery, there)
         deleted = 0
-        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        if delivery.replaces_rows:
             names_there = {name: spelt for name, (spelt, _) in there.items()}
             deleted = _execute_update(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
         spelt = [there[name.lower()][0] for name in names]

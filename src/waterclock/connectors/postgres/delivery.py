@@ -175,7 +175,7 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
     ) -> Delivered:
         is_filtered = has_filters(connection, unit)
         deleted = 0
-        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        if delivery.replaces_rows:
             deleted = connection.execute(
                 *replaced_rows("DELETE", unit, delivery, DIALECT, stored_names(there))
             ).rowcount

@@ -228,7 +228,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
         self, connection: _Connection, unit: Unit, delivery: Delivery, ready: ReadyDelivery[_Column]
     ) -> Delivered:
         session, there, deleted = self._session(connection), ready.there, 0
-        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        if delivery.replaces_rows:
             deleted = session.execute_update(
                 *replaced_rows("DELETE", unit, delivery, session.dialect, stored_names(there))
             )

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from waterclock.connectors.delivering import Delivered, Delivery, OpenWindowReader
+from waterclock.connectors.delivering import Delivered, Delivery, OpenWindowReader, OpenWindowRows
 from waterclock.connectors.sql.union_views import (
     CHANGING,
     OpenLabelRecord,
@@ -92,7 +92,11 @@ def show_open_windows(
     there = record.slices()
     opened = read(there.keys())
     done = record.delivered([*there, *(each.label_text for each in opened.shown)])
-    made = [each for each in opened.shown if each.label_text not in done and there.get(each.label_text) != each.note]
+    made = [
+        _choose_rows(opened, each, there.get(each.label_text))
+        for each in opened.shown
+        if each.label_text not in done and there.get(each.label_text, ("", 0))[0] != each.note
+    ]
     stays = ({each.label_text for each in opened.shown} | opened.kept) - done
     gone = sorted(there.keys() - stays)
     if not made and not gone:
@@ -104,10 +108,17 @@ def show_open_windows(
             record.remove(label)
         for delivery, of_label in zip(made, prepared, strict=True):
             written = writer.write(open_unit(unit), delivery, of_label.opened)
+            known = there[delivery.label_text][1] if delivery.appended_to else 0
             record.remove(delivery.label_text)
-            record.put(delivery.label_text, delivery.note, written.rows)
+            record.put(delivery.label_text, delivery.note, known + written.rows)
         fault("open.written")
     return len(made) + len(gone)
+
+
+def _choose_rows(opened: OpenWindowRows, whole: Delivery, shown: tuple[str, int] | None) -> Delivery:
+    """Return the new rows of a label if the destination shows the slice that they were appended to, else all rows."""
+    new = opened.appended.get(whole.label_text)
+    return whole if new is None or shown is None or new.appended_to != shown[0] else new
 
 
 def _find_label_column(writer: UnionWriter[_Columns], unit: Unit) -> str:

@@ -88,10 +88,12 @@ class OpenLabelRecord:
     project: str
     publish: str
 
-    def slices(self) -> dict[str, str]:
-        """Map the labels in the table of open windows to the slices that their rows are from."""
-        sql = f"SELECT label, note FROM {DELIVERIES} WHERE {self._which}"
-        return {str(label): str(note) for label, note in self.session.rows_of(sql, self._values(_SHOWN))}
+    def slices(self) -> dict[str, tuple[str, int]]:
+        """Map the labels in the table of open windows to the slice that their rows are from, and their number."""
+        rows = self.session.dialect.quote_identifier("row_count")  # a word that some databases reserve
+        sql = f"SELECT label, note, {rows} FROM {DELIVERIES} WHERE {self._which}"
+        found = self.session.rows_of(sql, self._values(_SHOWN))
+        return {str(label): (str(note), int(count)) for label, note, count in found}
 
     def delivered(self, labels: Collection[str]) -> frozenset[str]:
         """Return the labels among the given ones that a batch delivered."""

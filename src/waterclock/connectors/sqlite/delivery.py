@@ -115,7 +115,7 @@ class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str
         table = table_of(unit)
         rows = deleted = 0
         is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
-        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+        if delivery.replaces_rows:
             sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
             deleted = connection.execute(sql, values).rowcount
         put = _insert_sql(table, delivery)

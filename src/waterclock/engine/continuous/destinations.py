@@ -18,6 +18,7 @@ from waterclock.connectors.delivering import Delivery, OpenWindowDestination, Op
 from waterclock.connectors.sql.versioned_views import has_union_view
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.publish import build_delivery
+from waterclock.engine.continuous.appends import AFTER
 from waterclock.engine.continuous.open_labels import held_labels, reads_held_label
 from waterclock.engine.continuous.table_reads import Outages
 from waterclock.engine.run_context import RunContext
@@ -27,6 +28,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.open_windows import open_table_of
 from waterclock.planner.planning import Planner
 from waterclock.storage.commit.speed_tables import SpeedState, read_slices, read_state
+from waterclock.storage.slices.appended import newest_part
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.timelabel.label import instant_of, label_of
 
@@ -72,11 +74,20 @@ class _OpenRows:
         start = Planner(work.flow).starts(snapshot, work.real_now())[self.table.name]
         shown = find_shown_labels(work.flow, source, state, snapshot, start)
         slices = read_slices(folder, state)
-        deliveries = tuple(self._delivery(folder, slices[label]) for label in shown if label in slices)
+        found = [slices[label] for label in shown if label in slices]
+        new = [
+            replace(self._delivery(folder, newest_part(each)), appended_to=str(each.source[AFTER]))
+            for each in found
+            if AFTER in each.source
+        ]
         # a label whose slice is damaged keeps its rows until the next tick makes it again
         damaged = {label_of(label) for label in shown if label not in slices}
         kept = {label for label in there if self._is_closed(snapshot, instant_of(label), source)}
-        return OpenWindowRows(shown=deliveries, kept=frozenset(kept | damaged))
+        return OpenWindowRows(
+            shown=tuple(self._delivery(folder, each) for each in found),
+            appended={each.label_text: each for each in new},
+            kept=frozenset(kept | damaged),
+        )
 
     def _is_closed(self, snapshot: LedgerSnapshot, label: datetime, source: Table) -> bool:
         """Return whether a batch closed a label whose PUBLISH is not done."""

@@ -157,6 +157,28 @@ def test_a_slice_that_is_there_is_not_written_again(destination: Destination) ->
     assert seen == [[label(0)]]
 
 
+def test_rows_that_were_appended_are_written_alone_to_a_destination_that_has_the_others(
+    destination: Destination,
+) -> None:
+    first, both = destination.slice_of(0, ["a"]), destination.slice_of(0, ["a", "b"])
+    # its file has a row that `both` does not have, so the test sees which of the two is written
+    new = destination.slice_of(0, ["c"], note=both.note, appended_to=first.note)
+    appended = {label(0): new}
+
+    def show(*shown: Delivery) -> list[str]:
+        destination.read_and_show(lambda _: OpenWindowRows(shown=shown, appended=appended))
+        return [id_ for _, id_, _ in destination.rows()]
+
+    assert show(first) == ["a"]
+    assert show(both) == ["a", "c"]
+    assert show(both) == ["a", "c"]  # nothing has changed
+    other = destination.slice_of(0, ["x"])
+    assert show(other) == ["x"]
+    assert show(both) == ["a", "b"]  # the destination shows another slice than `first`
+    assert destination.close(0, "d") is DeliveryOutcome.DELIVERED
+    assert show(both) == ["d"]
+
+
 def test_columns_that_are_added_later_are_in_the_view(destination: Destination) -> None:
     destination.close(0, "a")
     destination.show({1: ["b"]})

@@ -51,7 +51,7 @@ def _file(part: int, rows: int) -> DataFile:
 
 def test_small_parts_are_merged_so_that_few_parts_remain_and_rows_are_seldom_copied() -> None:
     draw = random.Random(1)
-    for rows_of_tick in (lambda: 1, lambda: draw.choice([1, 5, 500]), lambda: draw.randint(0, 9)):
+    for choices in ([1], [1, 5, 500], range(10)):
         files: tuple[DataFile, ...] = ()
         copied = total = 0
         for tick in range(3000):
@@ -61,7 +61,7 @@ def test_small_parts_are_merged_so_that_few_parts_remain_and_rows_are_seldom_cop
                 rows = sum(file.rows for file in merged)
                 copied += rows
                 files = (*files[: -len(merged)], _file(10_000 + tick, rows))
-            new = rows_of_tick()
+            new = draw.choice(choices)
             total += new
             files = (*files, _file(tick, new))
             assert len({folder_of(file) for file in files}) <= MOST_PARTS + 1
