@@ -65,8 +65,7 @@ class Positions:
     `parts` maps each partition to its first position and its end (exclusive). For example: `{"0": (120, 180)}`. `of`
     identifies the log itself, so that another log of the same name is detected. Positions are numbers or texts that
     JSON can represent. Only the connector knows their order, and they do not count rows. A partition without new rows
-    is listed with an empty range. `gone`: ranges that the source had deleted before they were read, and that a user has
-    declared to skip.
+    is listed with an empty range. `gone`: ranges that the source deleted unread, and that a user declared to skip.
     """
 
     of: str
@@ -92,10 +91,10 @@ class Item:
     """One complete item that arrived, such as a file or a range of a log.
 
     Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. An item with a
-    future stamp is not collected yet. `is_archived`: it was moved to the archive. If a crash prevents that after the
-    commit, the item is archived later. `positions` is the range of a log. `changed` is a file's modification time when
-    it was listed, and `etag` identified its content in an object store. `read_earlier_sizes` finds the sizes that an
-    archived item had before persons were erased from it.
+    future stamp is not collected yet. `is_archived`: it was moved to the archive, which follows its commit. `positions`
+    is the range of a log. `changed` is a file's modification time when it was listed, and `etag` identified its content
+    in an object store. `read_earlier_sizes` finds the sizes that an archived item had before persons were erased from
+    it. `bytes_read` is the size up to which an item of an open window was read, if it can grow at its end; else None.
     """
 
     name: str
@@ -106,6 +105,7 @@ class Item:
     positions: Positions | None = None
     changed: datetime | None = field(default=None, compare=False)
     etag: str | None = field(default=None, compare=False)
+    bytes_read: int | None = None
     read_earlier_sizes: Callable[[], frozenset[int]] = field(default=frozenset, compare=False, repr=False)
 
     @property

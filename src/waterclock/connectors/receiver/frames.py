@@ -6,6 +6,7 @@ never acknowledged. An incomplete frame before a complete one is damage: see `ha
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,17 +38,23 @@ def build_frame(at: datetime, body: bytes) -> bytes:
     return _HEAD.pack(len(body), crc32(body, crc32(_TIME.pack(micros))), micros) + body
 
 
-def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
-    """Yield the complete frames of a file, up to the first incomplete one. Cost: one frame in memory."""
+def frames_of(file: IO[bytes], least: int = 0) -> Iterator[EventFrame]:
+    """Yield the complete frames of a file, up to the first incomplete one. Cost: one frame in memory.
+
+    Frames that are completely in its first `least` bytes are skipped, and their checksums not verified.
+    """
     start = 0
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
         length, checksum, micros = _HEAD.unpack(head)
         if not 0 < length <= _MOST_BODY_BYTES:
             return
+        end = start + _HEAD.size + length
+        if end <= least:
+            start = file.seek(length, os.SEEK_CUR)
+            continue
         body = file.read(length)
         if len(body) < length or crc32(body, crc32(head[8:])) != checksum:
             return
-        end = start + _HEAD.size + length
         yield EventFrame(EPOCH + micros * _MICROSECOND, body, start, end)
         start = end
 

@@ -52,9 +52,12 @@ def seal(folder: Path, now: datetime) -> datetime:
     return complete
 
 
-def lines_of_segment(source: IO[bytes], segment: Segment, most: int) -> Iterator[bytes]:
-    """Yield the lines to collect of the events in the first `most` bytes of a segment, as a sealed file has them."""
-    for frame in frames_of(source):
+def lines_of_segment(source: IO[bytes], segment: Segment, least: int, most: int) -> Iterator[bytes]:
+    """Yield the lines to collect of a segment's events, as a sealed file has them.
+
+    These are the events in its first `most` bytes, without those that are completely in its first `least` bytes.
+    """
+    for frame in frames_of(source, least):
         if frame.end > most:
             return
         yield from _lines_of_frame(frame, segment)

@@ -36,7 +36,8 @@ def list_unsealed(folder: Path) -> list[Item]:
         path = folder / segment.name
         with suppress(FileNotFoundError):
             if segment.state != "damaged" and (size := path.stat().st_size):
-                found.append(Item(f"{folder.name}/{segment.landed_name}", segment.label, size, str(path)))
+                name = f"{folder.name}/{segment.landed_name}"
+                found.append(Item(name, segment.label, size, str(path), bytes_read=0))
     return found
 
 
@@ -56,8 +57,8 @@ class UnsealedEvents:
     def copy(self, items: Mapping[datetime, Sequence[Item]]) -> dict[datetime, tuple[Item, ...]]:
         """Return the items with a file of events in place of each segment. Cost: each event is read and written once.
 
-        A file has the events up to the size with which the segment was listed. Raises E807 (transient) for a segment
-        whose events were collected since.
+        A file has the events from `bytes_read` up to the size with which the segment was listed. Raises E807
+        (transient) for a segment whose events were collected since.
         """
         return {
             label: tuple(self._copy(item) if is_unsealed(item) else item for item in of) for label, of in items.items()
@@ -72,11 +73,13 @@ class UnsealedEvents:
         path = self._scratch / Path(segment.landed_name).with_suffix("").name
         for state in ("open", "closed"):
             with suppress(FileNotFoundError):
-                size = _copy_events(self._folder / segment.with_state(state).name, segment, item.size, path)
+                source = self._folder / segment.with_state(state).name
+                size = _copy_events(source, segment, item.bytes_read or 0, item.size, path)
                 return replace(item, path=str(path), size=size)
-        landed = self._folder / segment.landed_name
-        with suppress(FileNotFoundError):
-            return replace(item, path=str(landed), size=landed.stat().st_size)
+        if not item.bytes_read:
+            landed = self._folder / segment.landed_name
+            with suppress(FileNotFoundError):
+                return replace(item, path=str(landed), size=landed.stat().st_size)
         raise WaterclockError(
             "E807",
             f"{item.name} changed while it was read",
@@ -87,9 +90,9 @@ class UnsealedEvents:
         )
 
 
-def _copy_events(path: Path, segment: Segment, most: int, target: Path) -> int:
+def _copy_events(path: Path, segment: Segment, least: int, most: int, target: Path) -> int:
     with path.open("rb") as source, open(create_private_file(target), "wb") as sink:  # noqa: PTH123 - a descriptor
-        sink.writelines(lines_of_segment(source, segment, most))
+        sink.writelines(lines_of_segment(source, segment, least, most))
         return sink.tell()
 
 

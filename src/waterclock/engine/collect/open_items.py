@@ -50,8 +50,12 @@ class OpenItems:
             if item is None:
                 return None
             if item.positions is None:
-                if item_to_dict(item) != each:
+                if item_to_dict(item) == each:
+                    continue
+                size = int(each["size"])
+                if item.bytes_read is None or item.size < size or item_to_dict(item) != {**each, "size": item.size}:
                     return None
+                new[item.name] = replace(item, bytes_read=size)
                 continue
             rest = find_rest(item.positions, Positions.of_dict(each["positions"]))
             if rest is None:

@@ -13,7 +13,9 @@ import pytest
 
 from tests.integration.engine.test_continuous import Stream, minute
 from tests.tiny import TOML, Tiny
+from waterclock.connectors.receiver import unsealed_events
 from waterclock.connectors.receiver.events import events_of
+from waterclock.connectors.receiver.segment_names import Segment
 from waterclock.connectors.receiver.segment_sealing import seal
 from waterclock.connectors.receiver.segment_writing import SegmentWriter
 from waterclock.engine.continuous import tick as ticks
@@ -53,6 +55,20 @@ def test_a_tick_shows_the_events_so_far_and_the_batch_takes_them(tmp_path: Path,
     assert stream.rows(SHOWN) == [(1, FIRST, False), (2, FIRST, False)]
     with patch.object(ticks, "make", side_effect=AssertionError("nothing is read again")):
         assert stream.tick(minute(7)) is None
+    send(writer, 0)
+    copied: list[int] = []
+
+    def count(path: Path, segment: Segment, least: int, most: int, target: Path) -> int:
+        copied.append(copy_events(path, segment, least, most, target))
+        return copied[-1]
+
+    copy_events = unsealed_events._copy_events
+    with patch.object(unsealed_events, "_copy_events", count):
+        assert stream.tick(minute(8)) == 2
+        send(writer, -2, -1)
+        assert stream.tick(minute(9)) == 3
+    assert copied[1] == pytest.approx(2 * copied[0], abs=10)  # the new events alone
+    assert [row[0] for row in stream.rows(SHOWN)] == [-2, -1, 0, 1, 2]
     send(dying, 3)
     assert dying._open is not None
     os.close(dying._open.descriptor)  # as if its process was killed
@@ -60,7 +76,7 @@ def test_a_tick_shows_the_events_so_far_and_the_batch_takes_them(tmp_path: Path,
     seal(folder, stream.now)  # another table is collected
     send(writer, 4)
     stream.tick(minute(59))
-    assert [row[:2] for row in stream.rows(SHOWN)] == [(each, FIRST) for each in (1, 2, 3, 4)]
+    assert [row[:2] for row in stream.rows(SHOWN)] == [(each, FIRST) for each in range(-2, 5)]
     assert list(folder.glob("open-windows-*")) == []
     opened = {name: stream.open_digests(name)[minute(0)] for name in ("web.clicks", "web.total")}
 
@@ -70,13 +86,13 @@ def test_a_tick_shows_the_events_so_far_and_the_batch_takes_them(tmp_path: Path,
     stream.run(minute(61))
     assert {(name, FIRST): each for name, each in opened.items()} == stream.tiny.digests()
     assert stream.tick(minute(61)) is not None
-    assert stream.rows(SHOWN) == [*((each, FIRST, True) for each in (1, 2, 3, 4)), (5, SECOND, False)]
+    assert stream.rows(SHOWN) == [*((each, FIRST, True) for each in range(-2, 5)), (5, SECOND, False)]
 
     send(writer, 6)
     stream.tick(minute(121))  # the hour is over, and its writer may still write: the rows stay as they are
     stream.run(minute(121))
-    assert stream.rows(SHOWN)[4:] == [(5, SECOND, False)]
+    assert stream.rows(SHOWN)[7:] == [(5, SECOND, False)]
     stream.now = minute(122)
     writer.end_if_over()
     stream.run(minute(122))
-    assert stream.rows(SHOWN)[4:] == [(5, SECOND, True), (6, SECOND, True)]
+    assert stream.rows(SHOWN)[7:] == [(5, SECOND, True), (6, SECOND, True)]

@@ -43,3 +43,11 @@ def test_a_changed_bit_ends_the_reading_before_its_frame(bodies: list[bytes], da
 
 def test_zeros_that_the_disk_gave_are_no_frames() -> None:
     assert [body for _, body in read(build_frame(NOW, b"one") + bytes(4096))] == [b"one"]
+
+
+def test_frames_that_were_read_before_are_skipped() -> None:
+    bodies = [b"a" * size for size in (3, 1, 7, 2)]
+    data = b"".join(build_frame(NOW, body) for body in bodies)
+    whole = list(frames_of(io.BytesIO(data)))
+    for least in range(len(data) + 1):
+        assert list(frames_of(io.BytesIO(data), least)) == [frame for frame in whole if frame.end > least]

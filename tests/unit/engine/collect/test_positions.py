@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -225,6 +225,12 @@ def test_new_items_are_those_after_the_ones_that_were_read() -> None:
     assert items.after(day(0), [dicts[1]]) == (files[0], files[2])
     assert items.after(day(0), [dicts[1] | {"size": 9}]) is None  # it grew
     assert items.after(day(0), [dicts[1] | {"name": "f9"}]) is None  # another label took it
+    growing = replace(files[1], size=9, bytes_read=0)
+    grown = OpenItems({day(0): (files[0], growing)})
+    assert grown.after(day(0), [dicts[0], dicts[1]]) == (replace(growing, bytes_read=1),)
+    assert grown.after(day(0), [dicts[0], dicts[1] | {"size": 10}]) is None  # it was cut
+    assert grown.after(day(0), [dicts[1] | {"stamp": "2020"}]) is None
+    assert join_items([dicts[1]], [item_to_dict(growing)]) == [dicts[1] | {"size": 9}]
     assert join_items([dicts[1]], [dicts[0], dicts[2]]) == [dicts[1], dicts[0], dicts[2]]
 
 
