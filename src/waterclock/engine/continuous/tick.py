@@ -192,6 +192,8 @@ class _Tick:
         own, known = TickRows(self.rows[table.name].base), self._known_slices(table)
         start, facts = self.starts[table.name], self.snapshot.of(table.name)
         labels = find_open_labels(table, start, facts, known.keys(), self.now)
+        opened, folder = {window.start for window in labels.made}, self.folders[table.name]
+        known = {label: each for label, each in known.items() if label not in opened or is_undamaged(folder, each)}
         items = find_open_items(self.work, table, labels.made, known, start, facts.covered, self.now)
         if items is not None:
             known = {label: each for label, each in known.items() if items.can_keep(label, _items_of(each))}
@@ -215,7 +217,7 @@ class _Tick:
         found = {}
         for label in (window.start for window in windows if window.start in known):
             new = items.after(label, _items_of(known[label]))
-            if new is not None and is_undamaged(self.folders[table.name], known[label]):
+            if new is not None:
                 found[label] = new
         return found
 
@@ -267,6 +269,7 @@ class _Tick:
             pins = self._pin(batch)
             notes = {_READ: identity_of_pins(table, pins)}
             before = known.get(window.start)
+            before = before if before is not None and is_undamaged(self.folders[table.name], before) else None
             if before is not None and before.source.get(_READ) == notes[_READ]:
                 own.kept[window.start] = before
                 continue
@@ -274,8 +277,7 @@ class _Tick:
             new = None
             if rows is not None:
                 notes |= rows.to_notes()
-                if before is not None and is_undamaged(self.folders[table.name], before):
-                    new = rows.find_new_pins(pins, before)
+                new = None if before is None else rows.find_new_pins(pins, before)
             if new is None or not self._compute_window(table, own, batch, new, notes, before):
                 self._compute_window(table, own, batch, pins, notes)
         return own
