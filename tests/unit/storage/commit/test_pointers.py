@@ -209,18 +209,14 @@ def test_m5_holds_for_replace_and_within_a_group(tmp_path: Path) -> None:
     assert ids(group) == [1, 2]
 
 
-def test_m5_a_slice_that_is_live_in_part_is_left_to_spark(tmp_path: Path) -> None:
+def test_m5_of_a_slice_that_is_live_in_part_the_other_files_are_added(tmp_path: Path) -> None:
     for is_partitioned in (False, True):
         folder = new_table(tmp_path / str(is_partitioned), is_partitioned=is_partitioned)
         manifest = sealed(folder, hour(0), 1, rows_of(1, 2), files=2)
         commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
         DeltaTable(folder).delete("id = 1")
-        if is_partitioned:
-            with pytest.raises(NeedsSpark, match="live already"):
-                commit_slices(folder, identity(2, hour(0)), [manifest], mode="append")
-        else:
-            commit_slices(folder, identity(2, hour(0)), [manifest], mode="append")
-            assert ids(folder) == [1, 2]
+        commit_slices(folder, identity(2, hour(0)), [manifest], mode="append")
+        assert ids(folder) == [1, 2]
 
 
 def test_m6_files_are_removed_as_they_are_live_with_their_true_size(tmp_path: Path) -> None:
