@@ -17,15 +17,6 @@ class DeclaredCode(NamedTuple):
     code: str
 
 
-class PairedLabel(NamedTuple):
-    """A label of both tables, with the codes that made them. `is_idle`: both are done, and no request waits."""
-
-    label: datetime
-    events: str
-    persons: str
-    is_idle: bool
-
-
 @dataclass(slots=True)
 class CodePairs:
     """The codes of the events and of the persons, in groups of the same query.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.earlier_revisions import EarlierRevision
-from waterclock.batches.ledger_snapshot import FOLLOW, RECOMPUTE
+from waterclock.batches.ledger_snapshot import BEGINNING, FOLLOW, FOREVER, RECOMPUTE
 from waterclock.batches.records import Input
 from waterclock.engine.batch.reverting import RevertedLabel, bind_reverted_labels, check_revision, revert_error
 from waterclock.engine.ledger_opening import lake_of
@@ -22,7 +22,14 @@ from waterclock.operations.restating import build_requests, require_not_dropped
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.plan import Batch, Ripple
 from waterclock.planner.query_ticks import read_tick
-from waterclock.planner.reverting import PREVIOUS, Refusal, choose_revision, find_table_refusal, usable_revisions
+from waterclock.planner.reverting import (
+    PREVIOUS,
+    Refusal,
+    choose_paired_revision,
+    choose_revision,
+    find_table_refusal,
+    usable_revisions,
+)
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 
@@ -145,13 +152,16 @@ def _choose_paired_revisions(
 ) -> dict[datetime, EarlierRevision]:
     """Map labels to the revisions of the other table of APART that the same query made as the chosen ones.
 
-    The current revision is preferred, else the newest. Labels that the other table does not have are left out: they
-    were skipped or dropped there. Raises E759 if a label has no such revision.
+    Of several, `choose_paired_revision` chooses. Labels that the other table does not have are left out: they were
+    skipped or dropped there. Raises E759 if a label has no such revision.
     """
     names = (table.name, other.name) if table.apart is not None else (other.name, table.name)
     pairs = ledger.reads.code_pairs(*names)
+    kept = ledger.maintenance.drop_boundary(other.name, by=FOREVER) or BEGINNING
     found: dict[datetime, EarlierRevision] = {}
     for label, of_label in made.items():
+        if label < kept or not any(each.is_current for each in of_label):
+            continue
         code = chosen[label].code
         fitting = [
             each
@@ -162,7 +172,7 @@ def _choose_paired_revisions(
             why = f"no revision of it was made by the query of revision {chosen[label].claim} of {table.name}"
             fix = f"`waterclock recompute {table.name}@{label_of(label)}` makes both tables again"
             raise revert_error(other, label, Refusal(why, fix))
-        found[label] = max(fitting, key=lambda each: (each.is_current, each.version))
+        found[label] = choose_paired_revision(fitting, chosen[label])
     return found
 
 

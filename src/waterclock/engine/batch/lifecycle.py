@@ -83,8 +83,8 @@ def _run_steps(attempt: GroupAttempt) -> None:
     fault("committed")
     with attempt.step("record"):
         results = group_results(attempt, bound, sealed, audited, version)
+        request_other_part(work, table, claim, [result.label for result in results])
         work.ledger.claims.record_done(claim, results)
-        request_other_part(work, table, [result.label for result in results])
         fault("done")
     attempt.done = CommittedGroup(
         sum(manifest.rows for manifest in sealed.manifests),

@@ -117,8 +117,8 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
     results = _build_results(table, folder, manifests, version)
+    request_other_part(work, table, claim, labels)
     work.ledger.claims.record_done(claim, results)
-    request_other_part(work, table, labels)
     _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
         update_symlink_manifest(work, table)

@@ -95,7 +95,7 @@ def _find_unpaired(work: RunContext, name: str) -> tuple[datetime, ...]:
     )
     skipped = {low for low, _ in maintenance.skipped_windows(persons)}
     kept = maintenance.drop_boundary(persons, by=FOREVER) or BEGINNING
-    of_other_query = {each.label for each in work.ledger.reads.unpaired_codes(name, persons)}
+    of_other_query = frozenset(work.ledger.reads.unpaired_labels(name, persons))
     return tuple(
         sorted(
             label

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.engine.erasing.test_apart import FLOW, expected, project, whole
-from tests.integration.engine.erasing.test_erasing import keys, run
+from tests.integration.engine.erasing.test_erasing import keys, killed, run
 from tests.tiny import Tiny, day, labels
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.actions.rebuild import run_rebuild
@@ -19,12 +23,16 @@ from waterclock.cli.actions.reset import reset_table
 from waterclock.cli.actions.restate import RestateCommand, restate_batches
 from waterclock.cli.actions.revert import commit_reverts
 from waterclock.cli.actions.skip import skip_batches
+from waterclock.engine.maintenance.user_drop import drop, find_droppable_windows
+from waterclock.engine.run_opening import apply_flow
+from waterclock.engine.runner_name import runner_name
 from waterclock.operations.project_opening import open_read_only, select_batches
 from waterclock.operations.proposals import Proposal, Verb, decide, propose
 from waterclock.operations.restating import done_labels, labels_of_older_code
 from waterclock.operations.reverting import RevertRequest, plan_revert
 from waterclock.permissions.users_and_roles import owner
 from waterclock.planner.reverting import PREVIOUS
+from waterclock.selection import parse_labels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,6 +230,21 @@ def test_revert_of_one_table_reverts_both(tmp_path: Path, spark: SparkSession, t
     assert whole(tiny) == (expected(), [])
 
 
+def test_revert_of_the_events_leaves_dropped_persons_alone(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = small(tmp_path, spark)
+    run(tiny)
+    tiny.declare(CHANGED)
+    request_remake(tiny, "recompute", EVENTS, "2020-01-01")
+    run(tiny)
+    with tiny.opened() as work:
+        apply_flow(work, day(3))
+        table = work.flow.tables[PERSONS]
+        drop(work, find_droppable_windows(work, table, parse_labels("2020-01-01"), day(3)), why="a test")
+    with open_read_only(tiny.root, None, "2020-01-03") as at:
+        plan = plan_revert(at, RevertRequest(f"{EVENTS}@2020-01-01", PREVIOUS))
+    assert [of.name for of, _ in plan.parts] == [EVENTS]
+
+
 @pytest.mark.sampled(1)
 @BOTH
 def test_reset_and_rebuild_of_one_table_mean_both(
@@ -283,6 +306,27 @@ def test_the_view_leaves_out_labels_that_different_queries_made(tmp_path: Path, 
     tiny.run(day(3), only=(EVENTS,))
     assert whole(tiny) == (expected()[6:], [(EVENTS, FIRST[0], 1)])
     run(tiny)  # makes the persons as well, which the batch of the events requested
+    assert whole(tiny) == (changed_rows(1), [])
+
+
+@BOTH
+def test_a_batch_that_is_killed_before_its_record_still_requests_the_other(
+    tmp_path: Path, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = small(tmp_path, spark)
+    run(tiny)
+    tiny.declare(CHANGED)
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate(table, [day(1)], RECOMPUTE, who="ann")
+    settings, runner = tiny.settings, runner_name()
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    tiny.settings = replace(settings, runner=runner.replace(f":{os.getpid()}:", f":{ended.pid}:"))
+    with killed("other_part.requested", monkeypatch) as struck:
+        tiny.run(day(3), only=(table,))
+    assert struck
+    tiny.settings = settings
+    run(tiny)
     assert whole(tiny) == (changed_rows(1), [])
 
 
