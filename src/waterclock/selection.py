@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.graph import closure, parents_of
+from waterclock.flow.graph import closure, other_part, parents_of
 from waterclock.flow.open_windows import tables_by_view
 from waterclock.similar_names import did_you_mean, find_similar
 from waterclock.timelabel.cadence import Cadence
@@ -113,10 +113,14 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected tables, upstream first, and the label ranges of the tables that were selected with an `@`."""
+    """The selected tables, upstream first, and the label ranges of the tables that were selected with an `@`.
+
+    `added` are those that no text selects: the other tables of declarations with APART.
+    """
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels] = field(default_factory=dict)
+    added: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +155,26 @@ def parse_labels(text: str) -> Labels:
     return Labels(low, high)
 
 
-def select(flow: Flow, *texts: str) -> Selection:
-    """Return the tables and labels that the texts select; all tables without texts. Raises E510 to E512, E514."""
+def select(flow: Flow, *texts: str, has_both_parts: bool = False) -> Selection:
+    """Return the tables and labels that the texts select; all tables without texts. Raises E510 to E512, E514.
+
+    With `has_both_parts`, a text that selects one of the two tables of APART selects the other one as well, with the
+    same labels.
+    """
     included, excluded = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
     found = set() if included else set(flow.tables)
+    named = set(found)
     for item in included:
         names = _match_tables(flow, item)
-        found |= names
+        others = _other_parts(flow, names) - names if has_both_parts else set()
+        named |= names
+        found |= names | others
         if item.labels is not None:
-            labels |= dict.fromkeys(names, item.labels)
+            labels = dict.fromkeys(others, item.labels) | labels | dict.fromkeys(names, item.labels)
     for item in excluded:
-        found -= _match_tables(flow, item)
+        names = _match_tables(flow, item)
+        found -= names | (_other_parts(flow, names) if has_both_parts else set())
     order = flow.order or tuple(flow.tables)
     kept = tuple(name for name in order if name in found)
     if excluded and not kept:
@@ -172,7 +184,8 @@ def select(flow: Flow, *texts: str) -> Selection:
             why="`except` excludes all of its tables",
             fix="exclude fewer tables",
         )
-    return Selection(kept, {name: labels[name] for name in kept if name in labels})
+    of_kept = {name: labels[name] for name in kept if name in labels}
+    return Selection(kept, of_kept, frozenset(name for name in kept if name not in named))
 
 
 def _parse_items(text: str) -> tuple[list[_Item], list[_Item]]:
@@ -233,6 +246,10 @@ def _match_tables(flow: Flow, item: _Item) -> set[str]:
     up = closure(names, parents_of(flow)) if item.with_upstream else set()
     down = closure(names, _readers_by_table(flow)) if item.with_downstream else set()
     return names | up | down
+
+
+def _other_parts(flow: Flow, names: Iterable[str]) -> set[str]:
+    return {other for name in names if (other := other_part(flow, name)) is not None}
 
 
 def _readers_by_table(flow: Flow) -> dict[str, set[str]]:

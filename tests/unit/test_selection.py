@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.model.flows import at, collect, flow, previous, replace_transform, tagged, transform
 from waterclock.errors import WaterclockError
+from waterclock.flow.apart import Apart
 from waterclock.flow.declarations import Flow
 from waterclock.selection import Labels, parse_labels, select
 from waterclock.timelabel.cadence import Cadence
@@ -317,3 +318,51 @@ def test_the_end_of_all_time_is_refused(text: str) -> None:
     with pytest.raises(WaterclockError) as refused:
         parse_labels(text).bounds(Cadence(parse_period("DAY")))
     assert refused.value.code == "E106"
+
+
+class TestBothParts:
+    """A command that makes batches selects both tables of APART."""
+
+    FLOW = flow(
+        collect("raw.a"),
+        replace(transform("web.a", ["raw.a"]), apart=Apart("customer", "buyer", ("email",), "pii")),
+        transform("web.a_apart", ["raw.a"]),
+        transform("marts.a", ["web.a"]),
+        transform("marts.b", ["web.a_apart"]),
+        transform("marts.c_apart", ["raw.a"]),
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "names", "added"),
+        [
+            ("web.a", {"web.a", "web.a_apart"}, {"web.a_apart"}),
+            ("web.a_apart", {"web.a", "web.a_apart"}, {"web.a"}),
+            ("web.a*", {"web.a", "web.a_apart"}, set()),
+            ("web.a+", {"web.a", "web.a_apart", "marts.a"}, {"web.a_apart"}),
+            ("web.* except web.a", None, set()),
+            ("web.* raw.a except web.a_apart", {"raw.a"}, set()),
+            ("marts.c_apart", {"marts.c_apart"}, set()),
+        ],
+    )
+    def test_the_other_table_is_added(self, text: str, names: set[str] | None, added: set[str]) -> None:
+        if names is None:
+            with pytest.raises(WaterclockError) as caught:
+                select(self.FLOW, text, has_both_parts=True)
+            assert caught.value.code == "E511"
+            return
+        found = select(self.FLOW, text, has_both_parts=True)
+        assert (set(found.tables), set(found.added)) == (names, added)
+
+    def test_the_other_table_has_the_same_labels_unless_it_is_given_others(self) -> None:
+        found = select(self.FLOW, "web.a@2013-01-01", has_both_parts=True)
+        assert {name: str(of) for name, of in found.labels.items()} == dict.fromkeys(found.tables, "2013-01-01")
+        for text in ("web.a@2013-01-01 web.a_apart@2013-01-02", "web.a_apart@2013-01-02 web.a@2013-01-01"):
+            labels = select(self.FLOW, text, has_both_parts=True).labels
+            assert {name: str(of) for name, of in labels.items()} == {
+                "web.a": "2013-01-01",
+                "web.a_apart": "2013-01-02",
+            }
+
+    def test_without_it_exactly_the_named_table_is_selected(self) -> None:
+        found = select(self.FLOW, "web.a")
+        assert (found.tables, found.added) == (("web.a",), frozenset())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
+from waterclock.flow.apart import APART, apart_of
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import ReadKind
 
@@ -43,6 +44,14 @@ def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
     return tuple(
         name for name, each in flow.tables.items() if each.late_rows is not None and each.late_rows.of == table
     )
+
+
+def other_part(flow: Flow, table: str) -> str | None:
+    """Return the other of the two tables that a TRANSFORM with APART declares: the persons or the events; else None."""
+    if flow.tables[table].apart is not None:
+        return apart_of(table)
+    events = flow.tables.get(table.removesuffix(APART))
+    return events.name if events is not None and events.apart is not None else None
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ class SkipAnswer(Answer):
     """The skipped labels."""
     given_up: list[Label]
     """The done labels with damaged slices, whose rows the next run removes."""
+    others: dict[str, list[Label]]
+    """The labels of the other table of APART, which are skipped as well."""
     why: str
     """The reason."""
 
@@ -42,6 +44,8 @@ class ReleaseAnswer(Answer):
     """The labels."""
     rows: int
     """The number of rows that they added to the table."""
+    others: dict[str, list[str]] = Field(default_factory=dict)
+    """The labels of the other table of APART, which are released as well."""
     why: str
     """The reason."""
 
@@ -69,6 +73,8 @@ class RevertAnswer(Answer):
     """Whether nothing was changed (--dry-run)."""
     reverted: list[RevertedLabelPart]
     """The labels that are reverted."""
+    others: dict[str, list[RevertedLabelPart]]
+    """The labels of the other table of APART, which become the revisions that the same query made."""
     unchanged: list[Label]
     """The selected labels that have the revision already."""
     without: list[Label]
@@ -158,5 +164,7 @@ class ResetAnswer(Answer):
     """The deliveries of it."""
     late: list[str]
     """The tables of its late rows, which are reset with it."""
+    others: list[str]
+    """The other table of APART, if it is reset as well."""
     why: str
     """The reason, or empty."""

@@ -22,7 +22,7 @@ from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.engine.query.table_comparison import MOST_ROWS, ComparisonOptions
 from waterclock.errors import WaterclockError
 from waterclock.notebook.results import WIDTH, CommandResult, DiffResult, QueryResult, WhyResult
-from waterclock.operations.project_opening import open_project, open_read_only, select_tables
+from waterclock.operations.project_opening import open_project, open_read_only, select_batches
 from waterclock.operations.query_results import answer_query
 from waterclock.timelabel.instant import utc_of
 
@@ -224,7 +224,7 @@ def run(
         (True, 6)
     """
     loaded = open_project(project_folder(project), env)
-    found, by_table = select_tables(loaded.flow, list(selection), labels)
+    found, by_table = select_batches(loaded.flow, list(selection), labels)
     options = RunOptions(
         command="run",
         only=found.tables if selection else None,

@@ -10,7 +10,7 @@ from itertools import islice
 
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Table
-from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_batches
 from waterclock.operations.restating import require_at_most, require_not_dropped
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest
@@ -27,12 +27,17 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     Raises E510 to E514 if the selection or the labels are invalid, E518 if the range begins with dropped labels, E525
             if there are more than `most` labels.
     """
-    found, by_table = select_tables(at.flow, [selection], labels)
+    found, by_table = select_batches(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     missing: dict[str, frozenset[datetime]] = {}
     left = None if most is None else most + 1
     for name in found.tables:
-        of_table = islice(_find_missing_labels(at, at.flow.tables[name], by_table.get(name), starts[name]), left)
+        of_table = islice(
+            _find_missing_labels(
+                at, at.flow.tables[name], by_table.get(name), starts[name], is_added=name in found.added
+            ),
+            left,
+        )
         missing[name] = frozenset(of_table)
         require_at_most(most, sum(map(len, missing.values())))
     return {name: of_table for name, of_table in missing.items() if of_table}
@@ -65,14 +70,17 @@ def find_prerequisite_batches(at: OpenedProject, requested: LabelsByTable) -> La
     return {name: frozenset(labels) for name, labels in others.items()}
 
 
-def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
+def _find_missing_labels(
+    at: OpenedProject, table: Table, labels: Labels | None, start: datetime, *, is_added: bool
+) -> Iterator[datetime]:
+    """Yield the selected labels of a table that are missing. `is_added`: no text selects it, see `select`."""
     end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
     if labels is None:
         low, high = max(start, facts.dropped_before or start), max(start, end)
     else:
         low, high = labels.limit_to(table, start, end)
         if (dropped := facts.dropped_before) is not None and low < dropped:
-            if facts.covered.gaps(low, min(dropped, high)):
+            if facts.covered.gaps(low, min(dropped, high)) and not is_added:
                 require_not_dropped(table, low, dropped)
             low = min(dropped, high)
     if table.is_snapshot:

@@ -21,7 +21,7 @@ from waterclock.operations.project_opening import (
     no_ledger_error,
     open_project,
     open_read_only,
-    select_tables,
+    select_batches,
 )
 from waterclock.operations.promotion import Promotion, plan_promotion
 
@@ -65,7 +65,7 @@ def read_branch_plan(
         if at.ledger is None:
             raise no_branch_error(env)
         changes = find_branch_changes(at.project, at.flow, state, at.ledger.declared.former())
-        selected, by_table = select_tables(at.flow, selection, labels)
+        selected, by_table = select_batches(at.flow, selection, labels)
         wanted = {name: of for name, of in by_table.items() if name in changes.made}
         work = find_branch_work(at.flow, at.ledger, state, changes, wanted, selected.tables if selection else None)
         texts = statement_texts(at.flow, at.project.sources)

@@ -8,7 +8,7 @@ from datetime import datetime
 from waterclock.batches.ledger_snapshot import RELEASE, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.operations.project_opening import OpenedProject, one_table, select_tables
+from waterclock.operations.project_opening import OpenedProject, one_table, select_batches
 from waterclock.operations.restating import LabelsByTable
 from waterclock.planner.plan import Plan, Status
 from waterclock.selection import Labels
@@ -17,22 +17,21 @@ from waterclock.timelabel.label import label_of
 
 def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Map each selected table with held batches to their labels, oldest first."""
-    selected, by_table = select_tables(at.flow, [selection], labels)
+    selected, by_table = select_batches(at.flow, [selection], labels)
     found = {name: _list_held_labels(at, at.flow.tables[name], by_table.get(name)) for name in selected.tables}
     return {name: held for name, held in found.items() if held}
 
 
-def select_held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
-    """Return a table and its held labels, all or those selected, oldest first.
+def select_held_labels(at: OpenedProject, which: str) -> LabelsByTable:
+    """Return the held labels of one table, all or those selected, oldest first; with APART, of its other table, too.
 
     Raises E440 if none of them is held, or if their release was requested already.
     """
     name, labels = one_table(at.flow, which)
-    table = at.flow.tables[name]
-    held = _list_held_labels(at, table, labels)
+    held = find_held_labels(at, which, None)
     if not held:
-        raise _not_held_error(at, which, table, labels)
-    return name, held
+        raise _not_held_error(at, which, at.flow.tables[name], labels)
+    return held
 
 
 def _not_held_error(at: OpenedProject, which: str, table: Table, labels: Labels | None) -> WaterclockError:

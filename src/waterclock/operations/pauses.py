@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 def select_paused_tables(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
     """Return the tables to pause or resume; None for all. Raises E430 if labels are given, E510 to E514."""
-    found = select(flow, *texts) if texts else None
+    found = select(flow, *texts, has_both_parts=True) if texts else None
     if labels or (found and found.labels):
         name, given = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)
         raise no_pause(

@@ -228,11 +228,24 @@ def no_ledger_error() -> WaterclockError:
     )
 
 
-def select_tables(
+def select_batches(
     flow: Flow, texts: list[str] | None, labels: str | None = None
 ) -> tuple[Selection, Mapping[str, Labels]]:
-    """Return the selected tables, and the labels of each: those after `@`, or else `labels`. Raises E510 to E514."""
-    found = select(flow, *(texts or ()))
+    """Do the same as `select_tables`, for commands that make batches or decide about them.
+
+    The two tables of APART are made from the same rows, so whoever selects one of them selects both.
+    """
+    return select_tables(flow, texts, labels, has_both_parts=True)
+
+
+def select_tables(
+    flow: Flow, texts: list[str] | None, labels: str | None = None, *, has_both_parts: bool = False
+) -> tuple[Selection, Mapping[str, Labels]]:
+    """Return the selected tables, and the labels of each: those after `@`, or else `labels`. Raises E510 to E514.
+
+    `has_both_parts`: as in `select`.
+    """
+    found = select(flow, *(texts or ()), has_both_parts=has_both_parts)
     try:
         common = None if labels is None else parse_labels(labels)
     except WaterclockError as error:

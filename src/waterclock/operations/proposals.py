@@ -18,14 +18,14 @@ from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.enums import Kind
-from waterclock.flow.graph import late_tables
+from waterclock.flow.graph import late_tables, other_part
 from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
 from waterclock.operations.held_batches import find_held_labels, releasable_labels
 from waterclock.operations.held_restatements import RELEASE_OF_RESTATEMENT, select_held
 from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, to_pause, to_resume
-from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table, select_tables
+from waterclock.operations.project_opening import OpenedProject, no_ledger_error, one_table, select_batches
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
 from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, require_at_most
@@ -35,7 +35,7 @@ from waterclock.operations.retrying import (
     find_partial_batches,
     plan_of_readers,
 )
-from waterclock.operations.skipping import skip
+from waterclock.operations.skipping import find_other_windows, skip
 from waterclock.operations.withdrawing import find_shortened_windows, find_withdrawable
 from waterclock.permissions.users_and_roles import Person, Right, require_right
 from waterclock.planner.estimate import Estimate, cost_of
@@ -212,18 +212,40 @@ def _retry(at: OpenedProject, selection: str, labels: str | None, most: int | No
     blocked = find_blocked_batches(plan_of_readers(at, cleared), cleared)
     made = {name: {*cleared.get(name, ()), *blocked.get(name, ())} for name in {*cleared, *blocked}}
     partial = find_partial_batches(at, made)
+    older = _find_older_parts(at, cleared)
     with_rows = {
-        name: {*(label for label in cleared.get(name, ()) if _is_covered(at, name, label)), *partial.get(name, ())}
-        for name in {*cleared, *partial}
+        name: {
+            *(label for label in cleared.get(name, ()) if _is_covered(at, name, label)),
+            *partial.get(name, ()),
+            *older.get(name, ()),
+        }
+        for name in {*cleared, *partial, *older}
     }
     # these batches have earlier rows, which readers may have used
     dependents = _restate(at, Verb.RECOMPUTE, with_rows, most).following
     following = {
-        name: {*blocked.get(name, ()), *partial.get(name, ()), *_to_labels(dependents.get(name, ()))}
-        for name in {*blocked, *partial, *dependents}
+        name: {
+            *blocked.get(name, ()),
+            *partial.get(name, ()),
+            *older.get(name, ()),
+            *_to_labels(dependents.get(name, ())),
+        }
+        for name in {*blocked, *partial, *older, *dependents}
     }
     others = {name: of_table - cleared.get(name, frozenset()) for name, of_table in following.items()}
     return _AffectedBatches(_to_windows(at.flow, cleared), _to_windows(at.flow, others))
+
+
+def _find_older_parts(at: OpenedProject, found: Mapping[str, frozenset[datetime]]) -> dict[str, frozenset[datetime]]:
+    """Return the labels of `found` that the other table of APART has, made by older code: they are made again, too."""
+    older: dict[str, frozenset[datetime]] = {}
+    for name, labels in found.items():
+        other = other_part(at.flow, name)
+        if other is not None and at.ledger is not None:
+            made = at.ledger.past.made_labels(other, min(labels), at.now)
+            code = at.flow.tables[other].fingerprint
+            older[other] = labels.intersection(label for label, of_label in made if of_label != code)
+    return older
 
 
 def _backfill(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _AffectedBatches:
@@ -262,7 +284,7 @@ def _release(at: OpenedProject, selection: str, labels: str | None, _: int | Non
 
 def _release_restatements(at: OpenedProject, selection: str, labels: str | None) -> _AffectedBatches:
     """Find the labels that a limit of ON RESTATE holds, and the batches that may have to be made again after them."""
-    selected, by_table = select_tables(at.flow, [selection], labels)
+    selected, by_table = select_batches(at.flow, [selection], labels)
     held = {name: select_held(at, name, by_table.get(name)) for name in selected.tables}
     found = {name: it.labels for name, it in held.items() if it is not None}
     if not found:
@@ -299,8 +321,10 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
             why="it is done, and other tables may have read its rows",
             fix=f"`waterclock recompute {name}@{label_of(done[0].label)}` makes it again",
         )
-    freed = find_blocked_batches(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
-    return _AffectedBatches({name: windows}, _to_windows(at.flow, freed))
+    both = {name: windows, **find_other_windows(at.flow, at.ledger, table, windows)}
+    labels_of = {each: _to_labels(of_table) for each, of_table in both.items()}
+    freed = find_blocked_batches(plan_of_readers(at, both), labels_of)
+    return _AffectedBatches(_to_windows(at.flow, labels_of), _to_windows(at.flow, freed))
 
 
 def _find_withdrawal(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _AffectedBatches:

@@ -93,7 +93,9 @@ def answer_lines(answer: AnsweredQuery, zone: str, *, can_make: bool = False) ->
     """Describe the tick of an answer and what is missing from it; nothing if it is of now, and whole."""
     lines = [] if answer.moment is None else moment_lines(answer.moment, zone, can_make=can_make)
     for gap in answer.unpaired:
-        lines.append(f"without {_format_gap(gap)}: {apart_of(gap.table)} is not made of the same inputs yet")
+        lines.append(
+            f"without {_format_gap(gap)}: {apart_of(gap.table)} is not made of the same inputs and by the same code yet"
+        )
     return lines
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.flow.graph import other_part
+from waterclock.operations.project_opening import OpenedProject, select_batches
 from waterclock.operations.restating import LabelsByTable, done_labels
 from waterclock.timelabel.label import label_of
 
@@ -20,9 +21,9 @@ def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None
     if at.ledger is None:
         return {}
     quarantined = {name: at.ledger.reads.list_quarantined_labels(name) for name in done}
-    _, by_table = select_tables(at.flow, [selection], labels)
+    selected, by_table = select_batches(at.flow, [selection], labels)
     if by_table and not any(label in quarantined[name] for name, of_table in done.items() for label in of_table):
-        name = next(iter(by_table))
+        name = next(name for name in by_table if name not in selected.added)
         raise WaterclockError(
             "E441",
             f"no rows of {name} are quarantined there",
@@ -30,14 +31,16 @@ def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None
             why=_describe_quarantined(quarantined.get(name, {})),
             fix=f"waterclock query 'SELECT * FROM {name}_quarantine' shows the quarantined rows",
         )
-    return {
-        name: tuple(
+    found = {
+        name: {
             label
             for label in of_table
             if label in quarantined[name] and quarantined[name][label][1] != at.flow.tables[name].fingerprint
-        )
+        }
         for name, of_table in done.items()
     }
+    both = {name: labels | found.get(other_part(at.flow, name) or "", set()) for name, labels in found.items()}
+    return {name: tuple(label for label in of_table if label in both[name]) for name, of_table in done.items()}
 
 
 def _describe_quarantined(quarantined: dict[datetime, tuple[int, str]]) -> str:

@@ -13,7 +13,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.ledger import ledger_errors
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import count_words
-from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_batches
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -113,12 +113,12 @@ def _find_done_labels(
     is_meant: Callable[[Table, str | None], bool],
     most: int | None = None,
 ) -> LabelsByTable:
-    selected, by_table = select_tables(at.flow, [selection], labels)
+    selected, by_table = select_batches(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
     found: dict[str, list[datetime]] = {}
     for name in selected.tables:
         table = at.flow.tables[name]
-        span = _selected_span(at, table, by_table.get(name), starts[name])
+        span = _selected_span(at, table, by_table.get(name), starts[name], is_added=name in selected.added)
         made = () if at.ledger is None or span is None else at.ledger.past.made_labels(name, *span, most=most)
         found[name] = [label for label, code in made if is_meant(table, code)]
         require_at_most(most, sum(map(len, found.values())))
@@ -132,12 +132,15 @@ def require_at_most(most: int | None, count: int) -> None:
 
 
 def _selected_span(
-    at: OpenedProject, table: Table, labels: Labels | None, start: datetime
+    at: OpenedProject, table: Table, labels: Labels | None, start: datetime, *, is_added: bool
 ) -> tuple[datetime, datetime] | None:
+    """Return the selected labels `[low, high)` of a table, or None. `is_added`: no text selects it, see `select`."""
     end, dropped = table.cadence.last_due(at.now), at.snapshot.of(table.name).dropped_before
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
     low, high = labels.limit_to(table, start, end)
+    if is_added:
+        return max(low, dropped or low), high
     require_not_dropped(table, low, dropped)
     return low, high
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
-from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_batches
 from waterclock.planner.plan import STOPS, Plan, Status
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
@@ -23,7 +23,7 @@ def find_batches_to_retry(at: OpenedProject, selection: str | None, labels: str 
 
     Raises E510 to E514 if the selection or the labels are invalid.
     """
-    found, by_table = select_tables(at.flow, [selection] if selection else None, labels)
+    found, by_table = select_batches(at.flow, [selection] if selection else None, labels)
     if at.ledger is None:
         return {}
     failed = {

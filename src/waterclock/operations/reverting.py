@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.earlier_revisions import EarlierRevision
-from waterclock.batches.ledger_snapshot import FOLLOW, RECOMPUTE
+from waterclock.batches.ledger_snapshot import BEGINNING, FOLLOW, FOREVER, RECOMPUTE
 from waterclock.batches.records import Input
 from waterclock.engine.batch.reverting import RevertedLabel, bind_reverted_labels, check_revision, revert_error
 from waterclock.engine.ledger_opening import lake_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
+from waterclock.flow.graph import other_part
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.following_batches import FollowingBatches, predict_following
 from waterclock.operations.formatting import local_label
@@ -21,7 +22,14 @@ from waterclock.operations.restating import build_requests, require_not_dropped
 from waterclock.planner.adopted_contents import ContentChanges
 from waterclock.planner.plan import Batch, Ripple
 from waterclock.planner.query_ticks import read_tick
-from waterclock.planner.reverting import PREVIOUS, choose_revision, find_table_refusal, usable_revisions
+from waterclock.planner.reverting import (
+    PREVIOUS,
+    Refusal,
+    choose_paired_revision,
+    choose_revision,
+    find_table_refusal,
+    usable_revisions,
+)
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import parse_instant
 
@@ -43,17 +51,26 @@ class RevertPlan:
 
     `unchanged` are selected labels that have the revision already, `without` those that have no such revision. `notes`
     are facts to know before confirming. `following` are the requests to record for older states. `ripple` has the
-    batches that may follow, `predicted` those that follow according to their recorded inputs.
+    batches that may follow, `predicted` those that follow according to their recorded inputs. `other` is the other
+    table of APART, whose labels (`other_changes`) become the revisions that the same query made.
     """
 
     table: Table
     changes: tuple[RevertedLabel, ...]
     unchanged: tuple[datetime, ...] = ()
     without: tuple[datetime, ...] = ()
+    other: Table | None = None
+    other_changes: tuple[RevertedLabel, ...] = ()
     ripple: Ripple = field(default_factory=Ripple)
     notes: tuple[str, ...] = ()
     following: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
     predicted: FollowingBatches = field(default_factory=FollowingBatches)
+
+    @property
+    def parts(self) -> tuple[tuple[Table, tuple[RevertedLabel, ...]], ...]:
+        """The labels to revert, by table. Tables without any are left out."""
+        both = ((self.table, self.changes), *([] if self.other is None else [(self.other, self.other_changes)]))
+        return tuple((table, changes) for table, changes in both if changes)
 
 
 def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
@@ -75,11 +92,7 @@ def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
     require_not_dropped(table, low, at.snapshot.of(name).dropped_before)
     known_at = None if request.known_at is None else read_known_at(at, request.known_at)
     done = [label for label, _ in ledger.past.made_labels(name, low, high)]
-    emptying_versions = ledger.maintenance.emptying_versions_of(name)
-    made = {
-        label: usable_revisions(of_label, emptying_versions)
-        for label, of_label in ledger.reads.earlier_revisions(name, done).items()
-    }
+    made = _read_usable_revisions(ledger, name, done)
     chosen = {
         label: found
         for label, of_label in made.items()
@@ -87,22 +100,80 @@ def plan_revert(at: OpenedProject, request: RevertRequest) -> RevertPlan:
     }
     if not chosen:
         raise _no_revision_error(table, made, request, low)
-    currents = {label: next(each for each in of_label if each.is_current) for label, of_label in made.items()}
-    changes = tuple(
-        RevertedLabel(currents[label], target) for label, target in sorted(chosen.items()) if not target.is_current
-    )
     unchanged = tuple(label for label, target in sorted(chosen.items()) if target.is_current)
     without = tuple(sorted(made.keys() - chosen.keys()))
-    if not changes:
-        return RevertPlan(table, (), unchanged, without)
-    contents = _check(at, ledger, table, changes, made)
-    asked = {name: tuple(each.label for each in changes)}
+    plan = RevertPlan(table, _pair_with_current(made, chosen), unchanged, without)
+    made_of = {name: made}
+    if (other := other_part(at.flow, name)) is not None:
+        made_of[other] = _read_usable_revisions(ledger, other, list(chosen))
+        targets = _choose_paired_revisions(ledger, table, at.flow.tables[other], chosen, made_of[other])
+        plan = replace(plan, other=at.flow.tables[other], other_changes=_pair_with_current(made_of[other], targets))
+    if not plan.parts:
+        return plan
+    contents = ContentChanges({name: each.mode for name, each in at.flow.tables.items()})
+    for of_table, changes in plan.parts:
+        _check(at, ledger, of_table, changes, made_of[of_table.name], contents)
+    asked = {of_table.name: tuple(each.label for each in changes) for of_table, changes in plan.parts}
     asking, snapshot = build_requests(at, ledger, RECOMPUTE, asked)
-    following = {of: labels for (verb, of), labels in asking.items() if verb == FOLLOW}
     ripple = at.planner.ripple(snapshot, at.now, asked)
-    predicted = predict_following(at.flow, ledger, ripple, contents)
-    notes = tuple(_notes(table, changes))
-    return RevertPlan(table, changes, unchanged, without, ripple, notes, following, predicted)
+    return replace(
+        plan,
+        ripple=ripple,
+        notes=tuple(_notes(table, plan.changes)),
+        following={of: labels for (verb, of), labels in asking.items() if verb == FOLLOW},
+        predicted=predict_following(at.flow, ledger, ripple, contents),
+    )
+
+
+def _read_usable_revisions(
+    ledger: Ledger, name: str, labels: Sequence[datetime]
+) -> dict[datetime, tuple[EarlierRevision, ...]]:
+    emptying_versions = ledger.maintenance.emptying_versions_of(name)
+    found = ledger.reads.earlier_revisions(name, labels)
+    return {label: usable_revisions(of_label, emptying_versions) for label, of_label in found.items()}
+
+
+def _pair_with_current(
+    made: Mapping[datetime, Sequence[EarlierRevision]], chosen: Mapping[datetime, EarlierRevision]
+) -> tuple[RevertedLabel, ...]:
+    """Return the labels whose chosen revision is not the current one, each with both."""
+    currents = {label: next(each for each in made[label] if each.is_current) for label in chosen}
+    return tuple(
+        RevertedLabel(currents[label], target) for label, target in sorted(chosen.items()) if not target.is_current
+    )
+
+
+def _choose_paired_revisions(
+    ledger: Ledger,
+    table: Table,
+    other: Table,
+    chosen: Mapping[datetime, EarlierRevision],
+    made: Mapping[datetime, Sequence[EarlierRevision]],
+) -> dict[datetime, EarlierRevision]:
+    """Map labels to the revisions of the other table of APART that the same query made as the chosen ones.
+
+    Of several, `choose_paired_revision` chooses. Labels that the other table does not have are left out: they were
+    skipped or dropped there. Raises E759 if a label has no such revision.
+    """
+    names = (table.name, other.name) if table.apart is not None else (other.name, table.name)
+    pairs = ledger.reads.code_pairs(*names)
+    kept = ledger.maintenance.drop_boundary(other.name, by=FOREVER) or BEGINNING
+    found: dict[datetime, EarlierRevision] = {}
+    for label, of_label in made.items():
+        if label < kept or not any(each.is_current for each in of_label):
+            continue
+        code = chosen[label].code
+        fitting = [
+            each
+            for each in of_label
+            if (pairs.are_paired(code, each.code) if table.apart is not None else pairs.are_paired(each.code, code))
+        ]
+        if not fitting:
+            why = f"no revision of it was made by the query of revision {chosen[label].claim} of {table.name}"
+            fix = f"`waterclock recompute {table.name}@{label_of(label)}` makes both tables again"
+            raise revert_error(other, label, Refusal(why, fix))
+        found[label] = choose_paired_revision(fitting, chosen[label])
+    return found
 
 
 def read_known_at(at: OpenedProject, text: str) -> datetime:
@@ -117,10 +188,10 @@ def _check(
     table: Table,
     changes: Sequence[RevertedLabel],
     made: Mapping[datetime, Sequence[EarlierRevision]],
-) -> ContentChanges:
-    """Raise the error of the first label that cannot become its revision again: E605 or E759. Return the changes."""
+    contents: ContentChanges,
+) -> None:
+    """Raise the error of the first label that cannot become its revision again: E605 or E759. Extends `contents`."""
     folder = lake_of(at.project, ledger).folder(table.name)
-    contents = ContentChanges({name: each.mode for name, each in at.flow.tables.items()})
     labels = [each.label for each in changes]
     bound: dict[datetime, Batch] = {}
     for chunk in [[label] for label in labels] if table.reads_itself else [labels]:
@@ -131,7 +202,6 @@ def _check(
         )  # a table that reads itself is reverted in label order
         check_revision(folder, table, pair, made[pair.label], reads)
         contents.add(table.name, pair.current, pair.target)
-    return contents
 
 
 def pinned_inputs(ledger: Ledger, batch: Batch) -> tuple[Input, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN, BatchStatus
 from waterclock.engine.collect.lookback import find_next_lookback
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.graph import other_part
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import label_of
@@ -29,6 +30,24 @@ def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, w
     verb = LOOK_AGAIN if table.is_fold else RECOLLECT
     ledger.decisions.skip(table.name, windows, who=who, why=why, again=reasons, verb=verb)
     return tuple(again)
+
+
+def find_other_windows(
+    flow: Flow, ledger: Ledger | None, table: Table, windows: Sequence[Window]
+) -> dict[str, tuple[Window, ...]]:
+    """Map the other table of APART to those of the windows that it has not made yet. They are skipped as well.
+
+    Its done windows stay: readers may have used their rows. Without APART, the result is empty.
+    """
+    other = other_part(flow, table.name)
+    if other is None or not windows:
+        return {}
+    low, high = windows[0].start, windows[-1].end
+    cells = [] if ledger is None else ledger.past.grid([other], low, high)
+    there = {cell.label for cell in cells if cell.current_claim is not None or cell.status == BatchStatus.SKIPPED}
+    dropped = None if ledger is None else ledger.maintenance.drop_boundary(other, by=FOREVER)
+    found = tuple(each for each in windows if each.start not in there and each.start >= (dropped or BEGINNING))
+    return {other: found} if found else {}
 
 
 def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]) -> dict[datetime, datetime]:

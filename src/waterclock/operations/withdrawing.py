@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger import ledger_errors
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.formatting import count_words
-from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_batches
 from waterclock.planner.earlier_starts import find_shortened_labels
 from waterclock.timelabel.label import label_of
 
@@ -20,7 +20,7 @@ _MOST_NAMED = 3
 
 def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> LabelsByTable:
     """Return the requested batches that no runner has started, even before START. Raises the errors of `select`."""
-    found, by_table = select_tables(at.flow, [selection], labels)
+    found, by_table = select_batches(at.flow, [selection], labels)
     requested = {}
     for name in found.tables:
         selected, cadence = by_table.get(name), at.flow.tables[name].cadence
@@ -45,7 +45,7 @@ def find_shortened_windows(
 
 def no_request_error(at: OpenedProject, selection: str, labels: str | None) -> WaterclockError:
     """Build the error for a selection without requests to withdraw. It names the requests that exist."""
-    found, _ = select_tables(at.flow, [selection], labels)
+    found, _ = select_batches(at.flow, [selection], labels)
     everything = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in at.flow.order}
     there = [f"{name}@{label_of(label)}" for name, of_table in everything.items() for label in sorted(of_table)]
     why = "no batch is requested there, or it is made already"

@@ -49,6 +49,19 @@ def choose_revision(
     return next((each for each in made if each.claim == to), None)
 
 
+def choose_paired_revision(fitting: Sequence[EarlierRevision], of: EarlierRevision) -> EarlierRevision:
+    """Return the revision for the other table of APART, among those that the query of `of` made.
+
+    One that read the same rows as `of` is preferred, then the current one, then the newest. `of` may have read more
+    tables, those of its rules and keys.
+    """
+    read = input_identities(of.inputs)
+    return max(
+        fitting,
+        key=lambda each: (all(it in read for it in input_identities(each.inputs)), each.is_current, each.version),
+    )
+
+
 def find_table_refusal(table: Table) -> Refusal | None:
     """Return why no label of a table can be reverted, or None."""
     if table.kind is Kind.PUBLISH:

@@ -102,7 +102,9 @@ def test_skip_wants_a_reason_and_a_label(busy_shop: Shop) -> None:
 
 def test_skip_is_json(busy_shop: Shop) -> None:
     told = busy_shop.json("skip", "web.per_order", "2024-11-17..2024-11-18", "--why", "no visits", "--yes")
-    assert told == {"table": "web.per_order", "skipped": texts([day(17), day(18)]), "given_up": [], "why": "no visits"}
+    skipped = texts([day(17), day(18)])
+    expected = {"table": "web.per_order", "skipped": skipped, "given_up": [], "others": {}, "why": "no visits"}
+    assert told == expected
 
 
 def test_backfill_shows_plan_and_cost_before_confirmation(busy_shop: Shop, runs: Runs) -> None:

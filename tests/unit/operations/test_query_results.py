@@ -24,7 +24,7 @@ def test_labels_whose_persons_are_not_made_are_named() -> None:
     found = answer(unpaired=(left_out,))
     [line] = answer_lines(found, "UTC")
     assert line.startswith("without web.visits@20200102000000")
-    assert line.endswith("2 labels: web.visits_apart is not made of the same inputs yet")
+    assert line.endswith("2 labels: web.visits_apart is not made of the same inputs and by the same code yet")
     [missing] = ZonedQueryResult(found).to_json()["missing"]
     assert (missing["table"], missing["labels"]) == ("web.visits", 2)
     as_of = answer_lines(answer(moment=ResolvedTick(LAST), unpaired=(left_out,)), "UTC")

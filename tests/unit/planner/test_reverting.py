@@ -12,6 +12,7 @@ from waterclock.batches.earlier_revisions import EarlierRevision
 from waterclock.batches.records import Input
 from waterclock.flow.enums import Batching, Kind
 from waterclock.planner.reverting import (
+    choose_paired_revision,
     choose_revision,
     differing_input,
     find_revision_refusal,
@@ -42,6 +43,16 @@ def test_a_revision_is_chosen_by_its_claim_or_by_when_it_was_current() -> None:
     assert choose_revision(made, known_at=day(29.5)) is made[1]
     assert choose_revision(made, known_at=day(99)) is made[2]
     assert choose_revision(made, known_at=day(9)) is None
+
+
+def test_the_other_table_of_apart_takes_a_revision_that_read_the_same_rows() -> None:
+    chosen = revision(11, read(), read("shop.lands", "2.2"))
+    made = [revision(10, read()), revision(20, read(content="1.2")), revision(30, read(content="1.3"))]
+    assert choose_paired_revision(made, chosen) is made[0]
+    made.append(revision(40, read(), is_current=True))
+    made.append(revision(50, read()))
+    assert choose_paired_revision(made, chosen) is made[3]
+    assert choose_paired_revision(made[1:3], chosen) is made[2]
 
 
 def test_revisions_of_before_the_table_was_emptied_are_not_usable() -> None:

@@ -20,7 +20,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import missing_labels, snapshot_for
 from waterclock.operations.formatting import count_words, seconds_words
 from waterclock.operations.pauses import waiting_request_lines
-from waterclock.operations.project_opening import OpenedProject, open_read_only, select_tables
+from waterclock.operations.project_opening import OpenedProject, open_read_only, select_batches
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
@@ -108,7 +108,7 @@ def _record_request(ledger: Ledger, backfill: Backfill) -> None:
 
 def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
     """Plan the missing labels of a range; for a snapshot source only the newest. Raises E513 for an empty selection."""
-    found, by_table = select_tables(at.flow, [selection], labels)
+    found, by_table = select_batches(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(
         snapshot_for(at, force), at.now, PlanRequest(only=found.tables, labels=by_table, force=force)

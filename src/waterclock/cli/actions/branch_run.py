@@ -27,7 +27,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.branch_plans import read_branch_plan
 from waterclock.operations.branches import BranchWork, find_branch_work, for_branch, start_deliveries
 from waterclock.operations.equal_code import find_branch_changes
-from waterclock.operations.project_opening import select_tables
+from waterclock.operations.project_opening import select_batches
 
 if TYPE_CHECKING:
     from waterclock.engine.run_context import RunContext
@@ -118,7 +118,7 @@ def prepare_branch_run(work: RunContext, state: BranchState, asked: BranchRun) -
     changes = find_branch_changes(work.project, work.flow, state, work.former)
     work.lake = take_own_tables(work.ledger, work.lake, state, changes, who=work.settings.who)
     state = forget_base_deliveries(work, state, changes.delivered)
-    selected, by_table = select_tables(work.flow, list(asked.selection), asked.labels)
+    selected, by_table = select_batches(work.flow, list(asked.selection), asked.labels)
     only = selected.tables if asked.selection else None
     labels = {name: of for name, of in by_table.items() if name in changes.made}
     found = find_branch_work(work.flow, work.ledger, state, changes, labels, only)

@@ -24,7 +24,7 @@ from waterclock.operations.formatting import local_label
 from waterclock.operations.held_restatements import RestatementCost, cost_of_held
 from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
 from waterclock.operations.offline_status import OfflineTableStatus, list_offline_states
-from waterclock.operations.project_opening import OpenedProject, select_tables
+from waterclock.operations.project_opening import OpenedProject, select_batches
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.operations.waiting_files import find_waiting_files
@@ -114,7 +114,7 @@ def plan_selection(
     """
     if at.ledger is not None:
         at.ledger.declared.require_valid_renames(at.flow)
-    found, by_table = select_tables(at.flow, selection, labels)
+    found, by_table = select_batches(at.flow, selection, labels)
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=found.tables, labels=by_table, at_most=at_most))
     idle = {}
     if not by_table:

@@ -14,7 +14,7 @@ from waterclock.engine.maintenance.rebuild import TableRebuildResult, plan_rebui
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.formatting import count_words
-from waterclock.operations.project_opening import open_project, select_tables, zone_of
+from waterclock.operations.project_opening import open_project, select_batches, zone_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: boo
     """Show the changes, ask, rebuild the tables, and apply the flow. Raises the errors of `plan_rebuild`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)
-    chosen, _ = select_tables(project.flow, selection)
+    chosen, _ = select_batches(project.flow, selection)
     found: list[TableRebuildResult] = []
     progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)
     with open_workplace(project, listener=progress) as work:

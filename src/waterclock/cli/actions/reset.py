@@ -11,13 +11,15 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.maintenance.reset import ResettableTable, prepare_reset, reset
 from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.flow.enums import Kind
-from waterclock.flow.graph import late_tables
+from waterclock.flow.graph import late_tables, other_part
 from waterclock.operations.formatting import count_words
 from waterclock.operations.project_opening import one_table, open_project
 
 
 def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: bool, is_json: bool) -> None:
-    """Show the labels and readers of a table, ask for confirmation, then reset the table and its table of late rows.
+    """Show the labels and readers of a table, ask for confirmation, then reset it and the tables that are made with it.
+
+    These are its table of late rows, and the other table of APART.
 
     Raises the errors of `prepare_reset`.
     """
@@ -26,15 +28,17 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
     to = console(stderr=is_json)
     with open_workplace(project) as work:
         apply_flow(work, work.real_now())  # finds a renamed table under its new name
-        # the table of late rows first: if the command is killed in between, it can be repeated
-        late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
+        # the tables that are made with it first: if the command is killed in between, it can be repeated
+        other = other_part(work.flow, name)
+        added = (*late_tables(work.flow, name), *([] if other is None else [other]))
+        others = [each for of in added if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
-        for each in late if found is None else [found, *late]:
+        for each in others if found is None else [found, *others]:
             for line in _format_reset(each):
                 to.print(line, soft_wrap=True)
-        if found is not None or late:
+        if found is not None or others:
             confirm(f"Start {name} over?", yes=yes)
-        for each in late if found is None else [*late, found]:
+        for each in others if found is None else [*others, found]:
             reset(work, each, why=why)
     if is_json:
         from waterclock.json_models.decisions import ResetAnswer
@@ -48,11 +52,12 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
                 changed=[{"what": what, "from": old, "to": new} for what, old, new in changed],
                 readers=found.readers if found else [],
                 publishes=found.publishes if found else [],
-                late=[each.table.name for each in late],
+                late=[each.table.name for each in others if each.table.late_rows is not None],
+                others=[each.table.name for each in others if each.table.late_rows is None],
                 why=why,
             )
         )
-    elif found is None and not late:
+    elif found is None and not others:
         to.print(f"{name} has no batches: there is nothing to reset")
     else:
         to.print(f"{name} is reset: `waterclock run` starts it over as declared now")

@@ -50,18 +50,20 @@ def revert_labels(  # noqa: PLR0913 - the options of the command
         plan = plan_revert(at, request)
         print_revert_plan(to, at, plan)
         project, instant = at.project, at.now
-    if is_dry or not plan.changes:
+    if is_dry or not plan.parts:
         if is_json:
             print_answer(build_revert_answer(plan, why, is_dry=is_dry))
         return ExitCode.DONE
-    labels = [each.label for each in plan.changes]
-    words = local_range(labels[0], labels[-1], plan.table.cadence)
-    count = count_words(len(labels), "label")
-    confirm(f"Revert {count} of {plan.table.name} ({words})?", yes=yes)
+    words = " and ".join(
+        f"{count_words(len(changes), 'label')} of {table.name} "
+        f"({local_range(changes[0].label, changes[-1].label, table.cadence)})"
+        for table, changes in plan.parts
+    )
+    confirm(f"Revert {words}?", yes=yes)
     with open_workplace(project) as work:
         commit_reverts(work, plan, why, instant)
     if not is_json:
-        to.print(f"reverted: {count} of {plan.table.name} ({words}): {why}", soft_wrap=True)
+        to.print(f"reverted: {words}: {why}", soft_wrap=True)
     if not is_run:
         if is_json:
             print_answer(build_revert_answer(plan, why))
@@ -82,9 +84,10 @@ def commit_reverts(work: RunContext, plan: RevertPlan, why: str, now: datetime) 
     """
     apply_flow(work, now)
     with Heartbeat(work, "revert"):  # a commit may take longer than a lease
-        for chunk in chunk_labels(plan.table, plan.changes):
-            report = run_group(work, group_to_revert(work, plan.table, chunk, now, why), now)
-            if report.error is not None:
-                raise report.error
+        for table, changes in plan.parts:
+            for chunk in chunk_labels(table, changes):
+                report = run_group(work, group_to_revert(work, table, chunk, now, why), now)
+                if report.error is not None:
+                    raise report.error
     for name, labels in plan.following.items():
         work.ledger.decisions.request_restate(name, sorted(labels), FOLLOW, who=work.settings.who, why=why)

@@ -12,7 +12,7 @@ from waterclock.engine.run_opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.project_opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason
-from waterclock.operations.skipping import skip
+from waterclock.operations.skipping import find_other_windows, skip
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
 
@@ -42,16 +42,22 @@ def skip_batches(
             to.print(
                 f"{_count_batches(len(lost))} of {name} done before and damaged; skipping loses {rows}", soft_wrap=True
             )
+        others = find_other_windows(project.flow, work.ledger, table, windows)
+        for other, of_other in others.items():
+            to.print(f"{_count_batches(len(of_other))} of {other}, which is made with it, too", soft_wrap=True)
         confirm(f"Skip {_count_batches(len(windows))} of {name} ({words})?", yes=yes)
         undamaged = [window for window in windows if window.start not in lost]
         collected_again = skip(work.ledger, table, undamaged, who=work.settings.who, why=why) if undamaged else ()
         if lost:
             give_up(work, table, list(lost), why=why)
+        for other, of_other in others.items():
+            skip(work.ledger, project.flow.tables[other], of_other, who=work.settings.who, why=why)
     if is_json:
         from waterclock.json_models.decisions import SkipAnswer
 
         skipped = [window.start for window in undamaged]
-        print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), why=why))
+        starts = {other: [window.start for window in of_other] for other, of_other in others.items()}
+        print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), others=starts, why=why))
         return
     to.print(f"skipped: {_count_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
     if collected_again:

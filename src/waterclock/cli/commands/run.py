@@ -73,7 +73,7 @@ def run(  # noqa: PLR0913 - each is an option
     from waterclock.cli.actions.run import RunOptions, run_and_report
     from waterclock.cli.actions.run_servers import RunServers
     from waterclock.http.listening import address_of
-    from waterclock.operations.project_opening import open_project, select_tables
+    from waterclock.operations.project_opening import open_project, select_batches
 
     if watch and (until is not None or now is not None):
         raise typer.BadParameter("--watch uses the real clock, and takes no --now or --until", param_hint="--watch")
@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 - each is an option
 
         asked = BranchRun(tuple(selection or ()), labels, threads, at_most, is_logged=log == "json", is_json=json)
         raise typer.Exit(run_in_branch(opened, asked))
-    found, by_table = select_tables(opened.flow, selection, labels)
+    found, by_table = select_batches(opened.flow, selection, labels)
     options = RunOptions(
         command="run",
         only=found.tables if selection else None,

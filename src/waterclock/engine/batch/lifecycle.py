@@ -15,6 +15,7 @@ from waterclock.engine.batch.expectations import batch_hold_error
 from waterclock.engine.batch.failed_attempts import close_failed
 from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
 from waterclock.engine.batch.held_windows import leave_out_held_windows
+from waterclock.engine.batch.other_parts import request_other_part
 from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.seal import seal
@@ -82,6 +83,7 @@ def _run_steps(attempt: GroupAttempt) -> None:
     fault("committed")
     with attempt.step("record"):
         results = group_results(attempt, bound, sealed, audited, version)
+        request_other_part(work, table, claim, [result.label for result in results])
         work.ledger.claims.record_done(claim, results)
         fault("done")
     attempt.done = CommittedGroup(

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
 from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.batch.other_parts import request_other_part
 from waterclock.engine.batch.publish import kill_delivery
 from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_versions
@@ -116,6 +117,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     folder = work.folder(table)
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
     results = _build_results(table, folder, manifests, version)
+    request_other_part(work, table, claim, labels)
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:

@@ -53,7 +53,8 @@ class AnsweredQuery:
     """The result of a query: column names with Spark types, rows in the query's order, and whether rows were cut off.
 
     `moment` is the tick as of which the tables were read; None: their current versions. `unpaired` are the labels of
-    tables with APART that were left out, because the columns that are kept apart were not made of the same inputs yet.
+    tables with APART that were left out, because the columns that are kept apart were not made of the same inputs and
+    by the same code yet.
     """
 
     columns: tuple[tuple[str, str], ...]

@@ -68,10 +68,10 @@ def find_unpaired_labels(
     """Map tables with APART to their labels of which the table of the persons does not have the same rows yet.
 
     Of a query that reads both tables, as their joining view does, these labels are left out: the persons' columns would
-    be NULL there. The other batch is not made, failed or held, or not made again of the same inputs. A label that was
-    skipped, or dropped by its own retention, is not left out. The second result maps the tables to the versions to
-    read: those of before, as the persons are read at their newest one. Cost: nothing without such tables; else the
-    inputs of all batches of both tables.
+    be NULL there. The other batch is not made, failed or held, or not made again of the same inputs and by the same
+    query. A label that was skipped, or dropped by its own retention, is not left out. The second result maps the tables
+    to the versions to read: those of before, as the persons are read at their newest one. Cost: nothing without such
+    tables; else the inputs of all batches of both tables, and their codes if there are several.
     """
     events = [name for name in names if _has_persons_among(work.flow.tables.get(name), names)]
     versions = {name: head(folder) for name in events if has_columns(folder := work.lake.folder(name))}
@@ -95,11 +95,12 @@ def _find_unpaired(work: RunContext, name: str) -> tuple[datetime, ...]:
     )
     skipped = {low for low, _ in maintenance.skipped_windows(persons)}
     kept = maintenance.drop_boundary(persons, by=FOREVER) or BEGINNING
+    of_other_query = frozenset(work.ledger.reads.unpaired_labels(name, persons))
     return tuple(
         sorted(
             label
             for label, read in events.items()
-            if label >= kept and label not in skipped and other.get(label) != read
+            if label >= kept and label not in skipped and (other.get(label) != read or label in of_other_query)
         )
     )
 

@@ -17,6 +17,7 @@ from waterclock.ledger.read import inputs as inputs_read
 from waterclock.ledger.read import measures as past_measures
 from waterclock.ledger.read import schemas as past_schemas
 from waterclock.ledger.read.closings import closings_in
+from waterclock.ledger.read.code_pairs import code_pairs, idle_labels_of_other_query, unpaired_labels
 from waterclock.ledger.read.snapshot import snapshot
 from waterclock.ledger.sections.section import DatabaseMethod, Section
 
@@ -56,6 +57,9 @@ class Reads(Section):
     read_closed_since = DatabaseMethod(past_closings.read_closed_since)
     source_notes = DatabaseMethod(source_notes.list_source_notes)
     closings = DatabaseMethod(closings_in)
+    code_pairs = DatabaseMethod(code_pairs)
+    idle_labels_of_other_query = DatabaseMethod(idle_labels_of_other_query)
+    unpaired_labels = DatabaseMethod(unpaired_labels)
     held_labels = DatabaseMethod(held_and_quarantined.list_held_labels)
     held_claim = DatabaseMethod(held_and_quarantined.find_held_claim)
     list_unread_releases = DatabaseMethod(held_and_quarantined.list_unread_releases)

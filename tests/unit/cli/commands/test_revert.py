@@ -67,6 +67,7 @@ def test_a_dry_run_answers_scripts_and_needs_no_reason(restated: Shop) -> None:
             {"label": "20241118000000", "revision": old.claim, "replaced": current.claim, "rows": 10,
              "replaced_rows": 11}
         ],
+        "others": {},
         "unchanged": [],
         "without": [],
         "adopted": {READER: ["20241118000000"]},
