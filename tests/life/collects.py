@@ -49,6 +49,17 @@ class Collects(Reading):
             self._look_back(table, new, found, came)
         return found
 
+    def _form(self, table: Declared) -> dict[int, list[Option]]:
+        """Collect the newest state of a form; older ones are collected if another table reads them."""
+        book, due = self.books[table.name], self.due(table.name)
+        found: dict[int, list[Option]] = {}
+        for label in due:
+            before = book.option(label)
+            made = self._outcome(*self._judged(table, label, self.rows_of_form(table, label), {}), before)
+            is_sure = label == due[-1] or bool(before.asked)
+            found[label] = [before] if before.shown and not before.asked else [made] if is_sure else [before, made]
+        return found
+
     def _asked_again(self, table: Declared, label: int, before: Option) -> Option:
         """Return the outcome of a label that is requested by a verb that does not read the source."""
         if before.asked == "release":
