@@ -29,7 +29,9 @@ class Deciding(Editing):
 
     def _decide(self, name: str, label: int, status: str) -> None:
         book = self.oracle.books[name]
-        verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
+        # a form's rows of then never change, so most retries would fail again
+        skips = 4 if self.forms else 1
+        verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * skips * (label not in book.shown)
         verb = self._verb(verbs, name)
         if self.flow[name].is_by_file:
             files = self.oracle.files_of(self.flow[name], label) if verb == "retry" else []

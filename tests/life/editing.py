@@ -20,8 +20,8 @@ from tests.life.steward import DIRECT, Steward
 from waterclock.connectors.forms.changes import Applied
 from waterclock.errors import WaterclockError
 
-KEYS = range(1, 7)
-"""The keys of forms; sources have the first four of them."""
+KEYS = (3, 4, 5, 6)
+"""The keys that people add to forms. Sources have the keys 1 to 4, so 1 and 2 come by a queue only."""
 PEOPLE = ("ada", "ben", "cy")
 
 
@@ -142,7 +142,7 @@ class Editing(Arriving):
     def _paste(self, form: str, clock: datetime) -> str:
         """Paste a block, with blanks that keep values."""
         book, lines, drafts = self.oracle.forms[form], dict[int, Content](), list[Draft]()
-        for key in sorted(self.draws.sample(KEYS, self.draws.randint(1, 4))):
+        for key in sorted({*self.draws.sample(KEYS, self.draws.randint(1, 3)), *list(book.current)[:1]}):
             cells = self._content()
             if self.draws.random() < 0.2:
                 cells = cells._replace(**{self.draws.choice(("v", "at")): None})

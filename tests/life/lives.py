@@ -30,7 +30,7 @@ from waterclock.planner.plan import Status
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STEPS = 9
+STEPS, STEPS_WITH_FORMS = 9, 6
 LOSSES = ("ledger lost, just exported", "ledger lost, never exported")
 
 
@@ -60,7 +60,7 @@ class Life(Branching):
             for number in range(1, self.oracle.today + (not self.flow[name].is_by_file)):
                 self.arrive(name, number)
         self.run()
-        for _ in range(STEPS):
+        for _ in range(STEPS if self.edits is None else STEPS_WITH_FORMS):
             self.step()
         self.settle()
 
