@@ -56,8 +56,14 @@ class Collects(Reading):
         for label in due:
             before = book.option(label)
             made = self._outcome(*self._judged(table, label, self.rows_of_form(table, label), {}), before)
-            is_sure = label == due[-1] or bool(before.asked)
-            found[label] = [before] if before.shown and not before.asked else [made] if is_sure else [before, made]
+            if before.asked == "release":
+                found[label] = [Option(DONE, before.held)]
+            elif before.asked:
+                found[label] = [made]
+            elif before.status is None:
+                found[label] = [made] if label == due[-1] else [before, made]
+            else:
+                found[label] = [before]
         return found
 
     def _asked_again(self, table: Declared, label: int, before: Option) -> Option:

@@ -16,7 +16,7 @@ from tests.life.arriving import Arriving
 from tests.life.books import Unexpected
 from tests.life.form_book import Content, Draft, FormChange, Proposal
 from tests.life.rows import DAY, EPOCH
-from tests.life.steward import DIRECT, Steward
+from tests.life.steward import DIRECT, STEPS, Steward
 from waterclock.connectors.forms.changes import Applied
 from waterclock.errors import WaterclockError
 
@@ -39,6 +39,8 @@ class Editing(Arriving):
     """When the newest change of all forms counts."""
     sealed: datetime = EPOCH
     """The end of the newest window of a form that was certainly collected."""
+    breaks: Random = field(default_factory=lambda: Random(0))
+    """Draws which edits are broken off, on the engine only."""
     numbers: int = 0
     batches: int = 0
 
@@ -83,12 +85,12 @@ class Editing(Arriving):
         self._say(name, "edited")
         self.story[-1] += f" at {clock:%d %T}: {told}"
 
-    def opened_forms(self, root: Path) -> Steward | None:
-        """Return the database of the forms, if there are any: often a file, sometimes on a server."""
+    def opened_forms(self, root: Path, *, is_server: bool) -> Steward | None:
+        """Return the database of the forms, if there are any: a file, or a schema on a server."""
         if not self.forms:
             return None
         tables = {table.source: table for table in self.flow.values() if table.is_form}
-        return Steward(root, self.hours, tables=tables)
+        return Steward(root, self.hours, is_server=is_server, tables=tables)
 
     # kinds of edits
 
@@ -151,21 +153,13 @@ class Editing(Arriving):
             entered = {name: value for name, value in cells._asdict().items() if value is not None}
             drafts.append(Draft(key, there.with_values(entered), book.seen(key)))
         who, steward = self.draws.choice(PEOPLE), self.steward
-
-        def made() -> Applied:
-            assert steward is not None
-            applied = steward.paste(form, who, lines)
-            if applied is None:
-                raise WaterclockError("E891", "the review refuses a row, or nothing changes")
-            return applied
-
-        code, changing = book.judge(drafts, is_checked=True)
-        is_same = not code and not changing
-        if is_same and steward is not None:
-            assert steward.paste(form, who, lines) is None
+        edits = () if steward is None else steward.review(form, who, lines)
+        if book.judge(drafts, is_checked=True) == ("", ()):
+            if edits:
+                raise Unexpected(f"{form} has the pasted rows, but the review finds {edits}")
             return "pasted what is there"
-        pasted = self._apply(form, clock, who, tuple(drafts), None if steward is None else made, is_checked=True)
-        return f"pasted, {pasted}"
+        made = None if steward is None else lambda: steward.paste(form, who, edits)
+        return "pasted, " + self._apply(form, clock, who, tuple(drafts), made, is_checked=True)
 
     def _undo(self, form: str, clock: datetime) -> str:
         """Undo one of the newest batches, or a batch of long ago, which is refused if its rows changed since."""
@@ -210,7 +204,7 @@ class Editing(Arriving):
         applied = self._made(made, code, told)
         if code:
             return f"{told}: {code}"
-        if applied is not None and applied.rows != len(changing):
+        if applied is not None and applied.rows not in {len(changing), -1}:
             raise Unexpected(f"{told} changed {applied.rows} rows of {form}, not {len(changing)}")
         if not changing:
             return f"{told}: as it is"
@@ -220,10 +214,12 @@ class Editing(Arriving):
 
     def _made(self, made: Callable[[], Applied] | None, code: str, told: str) -> Applied | None:
         """Make a change in the product; verify that it is refused by this code, if any."""
-        if made is None:
+        if made is None or self.steward is None:
             return None
+        point = self.breaks.choice(STEPS) if self.breaks.random() < 0.15 else ""
+        told += f", broken off at {point}" if point else ""
         try:
-            applied = made()
+            applied = self.steward.make(made, point)
         except WaterclockError as error:
             if error.code != code:
                 raise Unexpected(f"{told} is refused by {error.code}, not {code or 'saved'}: {error}") from error

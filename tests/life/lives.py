@@ -387,6 +387,14 @@ class Life(Branching):
             for name, rows in self.world.as_of(tick, set(self.flow) - set(expected), at).items():
                 if rows != expected[name]:
                     raise Unexpected(f"as of day {tick}, as known at {at}, {name} has {rows}, not {expected[name]}")
+        for name in self.forms.values():
+            shown = self.oracle.books[name].shown
+            label = self.draws.choice([0, *shown])
+            if label and self.oracle.books[name].status[label] == DONE:
+                self.story.append(f"asked {name} as of its label {label}")
+                rows = self.world.state_as_of(name, label + self.flow[name].size)
+                if rows != shown[label].stay:
+                    raise Unexpected(f"{name} has {rows} as of its label {label}, not {shown[label].stay}")
         if tick := self._tick():
             self.story.append(f"asked as of day {tick}")
             dropped = list(self.oracle.dropped)  # such a tick is refused
@@ -457,11 +465,12 @@ def lived(
     with_tokens: bool = False,
     with_apart: bool = False,
     with_forms: bool = False,
+    forms_on_server: bool = False,
 ) -> Life:
     """Run one life; without a session only in the oracle.
 
     `with_tokens`: some of its tables have tokens. `with_apart`: one more table has APART. `with_forms`: its transforms
-    read forms.
+    read forms, in a file or on a server.
 
     Raises  Unexpected with the flow and its story
     """
@@ -470,7 +479,8 @@ def lived(
     life = Life(Random(seed), met or Met(), chance=chance, tokens=tokens, apart=apart, edits=edits)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
-        steward = life.steward = life.opened_forms(root)
+        life.breaks = Random(f"breaks {seed}")
+        steward = life.steward = life.opened_forms(root, is_server=forms_on_server)
         tiny = Tiny(root, spark, toml=toml_of(life.flow, steward and steward.options), settings=settings)
         life.world = World(tiny, life.flow, life.hours, steward)
     try:

@@ -443,14 +443,25 @@ class Reading:
             if u.mode == "TEMPORAL":
                 return [(0, self._fold(u, at))], YES if stands is not None else NO
             return ([(0, book.shown[stands].stay)], YES) if stands is not None else ([], NO)
+        if u.is_form:
+            return self._state_of_form(u, at)
         if u.mode == "REPLACE":
             inputs, settled, rows = self._inputs(u, at)
             made = book.shown.get(at)
-            if u.is_form and (made is None or at in book.asked) and u.name in self.paused:
-                settled = NO if made is None else MAYBE
             if made is not None and made.inputs == inputs:
                 return [(0, made.stay)], settled
             return [(0, self._judged(u, at, rows, {}, inputs)[1].stay)], settled
         labels = range(self.start(u.name), at + 1, u.size)
         settled = min((self._settled(u, label) for label in labels), default=YES)
         return [(0, self._fold(u, at))], settled
+
+    def _state_of_form(self, u: Declared, at: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return the rows of a form at a label: readers wait while it is held, and run without a skipped one."""
+        option = self.books[u.name].option(at)
+        if option.shown is not None:
+            return [(0, option.shown.stay)], YES if option.status == DONE and not option.asked else MAYBE
+        if option.status == SKIPPED:
+            return [(0, ())], YES
+        verdict, made = self._judged(u, at, self.rows_of_form(u, at), {})
+        is_made = option.status is None and verdict == DONE and u.name not in self.paused
+        return [(0, made.stay)], YES if is_made else NO

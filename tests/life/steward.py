@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,8 @@ from waterclock.connectors.forms.database import BATCHES, CHANGES, ROWS, FormsDa
 from waterclock.connectors.forms.history import find_row, undo
 from waterclock.connectors.forms.imports import read_text, review_rows
 from waterclock.connectors.interface import Setting
+from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, FormField
 
@@ -39,6 +41,17 @@ DIRECT = (
     f"UPDATE {BATCHES} SET at = ''",
 )
 """Statements by which somebody would change rows or their history without a record."""
+
+
+STEPS = (
+    "forms.batch", "forms.changes", "forms.deletes", "forms.rows", "forms.proposal", "forms.proposed", "forms.decided",
+    "forms.done",
+)  # fmt: skip
+"""The steps of a change at which its process may end; the last one is after the commit."""
+
+
+class AnswerLost(Exception):
+    """The process of an editor ended at a step of a change."""
 
 
 class Inserted(NamedTuple):
@@ -96,15 +109,20 @@ class Steward:
         ]
         return apply(self.database, self.entity(form), by=FormRights(who), why="edited", edits=edits)
 
-    def paste(self, form: str, who: str, lines: Mapping[int, Content]) -> Applied | None:
-        """Paste rows as one batch, as the page does: a blank keeps a value. Return None if the review refuses a row."""
+    def review(self, form: str, who: str, lines: Mapping[int, Content]) -> tuple[Edit, ...]:
+        """Review a pasted block, where a blank keeps a value; return no edits if a row is refused, or none changes."""
         texts = {key: self._texts(content) for key, content in lines.items()}
         block = "\n".join(["v\tk\tat", *(f"{it['v'] or ''}\t{key}\t{it['at'] or ''}" for key, it in texts.items())])
-        entity, by = self.entity(form), FormRights(who)
-        review = review_rows(self.database, entity, read_text(block), by=by)
-        if not review.can_be_applied:
-            return None
-        return apply(self.database, entity, by=by, why="pasted", edits=review.edits, origin=Origin.IMPORT)
+        review = review_rows(self.database, self.entity(form), read_text(block), by=FormRights(who))
+        return review.edits if review.can_be_applied else ()
+
+    def paste(self, form: str, who: str, edits: Sequence[Edit]) -> Applied:
+        """Save the rows of a pasted block as one batch."""
+        if not edits:
+            raise WaterclockError("E891", "the review refuses a row, or no row changes")
+        return apply(
+            self.database, self.entity(form), by=FormRights(who), why="pasted", edits=edits, origin=Origin.IMPORT
+        )
 
     def undo(self, form: str, who: str, batch: int) -> Applied:
         return undo(self.database, self.entity(form), batch, by=FormRights(who), why="undone")
@@ -147,9 +165,37 @@ class Steward:
             found = session.rows_of(f"SELECT key, content FROM {ROWS} WHERE entity = ?", (form,))
         return {int(key): self._content(form, int(key), text) for key, text in found}
 
-    def last_batch(self) -> int:
+    def last_batch(self) -> tuple[int, datetime | None]:
+        """Return the number of the newest batch, and when it counts; 0 if there is none."""
         with self.database.open_for_reading("forms") as session:
-            return int(session.first_of(f"SELECT coalesce(max(id), 0) FROM {BATCHES}")[0])
+            found = session.first_of(f"SELECT id, at FROM {BATCHES} ORDER BY id DESC LIMIT 1")
+        return (0, None) if found is None else (int(found[0]), from_text(found[1]))
+
+    def make(self, change: Callable[[], Applied], point: str) -> Applied:
+        """Make a change; if the process ends at the step `point`, make it again, as somebody who had no answer.
+
+        Nothing is lost then, and nothing is there twice.
+        """
+        if not point:
+            return change()
+        before, is_lost = self.last_batch()[0], False
+
+        def strike(at: str) -> None:
+            if at == point:
+                raise AnswerLost(at)
+
+        with inject_faults(strike):
+            try:
+                return change()
+            except AnswerLost:
+                is_lost = True
+        written, at = self.last_batch()
+        assert written == before or point == "forms.done", f"batch {written} is there, but its process ended at {point}"
+        applied = change()
+        assert self.last_batch()[0] <= before + 1, "the change is there twice"
+        if is_lost and written > before and applied.batch is None:
+            return replace(applied, batch=written, at=at, rows=-1)
+        return applied
 
     def _content(self, form: str, key: int, text: str) -> Content:
         content = dict(json.loads(text))

@@ -369,6 +369,12 @@ class World:
             tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
 
+    def state_as_of(self, name: str, tick: int) -> Rows:
+        """Query a table that is a state as of a tick."""
+        with self.tiny.opened() as work:
+            rows: Rows = self._rows(work, self.flow[name], RequestedTick(tick=label_of(self.moment(tick))))
+            return rows
+
     def delivered(self, name: str) -> list[tuple[int, Value]]:
         table, foreign = name.partition(".")[2], "7" if is_masked(self.flow[name].decision) else 7
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
