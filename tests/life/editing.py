@@ -65,7 +65,7 @@ class Editing(Arriving):
         """Edit a form, today or at a time long ago by a clock that was set back."""
         name = self.draws.choice([*self.forms.values()])
         for _ in range(self.draws.randint(1, 3)):
-            self.edit(name, max(1, self.oracle.today - self.draws.choice((0, 0, 0, 1, 1, 2, 4))))
+            self.edit(name, max(1, self.oracle.today - self.draws.choice((0, 1, 1, 2, 3, 4))))
 
     def edit(self, name: str, number: int) -> None:
         """Make one random change of a form on a day."""
@@ -115,8 +115,8 @@ class Editing(Arriving):
     def _keys(self, form: str) -> list[int]:
         """Draw the keys to change: often those that wait for their values."""
         waiting = [key for key, it in self.oracle.forms[form].current.items() if it.after and it.after.waits]
-        if waiting and self.draws.random() < 0.6:
-            return waiting[:2]
+        if waiting and self.draws.random() < 0.5:
+            return waiting[:1]
         return sorted(self.draws.sample(KEYS, self.draws.choice((1, 1, 1, 2, 3))))
 
     def _save(self, form: str, clock: datetime) -> str:

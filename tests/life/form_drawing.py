@@ -31,7 +31,7 @@ def add_forms(random: Random, flow: Flow) -> None:
     lengths = collects[0].hours, {24: 1, 12: 2, 8: 3, 6: 2}[collects[0].hours]
     drawn = [_drawn(random, collects, lengths) for _ in range(CANDIDATES)]
     flow.clear()
-    flow.update(max(drawn, key=lambda each: len(pairs_of(each))))
+    flow.update(max(drawn, key=lambda each: (any(it.way == "queue" for it in each.values()), len(pairs_of(each)))))
 
 
 def _drawn(random: Random, collects: list[Declared], lengths: tuple[int, int]) -> Flow:
@@ -48,8 +48,10 @@ def _drawn(random: Random, collects: list[Declared], lengths: tuple[int, int]) -
     publish = drawn_publish(random, flow, 0)
     flow[publish.name] = publish
     able = [table for table in flow.values() if _has_each_key_once(table)]
-    if able and random.random() < 0.9:
-        queue = drawn_publish(random, flow, 0, of=random.choice(able))
+    # the keys of forms alone are no news to a form
+    of_sources = [table for table in able if not (table.reads and flow[table.reads[0].table].is_form)]
+    if able:
+        queue = drawn_publish(random, flow, 0, of=random.choice(of_sources or able))
         queue.name, queue.way = f"forms.{flow[random.choice(forms)].source}", "queue"
         flow[queue.name] = queue
     return flow

@@ -77,11 +77,12 @@ class Life(Branching):
             (self.maintenance, 2, "maintain", "rebuild", "dropped windows before"), (self.lose_ledger, 1, *LOSSES),
             (self.put_back, 2, "older log put back, rebuild"), (self.close_books, 2, "closed by hand"),
             (self.erase, 2, "erased"),
-            *[(self.edit_forms, 6, "edited")] * bool(self.forms),
             (self.damage, 1, "given up"), (self.damage_between_runs, 1, "damaged, recompute", "given up"),
         )  # fmt: skip
         weights = [weight * (1 + min(self.most_gain(*whats), 10) / 5) for _, weight, *whats in happenings]
         self.random.choices(happenings, weights)[0][0]()
+        if self.forms and self.draws.random() < 0.7:
+            self.edit_forms()
         if self.random.random() < 0.8:
             self.run()
             self.attend_branch()
