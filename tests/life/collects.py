@@ -49,6 +49,23 @@ class Collects(Reading):
             self._look_back(table, new, found, came)
         return found
 
+    def _form(self, table: Declared) -> dict[int, list[Option]]:
+        """Collect the newest state of a form; older ones are collected if another table reads them."""
+        book, due = self.books[table.name], self.due(table.name)
+        found: dict[int, list[Option]] = {}
+        for label in due:
+            before = book.option(label)
+            made = self._outcome(*self._judged(table, label, self.rows_of_form(table, label), {}), before)
+            if before.asked == "release":
+                found[label] = [Option(DONE, before.held)]
+            elif before.asked:
+                found[label] = [made]
+            elif before.status is None:
+                found[label] = [made] if label == due[-1] else [before, made]
+            else:
+                found[label] = [before]
+        return found
+
     def _asked_again(self, table: Declared, label: int, before: Option) -> Option:
         """Return the outcome of a label that is requested by a verb that does not read the source."""
         if before.asked == "release":

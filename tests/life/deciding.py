@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.life.arriving import Arriving
 from tests.life.books import Closed, Option, Unexpected
+from tests.life.editing import Editing
 from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
 from tests.life.parts import Bucketed, Closes, Clustered, Sorted
 from tests.life.people import Apart, Persons
@@ -16,7 +16,7 @@ VERBS = ("retry", "release", "skip")
 
 
 @dataclass
-class Deciding(Arriving):
+class Deciding(Editing):
     """A life's flow, its sources, and the people who run it."""
 
     paused: set[str] = field(default_factory=set)
@@ -29,7 +29,9 @@ class Deciding(Arriving):
 
     def _decide(self, name: str, label: int, status: str) -> None:
         book = self.oracle.books[name]
-        verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
+        # a form's rows of then never change, so most retries would fail again
+        skips = 4 if self.forms else 1
+        verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * skips * (label not in book.shown)
         verb = self._verb(verbs, name)
         if self.flow[name].is_by_file:
             files = self.oracle.files_of(self.flow[name], label) if verb == "retry" else []
@@ -57,14 +59,15 @@ class Deciding(Arriving):
             (name, label)
             for name, book in self.oracle.books.items()
             for label, status in book.status.items()
-            if status == DONE and self.flow[name].mode != "REPLACE" and not self.oracle.is_gone(name, label)
+            if status == DONE and (self.flow[name].mode != "REPLACE" or self.flow[name].is_form)
+            if not self.oracle.is_gone(name, label)
         ]
         if done:
             name, label = self._label(done, "recompute", "recollect", "skip refused")
             if self.random.random() < (0.4 if self.gain("skip refused", name) else 0.1):
                 self._skip_done(name, label)
                 return
-            is_source = self.flow[name].is_by_data_time or self.flow[name].answers
+            is_source = self.flow[name].is_by_data_time or self.flow[name].is_form or self.flow[name].answers
             self._ask(self._verb(["recompute", *["recollect"] * bool(is_source)], name), name, label)
 
     def _label(self, found: list[tuple[str, int]], *whats: str) -> tuple[str, int]:

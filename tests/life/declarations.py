@@ -39,6 +39,10 @@ class Declared:
     is_snapshot: bool = False
     is_by_file: bool = False
     """Whether a collect takes files by their stamps, BY ARRIVAL TIME."""
+    is_form: bool = False
+    """Whether a collect reads a form, which people edit: its rows as of the end of each window."""
+    needs_approval: bool = False
+    """Whether another person approves each change of the form."""
     parts: list[Part] = field(default_factory=list)
     reads: tuple[Read, ...] = ()
     groups: bool = False
@@ -92,7 +96,7 @@ class Declared:
 
     @property
     def is_by_data_time(self) -> bool:
-        return self.kind == "COLLECT" and not self.is_snapshot and not self.is_by_file
+        return self.kind == "COLLECT" and not (self.is_snapshot or self.is_by_file or self.is_form)
 
     @property
     def is_keyed(self) -> bool:
@@ -108,6 +112,7 @@ class Declared:
     def words(self) -> frozenset[str]:
         """All declarations of the table, for the count of pairs."""
         batched = "snapshot" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else "BY DATA TIME"
+        batched = "form" if self.is_form else batched
         kind = {"COLLECT": batched, "PUBLISH": "PUBLISH"} | ({"TRANSFORM": "FOR EACH"} if self.answers else {})
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
@@ -115,6 +120,7 @@ class Declared:
         vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
         cadence = ({"long windows"} if self.size > 1 else set()) | ({"other cadence"} if self.has_cadence else set())
         decision = {f"PUBLISH {self.decision}"} if self.decision else set()
+        decision |= {"approval"} if self.needs_approval else set()
         return frozenset(first | own | reads | vias | cadence | decision).union(*(it.words for it in self.parts))
 
     @property
@@ -171,14 +177,14 @@ class Declared:
         length = self.size * self.hours
         return "EVERY DAY" if length == 24 else f"EVERY {length} HOURS"
 
-    def _columns(self, *, gone: bool) -> str:
+    def _columns(self, *, gone: bool, null: str = "") -> str:
         key = " ".join(part.of_key for part in self.parts if part.of_key)
-        if self.mode in FOLDS:
+        if self.mode in FOLDS or self.is_form:
             key = f"KEY {key}"
         more = "".join(part.column for part in self.parts)
-        value = " ".join(["v BIGINT", *filter(None, (part.of_value for part in self.parts))])
+        value = " ".join([f"v BIGINT{null}", *filter(None, (part.of_value for part in self.parts))])
         type_ = "STRING" if self.has_texts else "BIGINT"
-        return f"(k {type_} {key}, {value}, at TIMESTAMP{', gone BIGINT' if gone else ''}{more})"
+        return f"(k {type_} {key}, {value}, at TIMESTAMP{null}{', gone BIGINT' if gone else ''}{more})"
 
     def _mode(self) -> str:
         at = "" if self.is_snapshot else " AT at"
@@ -192,6 +198,13 @@ class Declared:
         return " ".join(part.clause for part in self.parts if part.clause)
 
     def _collect(self) -> str:
+        if self.is_form:
+            options = " OPTIONS (approval true)" if self.needs_approval else ""
+            return (
+                f"COLLECT {self.name} {self._columns(gone=False, null=' NOT NULL')} FROM forms.{self.source}{options} "
+                f"{self._every} START '{instant((self.start - 1) * DAY, self.hours):%F %R}' {self._clauses()}"
+                f"{self._was()};"
+            )
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
         looks = "".join(part.lookback for part in self.parts)
         by = "" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else f"BY DATA TIME at{looks}"
@@ -217,7 +230,7 @@ class Declared:
         )
 
     def _publish(self) -> str:
-        how = "MERGE ON (k)" if self.way == "MERGE" else self.way
+        how = "MERGE ON (k)" if self.way in {"MERGE", "queue"} else self.way
         others = f"k {'<>' if self.has_texts else '<'} {self.foreign_sql}"
         how = how.replace("REPLACE WHERE", f"REPLACE WHERE {others}").replace("behind a view", "")
         options = " OPTIONS (behind 'view')" if "behind" in self.way else ""

@@ -56,6 +56,7 @@ def statements(flow: Flow) -> str:
     """Return the DPL of a flow, with the views that its tables read."""
     views = sorted({view for table in flow.values() for view in table.views})
     api = ["CREATE CONNECTION api TYPE rest;"] if any(table.answers for table in flow.values()) else []
+    api += ["CREATE CONNECTION forms TYPE forms;"] if any(table.is_form for table in flow.values()) else []
     # the keys by which erased persons are recognised
     api += [KEYS] if any(table.has(Subject) for table in flow.values()) else []
     own = [part.statement(table.name) for table in flow.values() for part in table.parts]
@@ -116,12 +117,18 @@ def _tables(random: Random) -> Flow:
 def _with_publishes(random: Random, flow: Flow) -> Flow:
     flow = {name: table for name, table in flow.items() if table.kind != "PUBLISH"}
     for number in range(random.choice((1, 1, 2))):
-        of = random.choice([it for it in flow.values() if it.kind != "PUBLISH"])
-        table = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
-        table.size, table.hours = of.size, of.hours
-        table.decision = _decision(random, is_personal=is_personal(flow, of.name))
+        table = drawn_publish(random, flow, number)
         flow[table.name] = table
     return flow
+
+
+def drawn_publish(random: Random, flow: Flow, number: int, of: Declared | None = None) -> Declared:
+    """Draw a publish of a table, by default of any one."""
+    of = of or random.choice([it for it in flow.values() if it.kind != "PUBLISH"])
+    table = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
+    table.size, table.hours = of.size, of.hours
+    table.decision = _decision(random, is_personal=is_personal(flow, of.name))
+    return table
 
 
 def _decision(random: Random, *, is_personal: bool) -> str:
@@ -145,7 +152,8 @@ def _way(random: Random, of: Declared) -> str:
     return random.choice(ways)
 
 
-def _parts(random: Random, table: Declared) -> None:
+def add_parts(random: Random, table: Declared) -> None:
+    """Add parts by chance where `check` accepts them."""
     for part in random.sample(PARTS, len(PARTS)):
         if part.fits(table) and random.random() < part.chance:
             table.parts.append(part.drawn(random, table))
@@ -158,7 +166,7 @@ def _collect(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) ->
         table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]), is_by_file=random.random() < 0.3)
     table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.4 else 1
     table.start = 1 + table.size * random.choice((0, 0, 1, 2))
-    _parts(random, table)
+    add_parts(random, table)
     if table.mode == "MERGE" and not table.has(ByTime):
         # a batch with two rows of a key is refused once it is released
         table.parts = [part for part in table.parts if not isinstance(part, Hold)]
@@ -175,7 +183,7 @@ def transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -
         table.groups = True
     table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.5 else 1
     if table.mode != "TEMPORAL" and random.random() < 0.15 and _ask_for_each(random, table, flow):
-        _parts(random, table)
+        add_parts(random, table)
         return table
     table.reads = _reads(random, table, flow)
     if table.mode == "PARTITIONED" and random.random() < 0.4:
@@ -185,7 +193,7 @@ def transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -
         if not any(read.kind == "UNTIL" for read in table.reads + odd):
             table.odd = odd
     table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
-    _parts(random, table)
+    add_parts(random, table)
     if any(read.kind == "UNTIL" and flow[read.table].has(Retain) for read in table.reads):
         # an open window may read further back than RETAIN keeps
         table.parts = [part for part in table.parts if not isinstance(part, Closes)]

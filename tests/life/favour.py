@@ -72,9 +72,11 @@ def operations(table: Declared) -> tuple[str, ...]:
     found += ["renamed", "reset", "rebuild", "older log put back, rebuild"]
     is_troubled = table.has(Hold, Fail, Groups, OverTable)
     found += ["retry", "skip", "skip taken back"] * is_troubled + ["release"] * table.has(Hold)
-    found += ["recompute", "skip refused"] * (table.mode != "REPLACE")
-    found += ["recollect"] * (table.is_by_data_time or bool(table.answers))
-    if table.kind == "COLLECT":
+    found += ["recompute", "skip refused"] * (table.mode != "REPLACE" or table.is_form)
+    found += ["recollect"] * (table.is_by_data_time or table.is_form or bool(table.answers))
+    if table.is_form:
+        found += ["edited", *["START moved back"] * (table.start > table.size)]
+    elif table.kind == "COLLECT":
         found += ["late rows", *["corrected"] * (not table.is_by_file), *["vanished"] * table.is_snapshot]
         found += ["START moved back"] * (table.start > table.size and not table.is_snapshot)
     elif not table.answers:

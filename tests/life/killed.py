@@ -12,10 +12,12 @@ import signal
 import sys
 from datetime import datetime
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.faults.killing import session_there
 from tests.life.world import LEASE
 from tests.tiny import Tiny
+from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.engine.run_settings import RunSettings
 from waterclock.faults import inject_faults
 
@@ -33,8 +35,9 @@ def main(folder: str, now: str, after: str) -> None:
 
     settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
     tiny = Tiny(Path(folder), session_there(), toml=None, settings=settings)
-    with inject_faults(pass_by):
-        tiny.run(datetime.fromisoformat(now))
+    at = datetime.fromisoformat(now)
+    with inject_faults(pass_by), patch.object(FormsDatabase, "now", lambda _database, _session: at):
+        tiny.run(at)
     os._exit(0)  # the JVM belongs to another process and must not be closed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from tests.life.branching import Branching
 from tests.life.deciding import VERBS
 from tests.life.drawing import statements
 from tests.life.favour import LIVES, Met
+from tests.life.form_drawing import add_forms
 from tests.life.keeping import add_apart, look_at_joined
 from tests.life.part import DONE
 from tests.life.parts import Closes, Demands, Refers, Report, Retain
@@ -28,7 +30,7 @@ from waterclock.planner.plan import Status
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STEPS = 9
+STEPS, STEPS_WITH_FORMS = 9, 6
 LOSSES = ("ledger lost, just exported", "ledger lost, never exported")
 
 
@@ -44,6 +46,8 @@ class Life(Branching):
     """Draws the table with APART; None if the life has none."""
 
     def add_people(self) -> None:
+        if self.edits is not None:
+            add_forms(self.edits, self.flow)
         if self.tokens is not None:
             add_tokens(self.tokens, self.flow)
         if self.apart is not None:
@@ -56,7 +60,7 @@ class Life(Branching):
             for number in range(1, self.oracle.today + (not self.flow[name].is_by_file)):
                 self.arrive(name, number)
         self.run()
-        for _ in range(STEPS):
+        for _ in range(STEPS if self.edits is None else STEPS_WITH_FORMS):
             self.step()
         self.settle()
 
@@ -77,6 +81,8 @@ class Life(Branching):
         )  # fmt: skip
         weights = [weight * (1 + min(self.most_gain(*whats), 10) / 5) for _, weight, *whats in happenings]
         self.random.choices(happenings, weights)[0][0]()
+        if self.forms and self.draws.random() < 0.7:
+            self.edit_forms()
         if self.random.random() < 0.8:
             self.run()
             self.attend_branch()
@@ -253,6 +259,7 @@ class Life(Branching):
                 self.oracle.released(name, label)
         if outcome is not None:
             self._hold(outcome, is_last=is_last)
+        self.look_at_forms(is_calm=not (self.oracle.troubles() or self.paused))
         look_at_joined(self.world, self.oracle)
         if self.random.random() < (0.8 if self.is_new("asked as known at") else 0.3):
             self.remember()
@@ -274,9 +281,9 @@ class Life(Branching):
         if self.world is None:
             return None, None
         self.world.declare()
-        for name in (it for it in self.sources if not self.flow[it].is_by_file):
+        for name in (it for it in self.sources if not (self.flow[it].is_by_file or self.flow[it].is_form)):
             self.world.fill(name, [*self.oracle.source[name], *self.erased_rows.get(name, [])], self.changed[name])
-        publishes = [name for name, table in self.flow.items() if table.kind == "PUBLISH"]
+        publishes = [name for name, it in self.flow.items() if it.kind == "PUBLISH" and it.way != "queue"]
         self.delivered = {name: self.world.delivered(name) for name in publishes}
         if earlier:
             self.world.run(earlier, None)  # it makes only batches that a run of today would make
@@ -300,7 +307,7 @@ class Life(Branching):
             return
         assert not outcome.failed, described(outcome)
         for name, table in self.flow.items():
-            if table.kind != "PUBLISH":
+            if table.kind != "PUBLISH" or table.way == "queue":
                 continue
             found, allowed = self.world.delivered(name), self.oracle.delivered(table)
             is_unchanged = self.oracle.is_newest_open(table.of) and found == self.delivered[name]
@@ -381,6 +388,14 @@ class Life(Branching):
             for name, rows in self.world.as_of(tick, set(self.flow) - set(expected), at).items():
                 if rows != expected[name]:
                     raise Unexpected(f"as of day {tick}, as known at {at}, {name} has {rows}, not {expected[name]}")
+        for name in self.forms.values():
+            shown = self.oracle.books[name].shown
+            label = self.draws.choice([0, *shown])
+            if label and self.oracle.books[name].status[label] == DONE:
+                self.story.append(f"asked {name} as of its label {label}")
+                rows = self.world.state_as_of(name, label + self.flow[name].size)
+                if rows != shown[label].stay:
+                    raise Unexpected(f"{name} has {rows} as of its label {label}, not {shown[label].stay}")
         if tick := self._tick():
             self.story.append(f"asked as of day {tick}")
             dropped = list(self.oracle.dropped)  # such a tick is refused
@@ -450,21 +465,28 @@ def lived(
     with_branch: bool = False,
     with_tokens: bool = False,
     with_apart: bool = False,
+    with_forms: bool = False,
+    forms_on_server: bool = False,
 ) -> Life:
     """Run one life; without a session only in the oracle.
 
-    `with_tokens`: some of its tables have tokens. `with_apart`: one more table has APART.
+    `with_tokens`: some of its tables have tokens. `with_apart`: one more table has APART. `with_forms`: its transforms
+    read forms, in a file or on a server.
 
     Raises  Unexpected with the flow and its story
     """
-    added = {"branch": with_branch, "tokens": with_tokens, "apart": with_apart}
-    chance, tokens, apart = (Random(f"{what} {seed}") if is_there else None for what, is_there in added.items())
-    life = Life(Random(seed), met or Met(), chance=chance, tokens=tokens, apart=apart)
+    added = {"branch": with_branch, "tokens": with_tokens, "apart": with_apart, "forms": with_forms}
+    chance, tokens, apart, edits = (Random(f"{what} {seed}") if is_there else None for what, is_there in added.items())
+    life = Life(Random(seed), met or Met(), chance=chance, tokens=tokens, apart=apart, edits=edits)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
-        life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
+        life.breaks = Random(f"breaks {seed}")
+        steward = life.steward = life.opened_forms(root, is_server=forms_on_server)
+        tiny = Tiny(root, spark, toml=toml_of(life.flow, steward and steward.options), settings=settings)
+        life.world = World(tiny, life.flow, life.hours, steward)
     try:
-        life.live()
+        with life.steward.clock() if life.steward else nullcontext():
+            life.live()
     except (AssertionError, WaterclockError) as error:
         raise Unexpected(f"seed {seed}: {error}\n{life.told()}") from error
     return life

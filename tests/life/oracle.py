@@ -57,6 +57,8 @@ class Oracle(Transforms):
             return self._snapshot(table)
         if table.is_by_file:
             return self._collect_files(table)
+        if table.is_form:
+            return self._form(table)
         return self._collect(table) if table.kind == "COLLECT" else self._transform(table)
 
     def take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
@@ -97,7 +99,7 @@ class Oracle(Transforms):
                     f"{name}@{label} is {seen.status.get(label)}, not {allowed}; now {seen.rows}\n"
                     f"before {book.option(label)}\nallowed {options[label]}"
                 )
-        is_sealed = table.has(Retain) or (table.mode in FOLDS and not table.is_snapshot)
+        is_sealed = table.has(Retain) or table.is_form or (table.mode in FOLDS and not table.is_snapshot)
         by_label = seen.slices if is_sealed else seen.rows if table.mode in BY_LABEL else None
         if isinstance(by_label, Mapping):
             self._take_labels(name, legal, by_label)

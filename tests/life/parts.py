@@ -58,7 +58,7 @@ class Hold(Part):
     def fits(cls, of: Declared) -> bool:
         # whether a held batch has taken its files is not documented
         is_legal = of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not of.is_by_file
-        return is_legal and not (of.mode in FOLDS and of.has(OverTable))
+        return (is_legal or of.is_form) and not (of.mode in FOLDS and of.has(OverTable))
 
     @property
     def clause(self) -> str:

@@ -7,10 +7,23 @@ from dataclasses import dataclass, field, replace
 
 from tests.life.books import GONE, MAYBE, NO, YES, Book, Closed, Inputs, Made, Option
 from tests.life.declarations import Declared
+from tests.life.form_book import FormBook
 from tests.life.part import BY_LABEL, DONE, FAILED, HELD, SKIPPED, Known, Read
 from tests.life.parts import ByTime, Closes, Deletes, Demands, KeyPast, Refers, Report, Retain
 from tests.life.people import Tokens, Value, masked
-from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
+from tests.life.rows import (
+    DAY,
+    File,
+    Row,
+    Rows,
+    Slices,
+    Version,
+    in_effect,
+    instant,
+    versions,
+    versions_of_snapshots,
+    winners,
+)
 
 
 @dataclass
@@ -20,6 +33,8 @@ class Reading:
     tables: dict[str, Declared]
     today: int = 1
     source: dict[str, list[Row]] = field(default_factory=dict)
+    forms: dict[str, FormBook] = field(default_factory=dict)
+    """The changes of forms, by their names."""
     files: dict[str, list[File]] = field(default_factory=dict)
     """All files that ever landed, by table that collects files."""
     taken: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
@@ -68,6 +83,8 @@ class Reading:
             self.touched.setdefault(name, set())
             self.files.setdefault(name, [])
             self.taken.setdefault(name, set())
+            if self.tables[name].is_form:
+                self.forms.setdefault(self.tables[name].source, FormBook())
 
     def start(self, name: str) -> int:
         """Return the first label of a table."""
@@ -257,6 +274,8 @@ class Reading:
 
     def _inputs(self, table: Declared, label: int) -> tuple[Inputs, int, Rows]:
         """Return the inputs of a label, how far they are settled, and the result of its query."""
+        if table.is_form:
+            return (), YES, self.rows_of_form(table, label)
         inputs: list[tuple[str, int, Rows | tuple[Version, ...]]] = []
         is_partial = self.partly == table.name
         settled, read_rows = YES, []
@@ -272,6 +291,10 @@ class Reading:
         is_partial = is_partial or (closed is not None and closed.is_partial)
         first, *more = read_rows
         return tuple(inputs), settled, table.made_of(first, tuple(more), is_partial=is_partial)
+
+    def rows_of_form(self, table: Declared, label: int) -> Rows:
+        """Return the rows of a form as of the end of a window."""
+        return self.forms[table.source].rows_before(instant((label + table.size - 1) * DAY, table.hours))
 
     def _flat(self, table: Declared, read: Read, rows: Iterable[Row], label: int) -> Rows:
         part = self.tables[read.table].part(Refers)
@@ -420,6 +443,8 @@ class Reading:
             if u.mode == "TEMPORAL":
                 return [(0, self._fold(u, at))], YES if stands is not None else NO
             return ([(0, book.shown[stands].stay)], YES) if stands is not None else ([], NO)
+        if u.is_form:
+            return self._state_of_form(u, at)
         if u.mode == "REPLACE":
             inputs, settled, rows = self._inputs(u, at)
             made = book.shown.get(at)
@@ -429,3 +454,14 @@ class Reading:
         labels = range(self.start(u.name), at + 1, u.size)
         settled = min((self._settled(u, label) for label in labels), default=YES)
         return [(0, self._fold(u, at))], settled
+
+    def _state_of_form(self, u: Declared, at: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+        """Return the rows of a form at a label: readers wait while it is held, and run without a skipped one."""
+        option = self.books[u.name].option(at)
+        if option.shown is not None:
+            return [(0, option.shown.stay)], YES if option.status == DONE and not option.asked else MAYBE
+        if option.status == SKIPPED:
+            return [(0, ())], YES
+        verdict, made = self._judged(u, at, self.rows_of_form(u, at), {})
+        is_made = option.status is None and verdict == DONE and u.name not in self.paused
+        return [(0, made.stay)], YES if is_made else NO

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -29,6 +29,7 @@ from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
 from tests.life.parts import Closes, Retain, Retire
 from tests.life.people import PEOPLE, SECRET, Apart, Persons, Shown, Value, is_masked
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
+from tests.life.steward import Steward
 from tests.life.vault import PERSONS, Vault
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
@@ -71,15 +72,20 @@ class Strike:
             raise Struck(f"{point} is temporarily unavailable")
 
 
-def toml_of(flow: Flow) -> str:
-    """Return the project file of a flow, with users, and with an API that has the answers if a table queries one."""
+def toml_of(flow: Flow, forms: Mapping[str, str] | None = None) -> str:
+    """Return the project file of a flow, with users, and with an API that has the answers if a table queries one.
+
+    `forms`: the options of the connection of forms, if there are any.
+    """
     answers = {row for table in flow.values() for row in table.answers}
+    listed = ", ".join(f'{name} = "{value}"' for name, value in (forms or {}).items())
+    forms_line = f"connections.forms = {{{{ {listed} }}}}\n" if listed else ""
     if not answers:
-        return TOML + PEOPLE
+        return TOML + forms_line + PEOPLE
     space = Space()
     hours = next(iter(flow.values())).hours
     space.set(rows=[{"id": row.k, "v": row.v, "at": f"{instant(row.at, hours):%FT%TZ}"} for row in sorted(answers)])
-    return TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n' + PEOPLE
+    return TOML + forms_line + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n' + PEOPLE
 
 
 @dataclass
@@ -90,6 +96,8 @@ class World:
     flow: Flow
     hours: int = 24
     """The hours of a day of the oracle."""
+    steward: Steward | None = None
+    """The database of its forms, if it has any."""
     copies: dict[str, Path] = field(default_factory=dict)
     """The kept copy of a table's log, by table."""
 
@@ -156,6 +164,8 @@ class World:
 
         `killed_after`: the number of steps after which a runner in a separate process is killed.
         """
+        if self.steward is not None:
+            self.steward.at = self.moment(today)
         if killed_after:
             self._run_and_kill(today, killed_after)
         if runners > 1:
@@ -221,7 +231,7 @@ class World:
 
     def _slices(self, work: Any, table: Declared) -> dict[int, Rows]:
         """Return the raw rows of each label of a table whose visible rows are not stored by label."""
-        if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
+        if not table.has(Retain) and not table.is_form and (table.mode not in FOLDS or table.is_snapshot):
             return {}
         folder, found = work.folder(table), {}
         begin = work.ledger.maintenance.drop_boundary(table.name, by=FOREVER) or BEGINNING
@@ -235,7 +245,7 @@ class World:
         return found
 
     def _rows(self, work: Any, table: Declared, as_of: RequestedTick | None = None) -> Any:
-        gone = "gone" if table.kind == "COLLECT" else "0"
+        gone = "gone" if table.kind == "COLLECT" and not table.is_form else "0"
         old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
         if table.mode == "TEMPORAL":
             found = query(
@@ -358,6 +368,12 @@ class World:
             moment = RequestedTick(tick=label_of(self.moment(tick)), known_at=known_at)
             tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
+
+    def state_as_of(self, name: str, tick: int) -> Rows:
+        """Query a table that is a state as of a tick."""
+        with self.tiny.opened() as work:
+            rows: Rows = self._rows(work, self.flow[name], RequestedTick(tick=label_of(self.moment(tick))))
+            return rows
 
     def delivered(self, name: str) -> list[tuple[int, Value]]:
         table, foreign = name.partition(".")[2], "7" if is_masked(self.flow[name].decision) else 7
