@@ -48,7 +48,8 @@ def test_flows_in_python_on_the_pages_are_read_without_error(body: str, tmp_path
 @pytest.mark.parametrize("body", blocks("toml"))
 def test_settings_on_the_pages_are_read_without_error(body: str) -> None:
     assert tomllib.loads(body)
-    _, errors = read_config(f'[project]\nname = "page"\n{body}', env=None)
+    head = "" if "project" in tomllib.loads(body) else '[project]\nname = "page"\n'
+    _, errors = read_config(f"{head}{body}", env=None)
     assert errors == []
 
 

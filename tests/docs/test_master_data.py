@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,7 +13,6 @@ from tests.docs.console import ROOT, Command, commands_of, failures, session
 from tests.forms import SetClock
 from waterclock.connectors.forms import database
 
-ORDERS = [(1, "S105", 12.0, "2026-11-16 09:00:00"), (2, "S105", 24.0, "2026-11-17 10:00:00")]
 PRICES = """sku;price;valid_from;remark
 AB-1000;12,50;2026-11-01;"from the list
 of suppliers"
@@ -47,13 +44,10 @@ def test_the_commands_of_the_page_print_its_documented_output(
     (folder / "flows").mkdir(parents=True)
     [toml] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     [flow] = re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (folder / "waterclock.toml").write_text(f'[project]\nname = "mine"\n{toml}', encoding="utf-8")
+    (folder / "waterclock.toml").write_text(toml, encoding="utf-8")
     (folder / "flows" / "forms.dpl").write_text(flow, encoding="utf-8")
     (folder / "prices.csv").write_text(PRICES, encoding="utf-8")
     (folder / "new.csv").write_text("supplier_sku,class\nS207,finished\nT-1,raw\n", encoding="utf-8")
-    with closing(sqlite3.connect(folder / "shop.db")) as shop, shop:
-        shop.execute("CREATE TABLE orders (id INTEGER, supplier_sku TEXT, amount REAL, at TEXT)")
-        shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", ORDERS)
     wrong = []
     with session(tmp_path, is_warm=True) as shell:
         shell.run("cd /tmp/mine")

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
 from waterclock.ui.openapi import describe_api
+from waterclock.ui.rendering import static
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -29,13 +30,12 @@ async def serve_livez(_: Request) -> Response:
 
 
 async def serve_static(request: Request) -> Response:
-    """Return a static file. Its address changes with its content, so browsers keep it."""
+    """Return a static file. Browsers keep it only if its address has the digest of its content."""
     name = request.path_params["name"]
     folder = files("waterclock.ui").joinpath("static")
     if name not in {each.name for each in folder.iterdir()} or name.endswith(".md"):
         raise HTTPException(HTTPStatus.NOT_FOUND)
-    return FileResponse(
-        str(folder.joinpath(name)),
-        media_type=_KINDS[name.rpartition(".")[2]],
-        headers={"Cache-Control": "public, max-age=31536000, immutable"},
-    )
+    is_current = static(name) == f"{request.url.path}?{request.url.query}"
+    kept = "public, max-age=31536000, immutable" if is_current else "no-cache"
+    kind = _KINDS[name.rpartition(".")[2]]
+    return FileResponse(str(folder.joinpath(name)), media_type=kind, headers={"Cache-Control": kept})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib.resources import files
@@ -115,6 +116,7 @@ def test_a_refused_row_keeps_what_was_entered(
     expect(page.get_by_role("alert")).to_contain_text("anna may not edit D1 of mdm.prices")
     expect(page.get_by_label("land")).to_have_value("FR")
     expect(page.get_by_label("land")).to_have_accessible_description(f"✕ {REFUSED}")
+    expect(page.get_by_label("land")).to_be_focused()
     expect(page.get_by_label("note")).to_have_value("typed\nin two lines")
     expect(page.get_by_label("price")).not_to_have_attribute("aria-invalid", "true")
     expect(page.get_by_label("Why")).to_have_value("moved")
@@ -221,3 +223,53 @@ def test_a_refused_paste_keeps_its_text_and_marks_the_cells(
     page.get_by_role("button", name="Apply 2 rows").click()
     expect(page.get_by_role("link", name="D1")).to_be_visible()
     assert content(form)["price"] == "2.00"
+
+
+@pytest.mark.parametrize("part", ["/row?key=D1", "/paste"])
+def test_a_page_keeps_what_was_entered_when_the_session_has_ended(
+    as_anna: Callable[..., Page], closed_world: World, part: str
+) -> None:
+    closed_world.forgiven += ["401", "ERR_FAILED"]
+    page = as_anna(part)
+    field = page.get_by_role("textbox", name=re.compile("note|Rows of"))
+    send = page.get_by_role("button", name=re.compile("Save|Review"))
+    field.fill("D1\tDE\t3\ttyped")
+    if part != "/paste":
+        page.get_by_label("Why").fill("a long reason")
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    send.click()
+    expect(page.get_by_role("alert")).to_contain_text(
+        "You are signed out. Sign in again in another tab, then send this"
+    )
+    expect(field).to_have_value("D1\tDE\t3\ttyped")
+    page.context.add_cookies([{k: v for k, v in each.items() if k != "expires"} for each in cookies])  # type: ignore[misc]
+    page.route("**/ui.js*", lambda route: route.abort())
+    send.click()
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+    expect(page.get_by_role("alert")).to_have_count(1)
+    page.unroute("**/ui.js*")
+    send.click()
+    expect(page.get_by_role("cell", name="a long reason" if part != "/paste" else "typed")).to_be_visible()
+
+
+def test_the_list_keeps_changed_cells_when_the_session_has_ended(
+    as_anna: Callable[..., Page], closed_world: World
+) -> None:
+    closed_world.forgiven.append("401")
+    page = as_anna("")
+    page.set_viewport_size({"width": 320, "height": 400})  # as 1280 × 1600 with a zoom of 400 %
+    page.locator("td[data-f=price]").first.click()
+    page.keyboard.type("many")
+    page.keyboard.press("Enter")
+    expect(page.locator("#draft-state")).to_contain_text("it is not a number 1 changed cell")
+    box = page.locator("td:focus").bounding_box()
+    draft = page.locator(".draft").bounding_box()
+    assert box is not None
+    assert draft is not None
+    assert box["y"] + box["height"] <= draft["y"] + 1  # the focused cell is not below the draft
+    page.context.clear_cookies()
+    page.get_by_label("Why").fill("list")
+    page.keyboard.press("Enter")
+    expect(page.locator("#draft-state")).to_contain_text("You are signed out. Sign in again in another tab, then save.")
+    expect(page.locator(".is-draft")).to_have_count(1)

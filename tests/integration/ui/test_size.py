@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,20 @@ def test_all_that_a_page_loads_beside_itself_is_kept_by_the_browser(page: TestCl
         for file in loaded:
             assert "immutable" in page.get(file).headers["cache-control"]
             assert "?" in file  # named by its content
+
+
+def test_scripts_that_are_imported_are_loaded_once_and_are_not_kept_by_the_browser(page: TestClient) -> None:
+    scripts = {each.name: each.read_text() for each in files("waterclock.ui").joinpath("static").iterdir()}
+    imported = {
+        name for text in scripts.values() for name in re.findall(r'^import .* from "\./(.+)";', text, re.MULTILINE)
+    }
+    assert imported
+    for name in imported:
+        assert page.get(f"/static/{name}").headers["cache-control"] == "no-cache"
+        assert page.get(f"/static/{name}?0123456789ab").headers["cache-control"] == "no-cache"
+    for path in LOOKED_AT_AGAIN:  # a script of a page that is imported too would run twice
+        loaded = {name.partition("?")[0] for name in re.findall(r'src="/static/([^"]+)"', page.get(path).text)}
+        assert not loaded & imported
 
 
 def test_a_grid_of_500_tables_and_90_labels_is_less_than_100_kilobytes(

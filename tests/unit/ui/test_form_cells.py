@@ -340,3 +340,8 @@ def test_columns_and_rows_that_are_not_granted_are_read_only_and_not_saved(tmp_p
         assert desk.ask("cleo", [Right.LOOK], "POST", CELLS, rows=rows, do=do, why="x")[0] == 403
     assert content(form) == FIRST | {"supplier_sku": "S1", "sku": "B", "pack_size": "9"}
     assert content(form, "S2")["sku"] == "A"
+
+
+def test_forms_is_the_current_entry_of_the_menu_on_all_pages_of_a_form(client: TestClient) -> None:
+    for address in ("/forms", LIST, f"{LIST}/row?key=S1", f"{LIST}/paste"):
+        assert re.findall(r'<a href="([^"?]+)[^>]* aria-current', client.get(address).text) == ["/forms"], address

@@ -114,6 +114,7 @@ def test_an_invalid_field_returns_the_form_with_the_entered_values(
     assert message in answer.text
     assert "typed &lt;b&gt;" in answer.text
     assert 'aria-invalid="true"' in answer.text
+    assert re.findall(r'name="([^"]+)"[^>]* autofocus', answer.text) == [*changed]
     assert content(form) is None
 
 

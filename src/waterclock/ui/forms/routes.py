@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
+_MENU_ENTRY = "Forms"
 _MOST_FIELDS = 2000
 _STATUS = {
     "E891": HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -71,9 +72,9 @@ class FormPages:
         def answer() -> Response:
             try:
                 at, person = self._people.live.load(), person_of(request)
-                return self._render("form_index", at, pages.describe_forms(at, person), request, menu="Forms")
+                return self._render("form_index", at, pages.describe_forms(at, person), request)
             except WaterclockError as error:
-                return self._fail(error, "Forms", PageQuery.from_values({}), request)
+                return self._fail(error, _MENU_ENTRY, PageQuery.from_values({}), request)
 
         return await run_in_threadpool(answer)
 
@@ -218,21 +219,16 @@ class FormPages:
             at = self._people.live.load()
             return answer(at, open_form(at.project, params.values["table"], person_of(request)))
         except WaterclockError as error:
-            failed = self._fail(error, "Catalog", params, request)
+            failed = self._fail(error, _MENU_ENTRY, params, request)
             failed.status_code = _STATUS.get(error.code, failed.status_code)
             return failed
 
     @staticmethod
     def _render(
-        name: str,
-        at: OpenedProject,
-        content: Content,
-        request: Request,
-        status: HTTPStatus = HTTPStatus.OK,
-        menu: str = "Catalog",
+        name: str, at: OpenedProject, content: Content, request: Request, status: HTTPStatus = HTTPStatus.OK
     ) -> Response:
         person, params = person_of(request), PageQuery.from_values({**request.path_params})
-        around = shell(at, menu, params, person=person)
+        around = shell(at, _MENU_ENTRY, params, person=person)
         html = render(f"{name}.html", content=content, params=params, person=person, shell=around)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 

@@ -1,6 +1,7 @@
 // @ts-check
 // Edits cells in the list of a form's rows by keyboard. The changed cells are a draft in this page: the server checks each,
 // renders it, and saves all of them as one batch. Without this script the list is a table with links to its rows.
+import { SIGNED_OUT } from "./live.js";
 
 const PATIENCE = 30_000;
 const MOST_PASTED = 1_000_000; // characters
@@ -36,6 +37,7 @@ function say(text = "") {
   const count = all.length ? `${all.length} changed ${all.length === 1 ? "cell" : "cells"} in ${rows} ${rows === 1 ? "row" : "rows"}, not saved.` : "";
   state.textContent = [text, count].filter(Boolean).join(" ");
   form.hidden = !all.length;
+  if (document.activeElement === active) active.scrollIntoView({ block: "nearest", inline: "nearest" }); // not below the draft
 }
 
 /** Move to a cell of the grid, or as near to it as there is one. With `isExtended`, select the block up to it. */
@@ -180,6 +182,7 @@ async function send(/** @type {HTMLTableRowElement[]} */ rows, /** @type {"check
   try {
     const answer = await fetch(grid.dataset.cells ?? "", { method: "POST", body: fields, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.status === 401) return { status: answer.status, said: `${SIGNED_OUT}, then save. Your changes are kept in this page.`, page };
     const said = page.getElementById("said");
     if (!said) return { status: answer.status, said: `The server refused it: ${page.querySelector(".err, main, body")?.textContent?.trim() || answer.status}`, page };
     sent.forEach(({ key, version, texts }, at) => {

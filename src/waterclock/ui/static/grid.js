@@ -1,7 +1,7 @@
 // @ts-check
 // The grid with keyboard and mouse: one batch is selected, a drawer shows its details, and lines show the batches that it waits for.
 // Adjacent labels in one state share a cell, so a label is found by counting columns.
-import { gone, live } from "./ui.js";
+import { gone, live } from "./live.js";
 
 const part = /** @type {HTMLElement} */ (document.getElementById("live"));
 const scroll = () => /** @type {HTMLElement} */ (document.getElementById("scroll"));

@@ -1,6 +1,6 @@
 // @ts-check
 // The lineage diagram: selecting a box fades all boxes that are neither upstream nor downstream of it. Dragging moves the diagram.
-import { live } from "./ui.js";
+import { live } from "./live.js";
 
 const part = /** @type {HTMLElement} */ (document.getElementById("live"));
 const map = () => document.getElementById("map");
