@@ -28,6 +28,7 @@ _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f'\u2019][0-9]{3})+(?:\.[
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": "true", "yes": "true", "false": "false", "no": "false"}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MIDNIGHT = re.compile(r"[ T]00:00(?::00)?$")  # spreadsheets add it to dates
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
 
@@ -128,10 +129,11 @@ def _parse_exact(kind: str, number: str) -> str:
 
 
 def _parse_date(text: str) -> str:
-    if not _DATE.fullmatch(text):
+    day = _MIDNIGHT.sub("", text)
+    if not _DATE.fullmatch(day):
         raise InvalidValue("it is not a date such as 2026-11-30")
     try:
-        return date.fromisoformat(text).isoformat()
+        return date.fromisoformat(day).isoformat()
     except ValueError as error:
         raise InvalidValue("it is not a date such as 2026-11-30") from error
 

@@ -194,6 +194,8 @@ def describe_head(form: OpenedForm) -> Content:
         "list": form_address(table),
         "new": form_address(table, "row"),
         "paste": form_address(table, "paste"),
+        "csv": form_address(table, "rows.csv"),
+        "xlsx": form_address(table, "rows.xlsx"),
         "of_table": "" if form.is_restricted else table_address(table),
     }
 
