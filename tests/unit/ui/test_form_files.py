@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,8 @@ from tests.unit.ui.test_forms import LIST, VALUES, content
 from waterclock.connectors.forms.changes import Edit, apply
 from waterclock.connectors.forms.row_files import read_file, read_text
 from waterclock.flow.form_rights import FormRights
-from waterclock.operations.forms import OpenedForm
+from waterclock.operations.forms import OpenedForm, open_form
+from waterclock.operations.project_opening import open_project
 from waterclock.permissions.users_and_roles import Right
 from waterclock.ui.posted_forms import parse_form
 
@@ -47,7 +48,7 @@ def apply_page(client: TestClient, page: str) -> int:
     return client.post(PASTE, data=sent, files={"file": ("", b"")}).status_code
 
 
-def workbook(**sheets: list[list[object]]) -> bytes:
+def workbook(**sheets: Sequence[Sequence[object]]) -> bytes:
     import openpyxl
 
     book, file = openpyxl.Workbook(), io.BytesIO()
@@ -149,8 +150,8 @@ def test_an_uploaded_download_changes_nothing(client: TestClient, form: OpenedFo
 def test_a_download_has_what_is_shown_and_no_more(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "a.dpl").write_text(views.FLOW.replace("APPROVAL", ""))
-    (tmp_path / "waterclock.toml").write_text(views.TOML + views.USERS)
-    found = views.open_form(views.open_project(tmp_path, None), "mdm.prices")
+    (tmp_path / "waterclock.toml").write_text(test_forms.TOML + views.USERS)
+    found = open_form(open_project(tmp_path, None), "mdm.prices")
     views.save(found, views.row("D1", "DE", "1.00"), views.row("F1", "FR", "9137.42", "Paris"))
     desk = Desk(tmp_path, {"anna": {"land": "DE"}})
     desk.ask("anna", views.EDITOR, "GET", views.LIST)

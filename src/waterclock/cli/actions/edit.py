@@ -303,6 +303,16 @@ def _print_review(review: Review, columns: Sequence[str]) -> None:
         to.print(line, soft_wrap=True)
     if len(review.edits) > len(shown):
         to.print(f"and {len(review.edits) - len(shown)} more", soft_wrap=True)
+    warnings = [
+        f"warning: line {row.line}, {cell.field}: {cell.warning}"
+        for row in review.rows
+        for cell in row.cells
+        if cell.warning
+    ]
+    for line in warnings[:_MOST_SHOWN]:
+        to.print(Text(line), soft_wrap=True)
+    if len(warnings) > _MOST_SHOWN:
+        to.print(f"and {len(warnings) - _MOST_SHOWN} more warnings", soft_wrap=True)
 
 
 def _invalid_lines(review: Review, most: int) -> list[str]:
@@ -331,7 +341,12 @@ def print_applied(form: OpenedForm, done: Applied, *, is_json: bool, review: Rev
         part = None if review is None else _review_part(review)
         print_answer(
             EditAnswer(
-                table=form.entity.table, batch=done.batch, proposal=done.proposal, changed=done.rows, review=part
+                table=form.entity.table,
+                batch=done.batch,
+                proposal=done.proposal,
+                changed=done.rows,
+                warnings=list(done.warnings),
+                review=part,
             )
         )
         return
@@ -341,7 +356,10 @@ def print_applied(form: OpenedForm, done: Applied, *, is_json: bool, review: Rev
         words = (
             f"proposal {done.proposal}: {count} {'waits' if done.rows == 1 else 'wait'} for another person's approval"
         )
-    console().print(words, soft_wrap=True)
+    to = console()
+    to.print(words, soft_wrap=True)
+    for line in () if review is not None else done.warnings:
+        to.print(Text(f"warning: {line}"), soft_wrap=True)
 
 
 def _missing_row_error(form: OpenedForm, key: Sequence[str]) -> WaterclockError:

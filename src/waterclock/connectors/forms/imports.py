@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key_text, read_rows, show_row
 from waterclock.connectors.forms.database import FormsDatabase
+from waterclock.connectors.forms.row_checks import find_broken, hidden_columns_of
 from waterclock.connectors.forms.row_files import MOST_COLUMNS, unescape_formula, unreadable_error
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.flow.form_rights import FormRights
@@ -30,12 +31,13 @@ class RowStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewedCell:
-    """A cell of an imported row: the value before and after, and the reason if it cannot be saved."""
+    """A cell of an imported row: the value before and after, and the reason if it cannot be saved, or a warning."""
 
     field: str
     before: str | None
     after: str | None
     problem: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +184,24 @@ def _review(entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow |
     before = {} if there is None else there.content
     refusals = {} if is_taken else _find_refusals(entity, by, row, stored, shown)
     is_same = there is not None and all(before.get(name) == value for name, value in row.values.items())
+    broken, warnings = ({}, {}) if is_taken or is_same else _find_broken(entity, by, row, stored)
     cells = []
     for field in entity.fields:
-        problem = row.problems.get(field.name, "") or refusals.get(field.name, "")
         after = row.values.get(field.name, before.get(field.name))
-        is_needed = field.is_required and (shown is None or field.name in shown)
-        if not problem and after is None and is_needed and not is_same:
-            problem = "a value is required"
+        is_kept = there is not None and not there.is_waiting and before.get(field.name) == after
+        is_old_choice = is_kept and bool(field.choices)
+        problem = ("" if is_old_choice else row.problems.get(field.name, "")) or refusals.get(field.name, "")
+        if not problem and after is None and not is_same and (shown is None or field.name in shown):
+            if field.is_required:
+                problem = "a value is required"
+            elif field.choices and not is_old_choice:
+                problem = f"it must be one of {', '.join(field.choices[:20])}"
         if not problem and field.is_key and first_line != row.line:
             problem = f"line {first_line} has the same key"
         if not problem and field.is_key and is_taken:
             problem = "this key is not available"
-        cells.append(ReviewedCell(field.name, before.get(field.name), after, problem))
+        problem = problem or broken.get(field.name, "")
+        cells.append(ReviewedCell(field.name, before.get(field.name), after, problem, warnings.get(field.name, "")))
     if any(cell.problem for cell in cells):
         status = RowStatus.INVALID
     elif there is None:
@@ -202,6 +210,23 @@ def _review(entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow |
         status = RowStatus.CHANGED if any(cell.before != cell.after for cell in cells) else RowStatus.SAME
     version = None if there is None else there.version
     return ReviewedRow(row.line, row.key, status, tuple(cells), version, is_refused=bool(refusals))
+
+
+def _find_broken(
+    entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the rules that an imported row breaks by column: those that refuse it, and those that warn.
+
+    Rules on columns with an invalid value are left out.
+    """
+    before = None if stored is None else stored.content
+    after = {**(before or {}), **row.values}
+    whole = entity if by.view is None else by.view.entity
+    hidden = hidden_columns_of(whole, by.view, before) | set(row.problems)
+    refusing, warning = (
+        find_broken(entity, after, before, by.view, hidden, refuses=refuses) for refuses in (True, False)
+    )
+    return refusing, warning
 
 
 def _find_refusals(

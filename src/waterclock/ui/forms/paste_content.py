@@ -81,6 +81,7 @@ def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review |
         "why": values.get("why", ""),
         "problem": problem,
         "post": form_address(form.entity.table, "paste"),
+        "unchecked": [rule.name for rule in form.shown.rules if not rule.is_checked],
         "columns": [
             {"name": each.name, "is_fixed": not each.is_key and not form.rights.may_change(each.name)}
             for each in form.shown.fields
@@ -98,6 +99,7 @@ def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review |
                     "status": row.status.value,
                     "cells": [
                         {"before": cell.before or "", "after": cell.after or "", "problem": cell.problem,
+                         "warning": cell.warning,
                          "is_changed": cell.before != cell.after}
                         for cell in row.cells
                     ],
@@ -106,6 +108,7 @@ def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review |
             ],
             "more": max(0, len(shown) - _SHOWN),
             "edits": len(review.edits),
+            "warnings": sum(any(cell.warning for cell in row.cells) for row in review.rows),
         },
     }  # fmt: skip
 
