@@ -66,11 +66,11 @@ class FormView:
     @property
     def shown(self) -> Entity:
         """The form with the fields that are shown in some row, without rules that name others."""
-        fields = [it for it in self.entity.fields if any(grant.shows(it.name) for grant in self.grants)]
+        fields = tuple(it for it in self.entity.fields if any(grant.shows(it.name) for grant in self.grants))
         others = {it.name for it in self.entity.fields} - {it.name for it in fields}
         named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in others) or "(?!)", re.IGNORECASE)
-        kept = (replace(it, rules=tuple(rule for rule in it.rules if named.search(rule) is None)) for it in fields)
-        return replace(self.entity, fields=tuple(kept))
+        texts = ((rule, f"{rule.name}\n{rule.text}\n{rule.column}") for rule in self.entity.rules)
+        return replace(self.entity, fields=fields, rules=tuple(rule for rule, text in texts if not named.search(text)))
 
     @property
     def masked(self) -> tuple[str, ...]:

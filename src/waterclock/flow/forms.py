@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from waterclock.flow.declarations import Column, Flow, Table
-from waterclock.flow.enums import Scope
+from waterclock.flow.declarations import Column, Flow, Rule, Table
+from waterclock.flow.enums import Action, Scope
+from waterclock.flow.form_rules import FormRule, form_rules_of
 from waterclock.flow.references import Reference
 
 FORMS = "forms"
@@ -28,8 +29,8 @@ class FormField:
 
     - `type`: the Spark type in upper case without blanks; STRING if the column declares none.
     - `is_required`: the column is NOT NULL or part of the KEY.
-    - `choices`: the texts of an `EXPECT (column IN ('a', 'b'))`, or empty if any value is allowed.
-    - `rules`: the names of all other rules on the column, which only a run checks.
+    - `choices`: the texts of an `EXPECT (column IN ('a', 'b'))` that does not only warn, or empty if any value is
+      allowed.
     """
 
     name: str
@@ -37,7 +38,6 @@ class FormField:
     is_key: bool = False
     is_required: bool = False
     choices: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
     comment: str | None = None
     reference: Reference | None = None
 
@@ -47,7 +47,8 @@ class Entity:
     """A table that people edit. `name` is its name in the connection `connection`, `table` that of the COLLECT.
 
     `zone` is the zone of times that are entered without one. With `needs_approval`, changes are proposals until another
-    person approves them.
+    person approves them. `rules` are the rules on its rows, without those that are choices of a field. Opening the form
+    gives them their conditions.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Entity:
     fields: tuple[FormField, ...]
     zone: str = "UTC"
     needs_approval: bool = False
+    rules: tuple[FormRule, ...] = ()
 
     @property
     def keys(self) -> tuple[FormField, ...]:
@@ -100,7 +102,9 @@ def entity_of(table: Table) -> Entity:
     unit = table.source.unit
     needs_approval = unit.options.get(APPROVAL) is True
     fields = fields_of(table.columns.named)
-    return Entity(unit.path, unit.connection, table.name, fields, table.cadence.zone, needs_approval)
+    choices = {rule.name for column in table.columns.named if (rule := _rule_of_choices(column)) is not None}
+    rules = form_rules_of(table, choices)
+    return Entity(unit.path, unit.connection, table.name, fields, table.cadence.zone, needs_approval, rules)
 
 
 def fields_of(columns: Iterable[Column]) -> tuple[FormField, ...]:
@@ -115,24 +119,22 @@ def normal_type(type_text: str | None) -> str | None:
 
 
 def _field_of(column: Column) -> FormField:
-    choices: tuple[str, ...] = ()
-    rules = []
-    for rule in column.rules:
-        found = _parse_choices(rule.expression, column.name) if rule.scope is Scope.ROW else ()
-        if found and not choices:
-            choices = found
-        else:
-            rules.append(rule.name)
+    rule = _rule_of_choices(column)
     return FormField(
         column.name,
         normal_type(column.type) or "STRING",
         is_key=column.is_key,
         is_required=column.is_key or column.is_not_null,
-        choices=choices,
-        rules=tuple(rules),
+        choices=() if rule is None else _parse_choices(rule.expression, column.name),
         comment=column.comment,
         reference=column.references,
     )
+
+
+def _rule_of_choices(column: Column) -> Rule | None:
+    """Return the first rule of a column that lists its values, and refuses all others; None if there is none."""
+    rules = (rule for rule in column.rules if rule.scope is Scope.ROW and rule.actions[0].action is not Action.WARN)
+    return next((rule for rule in rules if _parse_choices(rule.expression, column.name)), None)
 
 
 def _parse_choices(expression: str, column: str) -> tuple[str, ...]:

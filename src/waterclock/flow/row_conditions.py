@@ -144,6 +144,14 @@ def attributes_of(condition: RowCondition) -> frozenset[str]:
     return frozenset[str]().union(*map(attributes_of, parts))
 
 
+def columns_of(condition: RowCondition) -> tuple[str, ...]:
+    """Return the columns that a condition names, as they are written, each once."""
+    if isinstance(condition, Comparison | NullTest):
+        return (condition.column,)
+    parts = (condition.of,) if isinstance(condition, Negation) else condition.parts
+    return tuple({name.lower(): name for part in parts for name in columns_of(part)}.values())
+
+
 def find_unsuitable(condition: RowCondition, fields: Mapping[str, FormField]) -> Iterator[tuple[str, str]]:
     """Yield why a condition cannot be evaluated for a form, each with a fix. `fields` are keyed by names in lower case.
 

@@ -124,6 +124,8 @@ class EditAnswer(Answer):
     """The proposal, if the change waits for approval or was approved."""
     changed: int = 0
     """The number of changed rows."""
+    warnings: list[str] = Field(default_factory=list)
+    """Rules that changed rows break, and that only warn: the first 20."""
     rows: list[FormRowPart] = Field(default_factory=list)
     """list: the rows."""
     more: bool = False

@@ -12,11 +12,13 @@ from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.dpl.project import Project
 from waterclock.dpl.query.granted_select import usable_grants
 from waterclock.dpl.resolve.literals import literal
+from waterclock.dpl.resolve.row_conditions import parse_rule_condition
 from waterclock.engine.connections import connections_of
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.form_rights import FormRights, form_rights_of
+from waterclock.flow.form_rules import bind_rule
 from waterclock.flow.form_views import FormView, is_supported, view_of
 from waterclock.flow.forms import Entity, entities_of
 from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of, is_restricted
@@ -73,7 +75,7 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
             why=f"these are: {known}" if known else "the project has no COLLECT from a connection of type forms",
             fix=did_you_mean(table, entities) or "choose one of these, or declare a form",
         )
-    entity = entities[table]
+    entity = _with_conditions(entities[table])
     view = _view_of(project, entity, by)
     collector = connections_of(project).collector(entity.connection)
     if not isinstance(collector, FormsCollector):
@@ -93,6 +95,14 @@ def visible_entities_of(flow: Flow, person: Person) -> dict[str, Entity]:
         for name, entity in entities_of(flow).items()
         if form_of(flow, person, name) is not TableVisibility.NONE
     }
+
+
+def _with_conditions(entity: Entity) -> Entity:
+    """Return a form whose rules are evaluated when rows are saved, as far as forms can evaluate them."""
+    fields = entity.fields_by_name
+    return replace(
+        entity, rules=tuple(bind_rule(rule, parse_rule_condition(rule.text), fields) for rule in entity.rules)
+    )
 
 
 def _view_of(project: Project, entity: Entity, person: Person) -> FormView | None:

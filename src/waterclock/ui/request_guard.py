@@ -35,6 +35,7 @@ from waterclock.ui.oidc.sign_in import BACK, OUT, START, ProviderSignIn, Refused
 from waterclock.ui.one_time_links import OneTimeLinks
 from waterclock.ui.peers import peer_of
 from waterclock.ui.people import People
+from waterclock.ui.posted_forms import MULTIPART
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -43,6 +44,7 @@ LINK = "link"
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 MOST_BYTES = 64 * 1024
 MOST_BYTES_OF_ROWS = 8 << 20  # pasted into a form, or edited in its list
+MOST_BYTES_OF_FILE = 50 << 20  # uploaded to a form, or rows that were uploaded and are reviewed
 MOST_AGENT = 200
 _SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
@@ -292,11 +294,18 @@ def _refuse_change(request: Request) -> Response | None:
     if not _is_from_own_page(request):
         return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
     is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
-    takes_rows = request.url.path.startswith("/forms/") and request.url.path.endswith(("/paste", "/cells"))
-    most = MOST_BYTES_OF_ROWS if takes_rows else MOST_BYTES
-    if is_chunked or not _is_small_length(request.headers.get("content-length", ""), most):
+    if is_chunked or not _is_small_length(request.headers.get("content-length", ""), _most_bytes_of(request)):
         return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return None
+
+
+def _most_bytes_of(request: Request) -> int:
+    """Return the maximum size of a posted body. Only a form of rows that a page sends may have a file."""
+    path = request.url.path
+    if not path.startswith("/forms/") or not path.endswith(("/paste", "/cells")):
+        return MOST_BYTES
+    has_file = path.endswith("/paste") and request.headers.get("content-type", "").lower().startswith(MULTIPART)
+    return MOST_BYTES_OF_FILE if has_file else MOST_BYTES_OF_ROWS
 
 
 def _unauthorized_response(message: str) -> Response:

@@ -15,7 +15,7 @@ from tests.e2e.ui.test_form_grid import LIST, cell, content, enter, folder, form
 from tests.e2e.ui.test_looks import AXE, NARROW
 from waterclock.connectors.forms.changes import Edit, apply
 from waterclock.connectors.forms.history import find_row
-from waterclock.connectors.forms.imports import escape_formula, read_text
+from waterclock.connectors.forms.row_files import escape_formula, read_text
 from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm
 

@@ -1,18 +1,23 @@
-"""Compares the conditions of grants on forms with the same conditions in Spark."""
+"""Compares the conditions of grants on forms, and the rules of forms, with the same conditions in Spark."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from waterclock.connectors.forms.row_checks import find_invalid_values
 from waterclock.dpl.resolve.row_conditions import parse_row_condition
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.tokens import dialect
+from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.forms import FormField
 from waterclock.flow.row_conditions import bind_condition, evaluate, find_unsuitable
+from waterclock.operations.forms import open_form
+from waterclock.operations.project_opening import open_project
 
 TYPES = {"land": "STRING", "pack": "BIGINT", "price": "DECIMAL(9,2)", "day": "DATE", "active": "BOOLEAN"}
 VALUES = {
@@ -37,16 +42,17 @@ def random_condition(dice: random.Random, depth: int = 0) -> str:
     """Return the SQL of a random condition that forms accept."""
     name = dice.choice(list(TYPES))
     literal: Callable[[], str] = lambda: dice.choice(LITERALS[name])  # noqa: E731
-    kind = dice.randrange(8 if depth < 3 else 5)
-    if kind == 0:
-        return f"{name} IS {dice.choice(['', 'NOT '])}NULL"
-    if kind == 1:
-        return f"{name} {dice.choice(['', 'NOT '])}IN ({literal()}, {literal()})"
+    kind = dice.randrange(9 if depth < 3 else 5)
+    maybe_not = dice.choice(["", "NOT "])
+    if kind < 2:
+        return f"{name} IS {maybe_not}NULL" if kind else f"{name} {maybe_not}IN ({literal()}, {literal()})"
     if kind == 2:
         return f"{literal()} {dice.choice(['=', '<', '<=', '>', '>=', '<>'])} {name}"
     if kind < 5:
         return f"{name} {dice.choice(['=', '==', '!=', '<', '<=', '>', '>=', '<>'])} {literal()}"
     if kind == 5:
+        return f"{name} {maybe_not}BETWEEN {literal()} AND {literal()}"
+    if kind == 6:
         return f"NOT {random_condition(dice, depth + 1)}"
     parts = [random_condition(dice, depth + 1) for _ in range(2)]
     joined = dice.choice([" AND ", " OR "]).join(parts)
@@ -74,3 +80,48 @@ def test_a_form_evaluates_conditions_as_spark_does(spark: SparkSession) -> None:
     assert len(texts) > 100
     for at, text in enumerate(texts):
         assert [row[f"c{at}"] for row in found] == verdicts(text, rows), text
+
+
+RULES = """
+CREATE CONNECTION forms TYPE forms;
+COLLECT mdm.prices (
+    id INT KEY, land EXPECT (land IN ('DE', 'de', 'ß')) AS lands EXPECT (land <> '') ELSE WARN,
+    pack BIGINT EXPECT (pack BETWEEN -9 AND 9) AS packs ELSE QUARANTINE EXPECT (NOT pack = 10) AS not_ten ELSE DROP,
+    price DECIMAL(9,2) EXPECT (price >= :least) AS positive ELSE HOLD, day DATE EXPECT (day < '2026-12-01') AS past,
+    active BOOLEAN EXPECT (active) AS is_active ELSE WARN AT MOST 5 ELSE FAIL)
+  FROM forms.prices
+  EXPECT active OR price IS NOT NULL AS one_of ELSE WARN,
+    (land = 'DE' AND pack > 0) OR (land <> 'DE' AND day >= DATE '2026-01-01') OR land IS NULL AS by_land,
+    length(land) < 2 AS short, price > pack AS dear
+  EVERY DAY START '2020-01-01';
+"""
+
+
+def test_a_form_finds_the_rows_that_break_rules_as_spark_does(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "a.dpl").write_text(RULES)
+    (tmp_path / "waterclock.toml").write_text('[project]\nname = "p"\n[vars]\nleast = 0\n[env.dev]\nstorage = ".dev"\n')
+    project = open_project(tmp_path, None)
+    entity = open_form(project, "mdm.prices").entity
+    assert [rule.name for rule in entity.rules if not rule.is_checked] == ["short", "dear"]
+    assert [field.name for field in entity.fields if field.choices] == ["land"]
+    dice = random.Random(9)
+    rows = [{"id": str(at)} | {name: dice.choice(values) for name, values in VALUES.items()} for at in range(1000)]
+    types = [f"CAST({field.name} AS {field.type}) AS {field.name}" for field in entity.fields]
+    stored = spark.createDataFrame(
+        [tuple(row.values()) for row in rows], ", ".join(f"{name} STRING" for name in rows[0])
+    )
+    rules = list_batch_rules(project.flow.tables["mdm.prices"])
+    verdicts = [f"({rule.expression}) IS NOT TRUE AS `{rule.name}`" for rule in rules]
+    by_spark = stored.selectExpr(*types).orderBy("id").selectExpr(*verdicts).collect()
+    checked = {rule.name: rule for rule in entity.rules if rule.is_checked}
+    assert len(checked) == 8
+    for row, verdict in zip(rows, by_spark, strict=True):
+        problems = find_invalid_values(entity, row, None)
+        assert verdict["lands"] == ("none of" in problems.get("land", "") or "one of" in problems.get("land", ""))
+        for name, rule in checked.items():
+            assert verdict[name] == rule.is_broken_by(row), (name, row)
+            if rule.is_refusing and verdict[name]:
+                assert rule.column in problems, (name, row)
+    for name in checked:
+        assert 10 < sum(verdict[name] for verdict in by_spark) < 990, name

@@ -113,6 +113,8 @@ def attacks(form: OpenedForm) -> dict[tuple[str, str], list[Attack]]:
     return {
         ("GET", "/forms"): [("/forms", {}, {200})],
         ("GET", "/forms/{table}"): [(LIST, {}, {200})],
+        ("GET", "/forms/{table}/rows.csv"): [(f"{LIST}/rows.csv", {}, {200})],
+        ("GET", "/forms/{table}/rows.xlsx"): [(f"{LIST}/rows.xlsx", {}, {200})],
         ("GET", "/forms/{table}/values"): [(f"{LIST}/values", {}, {200})],
         ("GET", "/forms/{table}/row"): [(f"{ROW}?key={key}", {}, {200}) for key in ("F1", "N1")],
         ("POST", "/forms/{table}/row"): [

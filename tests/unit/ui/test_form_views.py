@@ -136,6 +136,8 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
         (get, "/forms/{table}/values"): [
             *((f"{LIST}/values?column={name}&f.x={word}", {}) for name in columns for word in words)
         ],
+        (get, "/forms/{table}/rows.csv"): [(f"{LIST}/rows.csv", {})],
+        (get, "/forms/{table}/rows.xlsx"): [(f"{LIST}/rows.xlsx", {})],
         (get, "/forms/{table}/row"): [
             *((f"{ROW}?key={key}&like={it}", {}) for key in (*keys, "D300") for it in ("F1", "D301", "D302")),
             (ROW, {}),

@@ -25,7 +25,8 @@ FLOW = """
 CREATE CONNECTION forms TYPE forms;
 COLLECT mdm.product_map (
   supplier_sku KEY, sku NOT NULL COMMENT 'our article', kind EXPECT (kind IN ('raw', 'finished')) AS kinds,
-  pack_size INT EXPECT (pack_size > 0) AS positive, remark) FROM forms.product_map EVERY DAY START '2020-01-01';
+  pack_size INT EXPECT (pack_size IS NULL OR pack_size > 0) AS positive
+    EXPECT (pack_size IS NULL OR pack_size < 1e6) AS few, remark) FROM forms.product_map EVERY DAY START '2020-01-01';
 """
 TOML = '[project]\nname = "p"\n[env.dev]\nstorage = ".dev"\n'
 LIST = "/forms/mdm.product_map"
@@ -83,7 +84,8 @@ def test_a_row_is_added_and_listed_with_its_history(client: TestClient, form: Op
     page = client.get(f"{ROW}?key=S1").text
     assert 'name="version" value="1"' in page
     assert "our article" in page
-    assert "Checked by the next run: positive." in page
+    assert "Rule positive: pack_size IS NULL OR pack_size &gt; 0." in page
+    assert "Checked by the next run: few." in page
     assert "new" in text_of(page.partition("History")[2])
 
 
@@ -102,6 +104,7 @@ def test_numbers_are_aligned_and_a_key_that_cannot_change_says_so(client: TestCl
         ({"f.sku": ""}, "a value is required"),
         ({"f.pack_size": "many"}, "it is not a number"),
         ({"f.kind": "other"}, "it is none of raw, finished"),
+        ({"f.pack_size": "-2"}, "it breaks the rule positive: pack_size IS NULL OR pack_size &gt; 0"),
         ({"f.supplier_sku": " "}, "a value is required"),
         ({"why": " "}, "state why the row changes"),
     ],

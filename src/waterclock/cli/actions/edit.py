@@ -23,7 +23,16 @@ from waterclock.connectors.forms.history import (
     list_rows,
     undo,
 )
-from waterclock.connectors.forms.imports import Review, RowStatus, read_text, read_workbook, review_rows, write_csv
+from waterclock.connectors.forms.imports import Review, RowStatus, review_rows
+from waterclock.connectors.forms.row_files import (
+    MOST_BYTES,
+    FileText,
+    is_workbook,
+    read_file,
+    read_text,
+    write_csv,
+    write_workbook,
+)
 from waterclock.connectors.forms.suggestions import suggest_values
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
@@ -38,7 +47,6 @@ if TYPE_CHECKING:
     from waterclock.json_models.editing import FormReviewPart
 
 _MOST_SHOWN = 20  # rows of a review on the terminal
-_MOST_BYTES = 50 << 20
 _CHANGE_PARTS = ("batch", "at", "who", "why", "origin", "before", "after", "approved_by", "proposal")
 
 
@@ -172,9 +180,9 @@ def import_file(
     need_reason_of_edit(why)
     if len(given) != 1:
         raise usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
-    review = review_rows(
-        form.database, form.entity, _read_file(Path(given[0])), by=form.rights, decimal_comma=decimal_comma
-    )
+    found = _read_file(Path(given[0]))
+    is_comma = decimal_comma and not found.is_workbook
+    review = review_rows(form.database, form.entity, read_text(found.text), by=form.rights, decimal_comma=is_comma)
     if not is_json:
         _print_review(review, [field.name for field in form.entity.fields])
     if review.count(RowStatus.INVALID):
@@ -193,26 +201,33 @@ def import_file(
 
 
 def export_rows(form: OpenedForm, given: Sequence[str]) -> None:
-    """Write all rows as CSV, to a new file or to the terminal. Values that look like formulas get an apostrophe.
+    """Write all rows to a new file, a workbook if its name ends in .xlsx, or as CSV to the terminal.
+
+    Values that look like formulas get an apostrophe.
 
     Raises E891 if the file exists or cannot be written.
     """
     if len(given) > 1:
         raise usage_error("export takes one file", "leave it out to print the rows")
-    lines = write_csv(form.entity, iterate_rows(form.database, form.entity))
-    if given:
-        try:
-            with Path(given[0]).open("x", encoding="utf-8", newline="") as file:
-                file.writelines(lines)
-        except OSError as error:
-            raise WaterclockError(
-                "E891",
-                f"{given[0]} cannot be written",
-                why=error.strerror or str(error),
-                fix="name a new file in a folder that exists",
-            ) from error
+    rows = iterate_rows(form.database, form.entity)
+    if not given:
+        sys.stdout.writelines(line.replace("\r\n", "\n") for line in write_csv(form.entity, rows))
         return
-    sys.stdout.writelines(line.replace("\r\n", "\n") for line in lines)
+    path = Path(given[0])
+    try:
+        if is_workbook(path.name):
+            with path.open("xb") as book:
+                write_workbook(form.entity, rows, book)
+        else:
+            with path.open("x", encoding="utf-8", newline="") as file:
+                file.writelines(write_csv(form.entity, rows))
+    except OSError as error:
+        raise WaterclockError(
+            "E891",
+            f"{given[0]} cannot be written",
+            why=error.strerror or str(error),
+            fix="name a new file in a folder that exists",
+        ) from error
 
 
 def _split(
@@ -234,22 +249,20 @@ def _split(
     return keys, texts
 
 
-def _read_file(path: Path) -> list[list[str]]:
-    if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-        why = f"it has more than {_MOST_BYTES >> 20} MB" if path.is_file() else "there is no such file"
+def _read_file(path: Path) -> FileText:
+    if not path.is_file() or path.stat().st_size > MOST_BYTES:
+        why = f"it has more than {MOST_BYTES >> 20} MB" if path.is_file() else "there is no such file"
         raise WaterclockError("E891", f"{path} cannot be imported", why=why, fix="name a .csv, .tsv or .xlsx file")
-    if path.suffix.lower() in {".xlsx", ".xls", ".ods"}:
-        with path.open("rb") as file:
-            return read_workbook(file)
-    try:
-        return read_text(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
+    with path.open("rb") as file:
+        found = read_file(path.name, file)
+    if found.encoding:
         raise WaterclockError(
             "E891",
             f"{path} is not UTF-8",
-            why=f"byte {error.start} is {error.object[error.start]:#04x}",
-            fix="save it as CSV UTF-8",
-        ) from error
+            why=f"it may be {found.encoding}, which cannot be known",
+            fix="save it as CSV UTF-8; or read it on the page *Paste rows*, and compare the letters",
+        )
+    return found
 
 
 def _cell(row: StoredRow, name: str, *, is_required: bool) -> Text:
@@ -290,6 +303,16 @@ def _print_review(review: Review, columns: Sequence[str]) -> None:
         to.print(line, soft_wrap=True)
     if len(review.edits) > len(shown):
         to.print(f"and {len(review.edits) - len(shown)} more", soft_wrap=True)
+    warnings = [
+        f"warning: line {row.line}, {cell.field}: {cell.warning}"
+        for row in review.rows
+        for cell in row.cells
+        if cell.warning
+    ]
+    for line in warnings[:_MOST_SHOWN]:
+        to.print(Text(line), soft_wrap=True)
+    if len(warnings) > _MOST_SHOWN:
+        to.print(f"and {len(warnings) - _MOST_SHOWN} more warnings", soft_wrap=True)
 
 
 def _invalid_lines(review: Review, most: int) -> list[str]:
@@ -318,7 +341,12 @@ def print_applied(form: OpenedForm, done: Applied, *, is_json: bool, review: Rev
         part = None if review is None else _review_part(review)
         print_answer(
             EditAnswer(
-                table=form.entity.table, batch=done.batch, proposal=done.proposal, changed=done.rows, review=part
+                table=form.entity.table,
+                batch=done.batch,
+                proposal=done.proposal,
+                changed=done.rows,
+                warnings=list(done.warnings),
+                review=part,
             )
         )
         return
@@ -328,7 +356,10 @@ def print_applied(form: OpenedForm, done: Applied, *, is_json: bool, review: Rev
         words = (
             f"proposal {done.proposal}: {count} {'waits' if done.rows == 1 else 'wait'} for another person's approval"
         )
-    console().print(words, soft_wrap=True)
+    to = console()
+    to.print(words, soft_wrap=True)
+    for line in () if review is not None else done.warnings:
+        to.print(Text(f"warning: {line}"), soft_wrap=True)
 
 
 def _missing_row_error(form: OpenedForm, key: Sequence[str]) -> WaterclockError:

@@ -34,7 +34,7 @@ What = Annotated[
         metavar="list|set|delete|suggest|history|undo|import|export|proposals|approve|reject|withdraw",
         help="list shows rows; set adds or changes one; delete removes one; suggest shows values of alike keys for a "
         "row that waits; history shows the changes of one; undo restores the rows of a batch of changes; import reads "
-        "a CSV file or a workbook; export writes CSV; proposals lists changes that wait for approval, or shows the "
+        "a CSV file or a workbook; export writes one; proposals lists changes that wait for approval, or shows the "
         "rows of one; approve, reject and withdraw decide on one.",
     ),
 ]

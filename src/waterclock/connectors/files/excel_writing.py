@@ -1,9 +1,9 @@
-"""Writes one Excel file from Arrow batches with openpyxl, row by row, so that only one row is in memory."""
+"""Writes one Excel file with openpyxl, row by row, so that only one row is in memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
@@ -28,7 +28,20 @@ _TO_ESCAPE = re.compile(r"\r|_(?=x[0-9A-Fa-f]{4}_)")
 def write_workbook(
     file: IO[bytes], names: Sequence[str], batches: Iterator[pa.RecordBatch], *, has_header: bool
 ) -> int:
-    """Write a workbook with one sheet, and return the number of rows. Instants are in UTC, as Excel has no zones.
+    """Write a workbook with one sheet from batches, and return the number of rows. Raises the errors of `write_sheet`.
+
+    Instants are in UTC, as Excel has no zones.
+    """
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns), strict=True)
+    )
+    return write_sheet(file, names if has_header else (), rows)
+
+
+def write_sheet(file: IO[bytes], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write a workbook with one sheet, with a header of `names` if there are any, and return the number of rows.
 
     A number with more digits than Excel preserves is written as text, as is a date before 1900. Bytes become base64,
     and nested values JSON. A text never becomes a formula.
@@ -59,19 +72,18 @@ def write_workbook(
         made.data_type = "s"
         return made
 
-    rows = 0
+    count = 0
     try:
-        if has_header:
+        if names:
             sheet.append([cell(name) for name in names])
-        for batch in batches:
-            rows += batch.num_rows
-            if rows + has_header > _MOST_ROWS:
+        for row in rows:
+            count += 1
+            if count + bool(names) > _MOST_ROWS:
                 raise _sheet_limit_error(f"there are more than {_MOST_ROWS} rows")
-            for row in zip(*(column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns), strict=True):
-                sheet.append([cell(value) for value in row])
+            sheet.append([cell(value) for value in row])
     finally:
         book.save(file)
-    return rows
+    return count
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -99,7 +111,7 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - one return per type
 def _sheet_limit_error(why: str) -> WaterclockError:
     return WaterclockError(
         "E889",
-        "the slice does not fit an Excel sheet",
+        "the rows do not fit an Excel sheet",
         why=why,
-        fix="publish fewer rows or shorter texts, or as csv, parquet, json or avro",
+        fix="write fewer rows or shorter texts, or another format, such as csv",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,7 +26,8 @@ from waterclock.connectors.forms.database import (
     to_text,
 )
 from waterclock.connectors.forms.proposal_store import store_proposal
-from waterclock.connectors.forms.values import Row, find_invalid_values
+from waterclock.connectors.forms.row_checks import hidden_columns_of, list_warnings, require_valid_row
+from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.form_rights import FormRights
@@ -108,13 +109,15 @@ class NewBatch:
 class Applied:
     """The result of `apply`: the number of the batch, and the number of changed rows. `batch` is None without any.
 
-    Where the form needs approval, `proposal` is the number of the proposal, and no row has changed yet.
+    Where the form needs approval, `proposal` is the number of the proposal, and no row has changed yet. `warnings` are
+    the rules that the changed rows break, and that only warn.
     """
 
     batch: int | None
     rows: int
     at: datetime | None = None
     proposal: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class EditConflictError(WaterclockError):
@@ -183,6 +186,7 @@ def apply(
         changed, current = check_edits(session, entity, by, by_key, origin)
         if not changed:
             return Applied(None, 0)
+        warnings = _warnings_of(entity, by, changed, current, origin)
         if entity.needs_approval and origin is not Origin.PUBLISH:
             at = database.now(session)
             rows = [
@@ -193,13 +197,23 @@ def apply(
             number = store_proposal(
                 session, entity.name, who=who, why=why, origin=origin.value, undoes=undoes, at=at, rows=rows
             )
-            done = Applied(None, len(changed), at, number)
+            done = Applied(None, len(changed), at, number, warnings)
         else:
             batch = NewBatch(entity.name, who, why, origin, undoes)
             number, at = write_batch(database, session, batch, changed, current, entity.required)
-            done = Applied(number, len(changed), at)
+            done = Applied(number, len(changed), at, warnings=warnings)
     fault("forms.done")
     return done
+
+
+def _warnings_of(
+    entity: Entity, by: FormRights, changed: Mapping[str, Row | None], current: Mapping[str, StoredRow], origin: Origin
+) -> tuple[str, ...]:
+    """Return the warnings of rules, for changes that a person enters: others restore rows, or insert keys that wait."""
+    if origin not in {Origin.EDIT, Origin.IMPORT}:
+        return ()
+    rows = ((key, current[key].content if key in current else None, after) for key, after in changed.items())
+    return list_warnings(entity, rows, by.view)
 
 
 def check_edits(
@@ -344,10 +358,8 @@ def find_changes(
             conflicts.append(Conflict(edit, show_row(view, there)))
             continue
         if after is not None and origin in {Origin.EDIT, Origin.IMPORT}:
-            kept = frozenset[str]()
-            if view is not None and there is not None:
-                kept = frozenset(it.name for it in entity.fields) - view.columns_of(there.content)
-            _require_valid_values(entity, key, after, view, is_new=there is None, kept=kept)
+            content = None if there is None else there.content
+            require_valid_row(entity, key, after, content, view, hidden_columns_of(entity, view, content))
         yield key, after
     if conflicts:
         raise _conflict_error(entity, conflicts)
@@ -434,22 +446,6 @@ def _require_distinct_keys(entity: Entity, edits: Sequence[Edit]) -> dict[str, E
             fix="correct the keys, or split the rows",
         )
     return by_key
-
-
-def _require_valid_values(
-    entity: Entity, key: str, after: Row, view: FormView | None, *, is_new: bool, kept: Collection[str]
-) -> None:
-    shown = entity if view is None else view.shown
-    for name, why in find_invalid_values(entity, after, is_new=is_new).items():
-        if name in kept:
-            continue
-        raise WaterclockError(
-            "E891",
-            f"{name if shown.field(name) else 'a column'} of {key} cannot be saved",
-            where=entity.table,
-            why=why if shown.field(name) else "a column that is not shown to you needs a value",
-            fix="correct the value; nothing was saved",
-        )
 
 
 def _conflict_error(entity: Entity, conflicts: Sequence[Conflict]) -> EditConflictError:

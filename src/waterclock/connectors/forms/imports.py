@@ -1,36 +1,23 @@
-"""Reads rows that people paste or import, compares them with the current rows, and writes rows for spreadsheets.
+"""Compares rows that people paste or import with the current rows.
 
 A blank cell keeps the value that is there. Rows and columns that the text does not have stay as they are, and no row is
-ever deleted. A value that a spreadsheet would take for a formula is written with an apostrophe before it, which reading
-removes.
+ever deleted.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
-from typing import IO
 
 from waterclock.connectors.forms.changes import MOST_EDITS, Edit, StoredRow, key_text, read_rows, show_row
 from waterclock.connectors.forms.database import FormsDatabase
+from waterclock.connectors.forms.row_checks import find_broken, hidden_columns_of
+from waterclock.connectors.forms.row_files import MOST_COLUMNS, unescape_formula, unreadable_error
 from waterclock.connectors.forms.values import InvalidValue, parse_value
-from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, FormField
-
-MOST_CHARACTERS_OF_A_TEXT = 20_000_000
-"""The maximum length of an imported text, in characters."""
-
-_MOST_COLUMNS = 2000
-_FORMULA = re.compile(r"'*[=+\-@\t]")
-_ESCAPED = re.compile(r"'+[=+\-@\t]")
-_NUMERIC = re.compile(r"[+-]?[0-9.]+(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 class RowStatus(StrEnum):
@@ -44,12 +31,13 @@ class RowStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewedCell:
-    """A cell of an imported row: the value before and after, and the reason if it cannot be saved."""
+    """A cell of an imported row: the value before and after, and the reason if it cannot be saved, or a warning."""
 
     field: str
     before: str | None
     after: str | None
     problem: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,40 +83,6 @@ class Review:
         return any(row.is_refused for row in self.rows)
 
 
-def read_text(text: str) -> list[list[str]]:
-    """Parse a pasted block or a CSV file into rows of cells, without empty rows. Raises E891.
-
-    Cells are separated by tabs, semicolons or commas, whichever the first line has most of.
-    """
-    if len(text) > MOST_CHARACTERS_OF_A_TEXT:
-        raise _unreadable_error(f"it has {len(text)} characters, and at most {MOST_CHARACTERS_OF_A_TEXT} are read")
-    plain = text.removeprefix("\ufeff")
-    first = plain.lstrip("\r\n").split("\n", 1)[0]
-    separator = max("\t;,", key=first.count)
-    try:
-        rows = csv.reader(io.StringIO(plain, newline=""), delimiter=separator, strict=True)
-        kept = (row for row in rows if any(cell.strip() for cell in row))
-        return list(islice(kept, MOST_EDITS + 2))  # one more than `review_rows` accepts
-    except csv.Error as error:
-        raise _unreadable_error(str(error)) from error
-
-
-def read_workbook(file: IO[bytes]) -> list[list[str]]:
-    """Read the first visible sheet of a workbook into rows of cells. Raises E807, E884 to E886 or E888."""
-    from waterclock.connectors.files.sheet_rows import SheetRequest
-    from waterclock.connectors.files.workbook_process import read_columns, read_rows
-
-    request = SheetRequest()
-    names = read_columns(file, request)
-    file.seek(0)
-    rows = [list(names)]
-    for columns in read_rows(file, SheetRequest(declared=names)):
-        rows += [[cell or "" for cell in cells] for cells in zip(*columns[:-1], strict=True)]
-        if len(rows) > MOST_EDITS + 1:
-            raise _unreadable_error(f"at most {MOST_EDITS} rows are imported at once")
-    return rows
-
-
 def review_rows(
     database: FormsDatabase,
     entity: Entity,
@@ -147,9 +101,9 @@ def review_rows(
     entity in their order.
     """
     if len(rows) > MOST_EDITS + 1:
-        raise _unreadable_error(f"at most {MOST_EDITS} rows are imported at once")
-    if any(len(row) > _MOST_COLUMNS for row in rows):
-        raise _unreadable_error(f"a row has at most {_MOST_COLUMNS} cells")
+        raise unreadable_error(f"at most {MOST_EDITS} rows are imported at once")
+    if any(len(row) > MOST_COLUMNS for row in rows):
+        raise unreadable_error(f"a row has at most {MOST_COLUMNS} cells")
     fields, ignored, body, first = _map_columns(entity, rows)
     parsed = [
         _ParsedRow.of(entity, line, fields, cells, decimal_comma=decimal_comma)
@@ -168,28 +122,6 @@ def review_rows(
             values = {cell.field: cell.after for cell in result.cells if cell.after != cell.before}
             edits.append(Edit(result.key, values, result.version))
     return Review(tuple(reviewed), ignored, tuple(edits))
-
-
-def write_csv(entity: Entity, rows: Iterable[StoredRow]) -> Iterator[str]:
-    """Yield the lines of a CSV file with all rows, which `read_text` reads back."""
-    yield _csv_line([field.name for field in entity.fields])
-    for row in rows:
-        yield _csv_line([escape_formula(row.content.get(field.name) or "", field) for field in entity.fields])
-
-
-def escape_formula(value: str, field: FormField | None = None) -> str:
-    """Return a value with an apostrophe before it if a spreadsheet would take it for a formula.
-
-    Numbers stay as they are.
-    """
-    is_number = field is not None and field.type != "STRING" and _NUMERIC.fullmatch(value)
-    return f"'{value}" if _FORMULA.match(value) and not is_number else value
-
-
-def _csv_line(cells: Sequence[str]) -> str:
-    line = io.StringIO(newline="")
-    csv.writer(line).writerow(cells)
-    return line.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +147,7 @@ class _ParsedRow:
             if field is None:
                 continue
             text = cells[at] if at < len(cells) else ""
-            text = text[1:] if _ESCAPED.match(text) else text
+            text = unescape_formula(text)
             try:
                 value = parse_value(field, text, entity.zone, decimal_comma=decimal_comma)
             except InvalidValue as error:
@@ -239,7 +171,7 @@ def _map_columns(
     names = [field.name for field in found if field is not None]
     if len(set(names)) < len(names) or any(field.name not in names for field in entity.keys):
         keys = ", ".join(field.name for field in entity.keys)
-        raise _unreadable_error(f"its header has {', '.join(header)}, and the KEY is {keys}; each column comes once")
+        raise unreadable_error(f"its header has {', '.join(header)}, and the KEY is {keys}; each column comes once")
     ignored = tuple(name for name, field in zip(header, found, strict=True) if field is None and name)
     return found, ignored, rows[1:], 2
 
@@ -251,18 +183,25 @@ def _review(entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow |
     shown = None if by.view is None or there is None or stored is None else by.view.columns_of(stored.content)
     before = {} if there is None else there.content
     refusals = {} if is_taken else _find_refusals(entity, by, row, stored, shown)
+    is_same = there is not None and all(before.get(name) == value for name, value in row.values.items())
+    broken, warnings = ({}, {}) if is_taken or is_same else _find_broken(entity, by, row, stored)
     cells = []
     for field in entity.fields:
-        problem = row.problems.get(field.name, "") or refusals.get(field.name, "")
         after = row.values.get(field.name, before.get(field.name))
-        is_needed = field.is_required and (shown is None or field.name in shown)
-        if not problem and after is None and is_needed:
-            problem = "a value is required"
+        is_kept = there is not None and not there.is_waiting and before.get(field.name) == after
+        is_old_choice = is_kept and bool(field.choices)
+        problem = ("" if is_old_choice else row.problems.get(field.name, "")) or refusals.get(field.name, "")
+        if not problem and after is None and not is_same and (shown is None or field.name in shown):
+            if field.is_required:
+                problem = "a value is required"
+            elif field.choices and not is_old_choice:
+                problem = f"it must be one of {', '.join(field.choices[:20])}"
         if not problem and field.is_key and first_line != row.line:
             problem = f"line {first_line} has the same key"
         if not problem and field.is_key and is_taken:
             problem = "this key is not available"
-        cells.append(ReviewedCell(field.name, before.get(field.name), after, problem))
+        problem = problem or broken.get(field.name, "")
+        cells.append(ReviewedCell(field.name, before.get(field.name), after, problem, warnings.get(field.name, "")))
     if any(cell.problem for cell in cells):
         status = RowStatus.INVALID
     elif there is None:
@@ -271,6 +210,23 @@ def _review(entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow |
         status = RowStatus.CHANGED if any(cell.before != cell.after for cell in cells) else RowStatus.SAME
     version = None if there is None else there.version
     return ReviewedRow(row.line, row.key, status, tuple(cells), version, is_refused=bool(refusals))
+
+
+def _find_broken(
+    entity: Entity, by: FormRights, row: _ParsedRow, stored: StoredRow | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the rules that an imported row breaks by column: those that refuse it, and those that warn.
+
+    Rules on columns with an invalid value are left out.
+    """
+    before = None if stored is None else stored.content
+    after = {**(before or {}), **row.values}
+    whole = entity if by.view is None else by.view.entity
+    hidden = hidden_columns_of(whole, by.view, before) | set(row.problems)
+    refusing, warning = (
+        find_broken(entity, after, before, by.view, hidden, refuses=refuses) for refuses in (True, False)
+    )
+    return refusing, warning
 
 
 def _find_refusals(
@@ -291,12 +247,3 @@ def _find_refusals(
     of_row = found.pop("", "")
     found |= dict.fromkeys(hidden, "you may not change it")
     return found | ({entity.keys[0].name: of_row} if of_row else {})
-
-
-def _unreadable_error(why: str) -> WaterclockError:
-    return WaterclockError(
-        "E891",
-        "these rows cannot be read",
-        why=why,
-        fix="use a header with the names of the columns, as `waterclock edit export` writes it",
-    )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 
-from waterclock.flow.forms import Entity, FormField
+from waterclock.flow.forms import FormField
 from waterclock.timelabel.zone import nominal_zone
 
 Row = Mapping[str, str | None]
@@ -28,6 +28,7 @@ _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f'\u2019][0-9]{3})+(?:\.[
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": "true", "yes": "true", "false": "false", "no": "false"}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MIDNIGHT = re.compile(r"[ T]00:00(?::00)?$")  # spreadsheets add it to dates
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
 
@@ -55,27 +56,6 @@ def parse_value(field: FormField, text: str | None, zone: str, *, decimal_comma:
     if field.choices and stored not in field.choices:
         raise InvalidValue(f"it is none of {', '.join(field.choices[:20])}")
     return stored
-
-
-def find_invalid_values(entity: Entity, row: Row, *, is_new: bool) -> dict[str, str]:
-    """Map each field of a row to the reason why its stored value cannot be saved.
-
-    The KEY of a new row must be in its stored form, so that no key has two rows, as 1 and 01.
-    """
-    found = {}
-    for field in entity.fields:
-        try:
-            stored = parse_value(field, row.get(field.name), entity.zone)
-        except InvalidValue as error:
-            found[field.name] = error.message
-            continue
-        if is_new and field.is_key and stored not in {None, row.get(field.name)}:
-            found[field.name] = f"it is not in its stored form, {stored}"
-        elif stored is None and field.is_required:
-            found[field.name] = "a value is required"
-        elif stored is None and field.choices:
-            found[field.name] = f"it must be one of {', '.join(field.choices[:20])}"
-    return found
 
 
 def _parse_typed(kind: str, text: str, zone: str, *, decimal_comma: bool) -> str:
@@ -128,10 +108,11 @@ def _parse_exact(kind: str, number: str) -> str:
 
 
 def _parse_date(text: str) -> str:
-    if not _DATE.fullmatch(text):
+    day = _MIDNIGHT.sub("", text)
+    if not _DATE.fullmatch(day):
         raise InvalidValue("it is not a date such as 2026-11-30")
     try:
-        return date.fromisoformat(text).isoformat()
+        return date.fromisoformat(day).isoformat()
     except ValueError as error:
         raise InvalidValue("it is not a date such as 2026-11-30") from error
 

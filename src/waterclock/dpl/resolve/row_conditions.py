@@ -1,16 +1,21 @@
-"""Parses the WHERE of a GRANT into a condition that forms evaluate without Spark, from a small part of SQL."""
+"""Parses the WHERE of a GRANT, or a row rule, into a condition that forms evaluate, from a small part of SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
 
 from waterclock.dpl.query.granted_select import USER
+from waterclock.dpl.syntax.expressions import expression_of
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import Expression
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.errors import WaterclockError
 from waterclock.flow.row_conditions import (
     Attribute,
     Combination,
@@ -20,6 +25,7 @@ from waterclock.flow.row_conditions import (
     Operand,
     Operator,
     RowCondition,
+    attributes_of,
 )
 
 _OPERATORS: Mapping[type[exp.Expression], Operator] = {
@@ -31,7 +37,6 @@ _OPERATORS: Mapping[type[exp.Expression], Operator] = {
     exp.GTE: Operator.AT_LEAST,
 }
 _FIXES: Mapping[type[exp.Expression], str] = {
-    exp.Between: "write two comparisons, as in a >= 1 AND a <= 2",
     exp.NullSafeEQ: "write =, or IS NULL",
     exp.Like: "list the values with IN, or add a column to the form",
     exp.Null: "write IS NULL",
@@ -40,22 +45,40 @@ _OTHERWISE = "compare a column with values; or add a column to the form for it"
 
 
 class UnsupportedConditionError(ValueError):
-    """A condition has a part that forms do not evaluate. `part` is its SQL, `fix` what to write instead."""
+    """A condition has a part that forms do not evaluate: a part of its tree, or words for it."""
 
-    def __init__(self, part: str, fix: str) -> None:
-        super().__init__(part)
-        self.part, self.fix = part, fix
+    def __init__(self, found: exp.Expression | str, fix: str) -> None:
+        super().__init__()
+        self._found, self.fix = found, fix
+
+    @property
+    def part(self) -> str:
+        """The SQL of the part."""
+        found = self._found
+        return found if isinstance(found, str) else found.sql(dialect="databricks")[:80]
 
 
 def parse_row_condition(expression: Expression, variables: Mapping[str, Any]) -> RowCondition:
     """Return the condition that an expression declares. Raises `UnsupportedConditionError`.
 
-    Accepted are comparisons of a column with literals, variables or USER('name'), IN, IS NULL, AND, OR, NOT, and
-    BOOLEAN columns.
+    Accepted are comparisons of a column with literals, variables or USER('name'), BETWEEN, IN, IS NULL, AND, OR, NOT,
+    and BOOLEAN columns.
     """
     if "\\" in expression.text:  # texts with escapes are read differently by Spark and by other parsers
         raise UnsupportedConditionError("a backslash", "write texts without escapes")
     return _parse(expression.tree, variables)
+
+
+@lru_cache(maxsize=1000)
+def parse_rule_condition(text: str) -> RowCondition | None:
+    """Return the condition of a valid row rule with literals for its variables; None if forms cannot evaluate it."""
+    source = SourceText("rule", text)
+    tokens = dialect().tokenize(text)
+    try:
+        condition = parse_row_condition(expression_of(source, tokens, Span(source, 0, len(text))), {})
+    except (UnsupportedConditionError, WaterclockError):
+        return None
+    return None if attributes_of(condition) else condition
 
 
 def _parse(tree: exp.Expression, variables: Mapping[str, Any]) -> RowCondition:
@@ -75,10 +98,15 @@ def _parse_test(tree: exp.Expression, variables: Mapping[str, Any]) -> RowCondit
     if isinstance(tree, exp.In) and set(_arguments(tree)) == {"this", "expressions"}:
         operands = tuple(_operand(each, variables) for each in tree.expressions)
         return Comparison(_column(tree.this), Operator.EQUAL, operands)
+    if isinstance(tree, exp.Between) and set(_arguments(tree)) == {"this", "low", "high"}:
+        ends = ((Operator.AT_LEAST, tree.args["low"]), (Operator.AT_MOST, tree.args["high"]))
+        column = _column(tree.this)
+        return Combination(
+            tuple(Comparison(column, each, (_operand(end, variables),)) for each, end in ends), is_all=True
+        )
     if isinstance(tree, exp.Column):
         return Comparison(_column(tree), Operator.EQUAL, (True,))
-    operator = _OPERATORS.get(type(tree))
-    if operator is None:
+    if (operator := _OPERATORS.get(type(tree))) is None:
         raise _unsupported(tree)
     if isinstance(tree.this, exp.Column):
         return Comparison(_column(tree.this), operator, (_operand(tree.expression, variables),))
@@ -148,5 +176,4 @@ def _arguments(tree: exp.Expression) -> list[str]:
 
 
 def _unsupported(tree: exp.Expression) -> UnsupportedConditionError:
-    text = tree.sql(dialect="databricks")
-    return UnsupportedConditionError(text[:80], _FIXES.get(type(tree), _OTHERWISE))
+    return UnsupportedConditionError(tree, _FIXES.get(type(tree), _OTHERWISE))

@@ -23,7 +23,8 @@ from waterclock.connectors.forms.changes import (
     split_key,
 )
 from waterclock.connectors.forms.history import find_change
-from waterclock.connectors.forms.values import InvalidValue, find_invalid_values, parse_value
+from waterclock.connectors.forms.row_checks import find_broken, find_invalid_values, hidden_columns_of
+from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm
@@ -100,7 +101,7 @@ def _read_row(found: object) -> DraftRow:
 
 
 def check_draft(form: OpenedForm, rows: Sequence[DraftRow]) -> list[CheckedRow]:
-    """Check each cell by its type, its choices and the rights of the person. Nothing is saved.
+    """Check each cell by its type, its choices, the rules and the rights of the person. Nothing is saved.
 
     Raises E894 for a text that is no key. Cost: a query for 500 rows.
     """
@@ -137,6 +138,10 @@ def _check_row(form: OpenedForm, row: DraftRow, key: tuple[str, ...], whole: Sto
         for name in row.texts if refusals else ():
             if why := refusals.get(name) or refusals.get(""):
                 checked.refuse(name, why)
+        if not refusals:
+            before, view = checked.whole.content, form.rights.view
+            hidden = hidden_columns_of(form.entity, view, before)
+            checked.problems.update(find_broken(form.entity, {**before, **values}, before, view, hidden))
     return checked
 
 
@@ -185,11 +190,14 @@ def describe_draft(form: OpenedForm, checked: Sequence[CheckedRow], said: str | 
 
 def _describe_saved(form: OpenedForm, rows: Sequence[DraftRow], done: Applied) -> Content:
     words = count_words(done.rows, "row")
+    more = "".join(f" {each}." for each in done.warnings[:_MOST_SAID])
     if done.proposal is not None:
         address = form_address(form.entity.table, "proposal", number=str(done.proposal))
-        found = describe_draft(form, _without_drafts(form, rows), f"{words} proposed, as proposal {done.proposal}.")
+        found = describe_draft(
+            form, _without_drafts(form, rows), f"{words} proposed, as proposal {done.proposal}.{more}"
+        )
         return found | {"proposal": {"number": done.proposal, "address": address}}
-    found = describe_draft(form, _without_drafts(form, rows), f"{words} saved, as batch {done.batch}.")
+    found = describe_draft(form, _without_drafts(form, rows), f"{words} saved, as batch {done.batch}.{more}")
     return found | {"batch": {"number": done.batch, "key": rows[0].key}}
 
 
@@ -218,10 +226,9 @@ def _problems_of_row(form: OpenedForm, checked: CheckedRow) -> dict[str, str]:
     """Map the other columns of a row that need a correction before it can be saved, of those that are shown."""
     if checked.whole is None or checked.problems:
         return {}
-    view = form.rights.view
-    names = {each.name for each in form.shown.fields} if view is None else view.columns_of(checked.whole.content)
-    found = find_invalid_values(form.entity, {**checked.whole.content, **(checked.edit.values or {})}, is_new=False)
-    return {name: problem for name, problem in found.items() if name in names}
+    view, before = form.rights.view, checked.whole.content
+    hidden = hidden_columns_of(form.entity, view, before)
+    return find_invalid_values(form.entity, {**before, **(checked.edit.values or {})}, before, view, hidden)
 
 
 def _without_drafts(form: OpenedForm, rows: Sequence[DraftRow]) -> list[CheckedRow]:

@@ -102,7 +102,7 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
             describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity, view=view)
         ],
         "fields": [_head_field(entity, each, query) for each in entity.fields],
-        "editors": [describe_field(form, each, "", {}, {}) for each in entity.values if form.rights.may_edit],
+        "editors": [describe_field(form, each, "", {}, {}, {}) for each in entity.values if form.rights.may_edit],
         "is_grid": form.rights.may_edit and bool(rows),
         "cells": form_address(entity.table, "cells"),
         "has_hints": any(row.hints for row in rows),
@@ -194,6 +194,8 @@ def describe_head(form: OpenedForm) -> Content:
         "list": form_address(table),
         "new": form_address(table, "row"),
         "paste": form_address(table, "paste"),
+        "csv": form_address(table, "rows.csv"),
+        "xlsx": form_address(table, "rows.xlsx"),
         "of_table": "" if form.is_restricted else table_address(table),
     }
 
@@ -219,9 +221,15 @@ def _is_missing(field: FormField, content: Row) -> bool:
 
 
 def describe_field(
-    form: OpenedForm, field: FormField, key: str, texts: Mapping[str, str], problems: Mapping[str, str]
+    form: OpenedForm,
+    field: FormField,
+    key: str,
+    texts: Mapping[str, str],
+    problems: Mapping[str, str],
+    warnings: Mapping[str, str],
 ) -> Content:
     """Return a field of the row with a key, or of a new row. The rights of `form` are those in this row."""
+    rules = [rule for rule in form.shown.rules if rule.column == field.name]
     options = _options_address(field, form.forms)
     may_change = form.rights.may_change(field.name)
     kind = "select" if field.choices else "line" if options else _INPUTS.get(field.type, "line")
@@ -237,11 +245,13 @@ def describe_field(
         "is_fixed": (field.is_key and bool(key)) or not may_change,
         "is_granted": may_change or not form.rights.may_edit,
         "help": field.comment or "",
-        "rules": list(field.rules),
+        "rules": [rule.words for rule in rules if rule.is_checked],
+        "unchecked": [rule.name for rule in rules if not rule.is_checked],
         "reference": "" if refers_to in form.unseen else refers_to,
         "options": options,
         "text": texts.get(field.name, ""),
         "problem": problems.get(field.name, ""),
+        "warning": warnings.get(field.name, ""),
     }
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -20,13 +22,14 @@ from waterclock.ui.forms import content as pages
 from waterclock.ui.forms import paste_content as pastes
 from waterclock.ui.forms import proposal_content as proposals
 from waterclock.ui.forms import row_content as rows
+from waterclock.ui.forms.exports import export_rows
 from waterclock.ui.guarded_routes import Endpoint, person_of
 from waterclock.ui.page_frame import shell
 from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.people import People
-from waterclock.ui.posted_forms import read_form
+from waterclock.ui.posted_forms import parse_form, read_form, receive_body
 from waterclock.ui.rendering import render
-from waterclock.ui.request_guard import access_of
+from waterclock.ui.request_guard import MOST_BYTES_OF_FILE, access_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -34,7 +37,10 @@ if TYPE_CHECKING:
 Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
 _MENU_ENTRY = "Forms"
 _MOST_FIELDS = 2000
+_READERS = 2  # threads that read or write many rows
 _STATUS = {
+    "E888": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "E889": HTTPStatus.UNPROCESSABLE_ENTITY,
     "E891": HTTPStatus.UNPROCESSABLE_ENTITY,
     "E892": HTTPStatus.CONFLICT,
     "E894": HTTPStatus.NOT_FOUND,
@@ -50,12 +56,15 @@ class FormPages:
 
     def __init__(self, people: People, fail: Fail) -> None:
         self._people, self._fail = people, fail
+        self._readers = CapacityLimiter(_READERS)
 
     def routes(self) -> Iterator[tuple[str, Endpoint, Right, str]]:
         """Yield the address, the endpoint, the right and the method of each route."""
         yield "/forms", self._show_forms, Right.LOOK, "GET"
         yield "/forms/{table}", self._show_list, Right.LOOK, "GET"
         yield "/forms/{table}/values", self._show_values, Right.LOOK, "GET"
+        yield "/forms/{table}/rows.csv", partial(self._export, "csv"), Right.LOOK, "GET"
+        yield "/forms/{table}/rows.xlsx", partial(self._export, "xlsx"), Right.LOOK, "GET"
         yield "/forms/{table}/row", self._show_row, Right.LOOK, "GET"
         yield "/forms/{table}/row", self._save_row, Right.EDIT, "POST"
         yield "/forms/{table}/cells", self._change_cells, Right.EDIT, "POST"
@@ -84,6 +93,19 @@ class FormPages:
             return self._render("form_list", at, content, request)
 
         return await run_in_threadpool(self._open, request, answer)
+
+    async def _export(self, kind: str, request: Request) -> Response:
+        """Send the rows that the person sees as a file, and record the access."""
+
+        def answer(at: OpenedProject, form: OpenedForm) -> Response:
+            del at
+            return export_rows(form, kind)
+
+        done = await to_thread.run_sync(self._open, request, answer, limiter=self._readers)
+        if done.status_code == HTTPStatus.OK:
+            what = f"export {request.path_params['table']}"[:200]
+            await self._people.record(access_of(request, person_of(request), what))
+        return done
 
     async def _show_values(self, request: Request) -> Response:
         """Answer with the values of a column as options, for a field of another form that refers to this table."""
@@ -157,16 +179,19 @@ class FormPages:
         return await run_in_threadpool(self._open, request, answer)
 
     async def _paste(self, request: Request) -> Response:
-        values = await read_form(request)
+        """Review or save rows that were pasted or uploaded. Few are read at once, as each may need much memory."""
+        content_type = request.headers.get("content-type", "")
+        body = await receive_body(request, MOST_BYTES_OF_FILE)
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            done = pastes.paste_rows(form, values)
+            done = pastes.paste_rows(form, parse_form(body.read(), content_type))
             if isinstance(done, Applied):
                 return _go_on(form, done, "")
             status, found = done
             return self._render("form_paste", at, found, request, status)
 
-        return await self._change(request, values, answer)
+        with body:
+            return await self._change(request, {}, answer, limiter=self._readers)
 
     async def _show_proposal(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
@@ -204,9 +229,10 @@ class FormPages:
         values: Mapping[str, str],
         answer: Callable[[OpenedProject, OpenedForm], Response],
         verb: str = "edit",
+        limiter: CapacityLimiter | None = None,
     ) -> Response:
         """Answer a POST, and record it in the list of accesses if it changed something."""
-        done = await run_in_threadpool(self._open, request, answer)
+        done = await to_thread.run_sync(self._open, request, answer, limiter=limiter)
         if done.status_code in {HTTPStatus.SEE_OTHER, HTTPStatus.CREATED}:
             what = f"{verb} {request.path_params['table']} {values.get('key', '')}".strip()[:200]
             await self._people.record(access_of(request, person_of(request), what))

@@ -23,6 +23,7 @@ from waterclock.connectors.forms.changes import (
 )
 from waterclock.connectors.forms.history import Change, can_undo, find_change, find_row, list_changes, undo
 from waterclock.connectors.forms.proposals import list_proposals
+from waterclock.connectors.forms.row_checks import InvalidRowError, hidden_columns_of, list_broken
 from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
@@ -87,6 +88,9 @@ class RowPage:
         self.refusal = f"{error.what}: {error.why}"
         if isinstance(error, EditRefusedError):
             self.problems |= {name: why for name, why in error.refusals.get(key, {}).items() if name}
+        elif isinstance(error, InvalidRowError) and error.problems:
+            self.refusal = ""  # each reason is beside its field
+            self.problems |= error.problems
 
 
 def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: str = "") -> Content:
@@ -114,6 +118,8 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
     entered = page.texts if page.texts is not None else chosen or {}
     texts = {name: value or "" for name, value in {**stored, **entered}.items()}
     names = {each.name for each in entity.fields}
+    hidden = hidden_columns_of(form.entity, view, None if stored_row is None else stored_row.content)
+    warnings = list_broken(entity, stored, hidden) if there is not None and page.texts is None else {}
     return describe_head(form) | {
         "proposals": [describe_proposal_link(form, each, zone) for each in proposals],
         "suggestions": [_describe_suggestion(form, key, at, each) for at, each in enumerate(suggestions, 1)],
@@ -124,7 +130,8 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         "is_deleted": bool(key) and there is None and page.conflict is None,
         "version": "" if theirs is None else str(theirs.version),
         "hints": dict(there.hints or {}) if there is not None else {},
-        "fields": [describe_field(form, each, key, texts, page.problems) for each in entity.fields],
+        "fields": [describe_field(form, each, key, texts, page.problems, warnings) for each in entity.fields],
+        "unchecked": [rule.words for rule in entity.rules if not rule.column],
         "unknown": [
             {"name": name, "text": text, "problem": page.problems.get(name, "")}
             for name, text in (page.texts or {}).items()
@@ -185,11 +192,16 @@ def _parse_row(form: OpenedForm, row: StoredRow | None, posted: PostedRow, page:
         try:
             values[name] = parse_value(column, text, form.entity.zone)
         except InvalidValue as error:
-            page.problems[name] = error.message
+            if not column.choices or text != seen.get(name):  # a value from before its choices stays
+                page.problems[name] = error.message
             continue
-        if values[name] is None and (column.is_required or column.choices):
+        if values[name] is None and (column.is_required or (column.choices and not _was_empty(row, name))):
             page.problems[name] = "a value is required"
     return values
+
+
+def _was_empty(row: StoredRow | None, name: str) -> bool:
+    return row is not None and not row.is_waiting and not row.content.get(name)
 
 
 def _find_seen(form: OpenedForm, row: StoredRow | None, posted: PostedRow) -> Row:

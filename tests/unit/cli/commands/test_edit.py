@@ -85,6 +85,21 @@ def test_an_import_is_reviewed_and_one_batch(folder: Path) -> None:
     assert (folder / "out.csv").read_text() == "land,region,name,people\nDE,BE,Berlin,3\nDE,BY,Bavaria,13\n"
 
 
+def test_a_workbook_is_exported_and_imported_with_the_point_of_its_numbers(folder: Path) -> None:
+    edit("set", "mdm.lands", "DE", "BY", "name==1+1", "people=13", "--because", "new")
+    assert CliRunner().invoke(app, ["edit", "export", "mdm.lands", "out.xlsx"]).exit_code == 0
+    answer = edit("import", "mdm.lands", "out.xlsx", "--decimal-comma", "--because", "same", "--yes")
+    assert answer["review"] == {"new": 0, "changed": 0, "same": 1, "invalid": [], "ignored": []}
+    (folder / "flows" / "b.dpl").write_text("COLLECT mdm.n (id KEY, price DECIMAL(9,3)) FROM forms.n EVERY DAY;")
+    edit("set", "mdm.n", "1", "price=1.234", "--because", "new")
+    CliRunner().invoke(app, ["edit", "export", "mdm.n", "n.xlsx"])
+    answer = edit("import", "mdm.n", "n.xlsx", "--decimal-comma", "--because", "same", "--yes")
+    assert answer["review"]["same"] == 1
+    (folder / "old.csv").write_bytes("land,region,name\nDE,BY,Käse\n".encode("cp1252"))
+    error = edit("import", "mdm.lands", "old.csv", "--because", "x", "--yes", code=1)["error"]
+    assert error["what"] == "old.csv is not UTF-8"
+
+
 @pytest.mark.parametrize("path", ["out.csv", "missing/out.csv"])
 def test_a_file_that_cannot_be_written_is_an_error_with_a_fix(folder: Path, path: str) -> None:
     (folder / "out.csv").write_text("mine")

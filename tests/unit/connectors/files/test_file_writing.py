@@ -166,7 +166,7 @@ def test_more_rows_than_a_sheet_holds_are_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("waterclock.connectors.files.excel_writing._MOST_ROWS", 3)
     kinds = {"x": (pa.int64(), "BIGINT")}
     written(tmp_path / "a.xlsx", [{"x": 1}, {"x": 2}], kinds, format="excel")
-    with pytest.raises(WaterclockError, match="does not fit an Excel sheet"):
+    with pytest.raises(WaterclockError, match="do not fit an Excel sheet"):
         written(tmp_path / "a.xlsx", [{"x": 1}, {"x": 2}, {"x": 3}], kinds, format="excel")
 
 
