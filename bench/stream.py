@@ -2,8 +2,8 @@
 
 Both sides get the same files in the same session, one after the other: a CSV file with `--rows` clicks for each tick.
 Waterclock appends the rows to the open window and computes counts by user, each into its `spd_` table. By hand, a query
-with foreachBatch appends the rows to a Delta table, by transaction ids, and replaces the counts of the window. Both sides
-show the same counts at the end. The medians of the first and the last third of the ticks show how the cost grows.
+with foreachBatch appends the rows to a Delta table, by transaction ids, and replaces the counts of the window. Both
+sides show the same counts at the end. The medians of the first and the last third of the ticks show how costs grow.
 
     python bench/stream.py --rows 500 --ticks 10 --warm 3
 """

@@ -1,9 +1,9 @@
-"""Run ticks or batches of a small project in a process that is killed by SIGKILL at one point.
+"""Run ticks or batches of a small project in a process that is killed or stopped at one point.
 
-    python -m tests.faults.killing_a_speed_layer FOLDER tick|run POINT TIMES NOW
+    python -m tests.faults.killing_a_speed_layer FOLDER tick|run POINT TIMES SIGKILL|SIGSTOP NOW
 
 After a tick, the open windows are delivered to the destinations. It uses the JVM whose gateway the environment names.
-It is killed when it passes the point for the last of TIMES.
+It gets the signal when it passes the point for the last of TIMES.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from waterclock.engine.runner import Runner
 from waterclock.faults import inject_faults
 
 
-def main(folder: str, form: str, point: str, times: str, at: str) -> int:
-    """Run ticks or batches that are due at `at`; return 3 if the point was passed less often."""
+def main(folder: str, form: str, point: str, times: str, how: str, at: str) -> int:
+    """Run ticks or batches that are due at `at`; return 3 at the end."""
     now, left = datetime.fromisoformat(at), int(times)
 
     def strike(passed: str) -> None:
         nonlocal left
         left -= passed == point
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if passed == point and left == 0:
+            os.kill(os.getpid(), signal.Signals[how])
 
     settings = RunSettings(threads=1, attempts=1, lease=LEASE, who="a test")
     tiny = Tiny(Path(folder), session_there(), toml=None, settings=settings)

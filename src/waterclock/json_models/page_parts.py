@@ -68,6 +68,31 @@ class TicksOfLabel(PagePart):
     """Why its rows are not shown: a rule holds its batch or would hold it, or it reads such a window; or ""."""
 
 
+class TicksOfPartition(PagePart):
+    """The lag of a partition of a log."""
+
+    partition: str
+    committed: int
+    """The end of the offsets that done batches have read."""
+    end: int
+    """The end of the log at the newest tick that read it."""
+    offsets: int
+    newest: str | None
+    """The time of the newest record."""
+
+
+class TicksOfLog(PagePart):
+    """The lag of a collect from a log, such as a topic."""
+
+    offsets: int
+    """The number of offsets of all partitions that no done batch has read."""
+    partitions: int
+    behind: int
+    """The number of partitions with such offsets."""
+    worst: list[TicksOfPartition]
+    """The twenty partitions with the most of them."""
+
+
 class TicksOfTable(PagePart):
     """The open windows of a table with CONTINUOUS."""
 
@@ -87,6 +112,8 @@ class TicksOfTable(PagePart):
     """The number of open windows whose rows are not shown."""
     labels: list[TicksOfLabel]
     """The newest fifty open windows, oldest first."""
+    log: TicksOfLog | None
+    """For a collect from a log, once a tick has read its end."""
 
 
 class Note(PagePart):

@@ -252,6 +252,33 @@ class OutageOfTable(AnswerPart):
     why: str
 
 
+class LagOfPartition(AnswerPart):
+    """The lag of a partition of a log, such as a topic."""
+
+    partition: str
+    committed: int
+    """The end of the offsets that done batches have read."""
+    end: int
+    """The end of the log at the newest tick that read it."""
+    offsets: int
+    """The number of offsets between the two. There may be fewer records."""
+    newest: Instant | None
+    """The time of the newest record, as its producer or the broker set it; null if it is not known."""
+
+
+class LagOfLog(AnswerPart):
+    """The lag of a collect from a log, such as a topic, as the newest tick that read its end found it."""
+
+    offsets: int
+    """The number of offsets of all partitions that no done batch has read."""
+    partitions: int
+    """The number of partitions."""
+    behind: int
+    """The number of partitions with such offsets."""
+    worst: list[LagOfPartition]
+    """The twenty partitions with the most of them."""
+
+
 class OpenWindowsOfTable(AnswerPart):
     """The open windows of a table that shows them."""
 
@@ -272,3 +299,5 @@ class OpenWindowsOfTable(AnswerPart):
     """For a table with CONTINUOUS: its newest 1000 open windows, oldest first."""
     outages: list[OutageOfTable]
     """For a table with CONTINUOUS: those of itself and of the tables that it is made from."""
+    log: LagOfLog | None
+    """For a collect with CONTINUOUS from a log, once a tick has read its end."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.flow.declarations import Table
 from waterclock.flow.open_windows import open_table_of, open_windows_table, view_of
-from waterclock.operations.formatting import count_words, instant_words, span_words
+from waterclock.operations.formatting import count_words, instant_words, number_words, span_words
 from waterclock.planner.metrics import Metric
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
@@ -18,6 +18,7 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from waterclock.batches.ledger_snapshot import TableFacts
     from waterclock.operations.project_opening import OpenedProject
+    from waterclock.storage.commit.log_lag import LogLag, PartitionLag
     from waterclock.storage.commit.speed_tables import TableOutage
     from waterclock.storage.lake import Lake
     from waterclock.storage.slices.manifest import Manifest
@@ -54,7 +55,8 @@ class OpenWindows:
     `shown`: the instant up to which their rows can be queried now; None if nothing is shown yet. For a table with
     CONTINUOUS, `tick` is the number of the newest tick, `rows` the number of its rows, `age` the time since a run last
     read all sources, `waits` what the oldest window waits for, and `labels` the newest 1000 windows, oldest first.
-    `outages` are those of the table and of its inputs, whose source cannot be read or whose query fails.
+    `outages` are those of the table and of its inputs, whose source cannot be read or whose query fails. `log` is the
+    lag of a collect from a log, such as a topic, as the newest tick that read its end found it.
     """
 
     table: str
@@ -68,6 +70,7 @@ class OpenWindows:
     waits: str = ""
     labels: tuple[OpenWindow, ...] = ()
     outages: tuple[TableOutage, ...] = ()
+    log: LogLag | None = None
 
     @property
     def hidden(self) -> tuple[OpenWindow, ...]:
@@ -80,6 +83,7 @@ class OpenWindows:
         waits = f"; the oldest {self.waits}" if self.waits else ""
         waits += "".join(f"; the rows of {each.label} are hidden: {each.hidden}" for each in self.hidden[-1:])
         waits += "".join(f"; {words}" for words in self.outage_words())
+        waits += "" if self.log is None else f"; {lag_words(self.log, self.zone)}"
         if self.shown is None:
             return f"{begun}{waits}; {view_of(self.table)} does not show them yet"
         rows = "" if self.rows is None else f"{count_words(self.rows, 'row')} of "
@@ -95,6 +99,20 @@ class OpenWindows:
             f"{each.table} has no new rows since {instant_words(each.since, self.zone)}: {each.why}"
             for each in self.outages
         ]
+
+
+def lag_words(lag: LogLag, zone: str) -> str:
+    """Describe the lag of a log, such as `no done batch has 3 120 offsets of 2 of 4 partitions, most of them 3`. Pure.
+
+    The partition with the largest lag is described with the time of its newest record.
+    """
+    if not lag.offsets:
+        return "done batches have all offsets"
+    offsets = f"no done batch has {count_words(lag.offsets, 'offset')} of {number_words(lag.behind)}"
+    worst = lag.worst[0]
+    newest = "" if worst.newest is None else f", newest record {instant_words(worst.newest, zone)}"
+    most = f"most of partition {worst.partition} ({number_words(worst.offsets)}{newest})"
+    return f"{offsets} of {count_words(lag.partitions, 'partition')}, {most}"
 
 
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
@@ -130,8 +148,9 @@ def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
 def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime) -> OpenWindows:
     """Return the open windows of a table with CONTINUOUS at `now`. Windows that a rule holds are open.
 
-    Cost: three small files, and one for each of the newest 1000 windows, from a cache if possible.
+    Cost: four small files, and one for each of the newest 1000 windows, from a cache if possible.
     """
+    from waterclock.storage.commit.log_lag import read_log_lag
     from waterclock.storage.commit.speed_tables import read_check, read_hidden_labels, read_slices, read_state
 
     folder, cadence = lake.folder(open_table_of(table.name)), table.cadence
@@ -159,6 +178,7 @@ def windows_of_ticks(lake: Lake, table: Table, facts: TableFacts, now: datetime)
             _describe_window(table, facts, label, slices.get(label), reasons.get(label, ""), now) for label in newest
         ),
         outages=check.outages,
+        log=read_log_lag(folder),
     )
 
 
@@ -183,6 +203,7 @@ def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
         ("tick", "Number of the newest tick", lambda each: each.tick),
         ("age_seconds", "Time since a run last read all sources", _age_seconds),
         ("tables_behind", "Tables without new rows, as a source cannot be read or a query fails", _outages),
+        ("lag_offsets", "Offsets of the log that no done batch has read", _lag_offsets),
     )
     for name, about, value_of in values:
         known = {(each.table,): value_of(each) for each in found}
@@ -190,6 +211,30 @@ def open_window_metrics(found: Collection[OpenWindows]) -> Iterator[Metric]:
             table: float(value) for table, value in known.items() if value is not None
         }
         yield Metric(f"waterclock_open_{name}", about, ("table",), there)
+    yield _partition_metric(
+        found,
+        "lag_offsets",
+        "Offsets of a partition that no done batch has read, of the twenty with the most",
+        lambda part: part.offsets,
+    )
+    yield _partition_metric(
+        found,
+        "newest_timestamp_seconds",
+        "Time of the newest record of a partition, of the twenty with the largest lag, in seconds since 1970",
+        lambda part: None if part.newest is None else part.newest.timestamp(),
+    )
+
+
+def _partition_metric(
+    found: Collection[OpenWindows], name: str, about: str, value_of: Callable[[PartitionLag], float | None]
+) -> Metric:
+    known = {(each.table, part.partition): value_of(part) for each in found if each.log for part in each.log.worst}
+    values: dict[tuple[str, ...], float] = {at: float(value) for at, value in known.items() if value is not None}
+    return Metric(f"waterclock_open_partition_{name}", about, ("table", "partition"), values)
+
+
+def _lag_offsets(each: OpenWindows) -> float | None:
+    return None if each.log is None else each.log.offsets
 
 
 def _age_seconds(each: OpenWindows) -> float | None:

@@ -37,7 +37,7 @@ def test_status_shows_the_number_of_open_windows_and_their_as_of_time(folder: Pa
     ) in said, said
     told = json.loads(ask("status", "--project", str(folder), "--now", NOW, "--json").stdout)
     shown = {"windows": 2, "first": "20200102000000", "shown": "2020-01-02T18:00:00Z"}
-    shown |= dict.fromkeys(("tick", "rows", "age", "waits")) | {"labels": [], "outages": []}
+    shown |= dict.fromkeys(("tick", "rows", "age", "waits", "log")) | {"labels": [], "outages": []}
     assert told["open_windows"]["web.half"] == shown
 
 

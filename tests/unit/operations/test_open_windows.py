@@ -19,6 +19,7 @@ from waterclock.operations.open_windows import (
     open_window_metrics,
     windows_of_ticks,
 )
+from waterclock.storage.commit.log_lag import LogLag, PartitionLag
 from waterclock.storage.commit.speed_tables import SpeedState, TableOutage, record_check, record_hidden_labels
 from waterclock.storage.lake import Lake
 from waterclock.timelabel.intervals import IntervalSet
@@ -77,6 +78,16 @@ def test_words_have_the_sources_that_cannot_be_read() -> None:
     )
 
 
+LAG = LogLag(3120, 4, 2, (PartitionLag("3", 100, 2100, at("2013-01-05T10:00")), PartitionLag("0", 0, 1120)))
+
+
+def test_words_have_the_lag_of_a_log_and_its_worst_partition() -> None:
+    words = replace(SHOWN, log=LAG).words().replace(chr(0x2009), " ")
+    lag = "no done batch has 3 120 offsets of 2 of 4 partitions, most of partition 3 (2 000, newest record "
+    assert f"; the oldest ends soon; {lag}2013-01-05 10:00Z); raw.a_view shows" in words
+    assert "; done batches have all offsets; raw" in replace(SHOWN, log=LogLag(0, 4, 0, LAG.worst)).words()
+
+
 def test_a_tick_of_other_tables_does_not_count_as_a_read_of_a_source(tmp_path: Path) -> None:
     lake, now = Lake(str(tmp_path)), WINDOW.start + timedelta(hours=1)
     folder = lake.folder(open_table_of("raw.a"))
@@ -90,8 +101,10 @@ def test_a_tick_of_other_tables_does_not_count_as_a_read_of_a_source(tmp_path: P
 
 
 def test_metrics_leave_out_unknown_values() -> None:
-    one = replace(SHOWN, labels=HIDDEN)
-    found = {each.name: dict(each.values) for each in open_window_metrics([one, replace(one, table="b", age=None)])}
+    one = replace(SHOWN, labels=HIDDEN, log=LAG)
+    found = {
+        each.name: dict(each.values) for each in open_window_metrics([one, replace(one, table="b", age=None, log=None)])
+    }
     assert found == {
         "waterclock_open_rows": {("raw.a",): 1, ("b",): 1},
         "waterclock_open_windows": {("raw.a",): 2, ("b",): 2},
@@ -99,6 +112,9 @@ def test_metrics_leave_out_unknown_values() -> None:
         "waterclock_open_tick": {("raw.a",): 7, ("b",): 7},
         "waterclock_open_age_seconds": {("raw.a",): 3},
         "waterclock_open_tables_behind": {("raw.a",): 0, ("b",): 0},
+        "waterclock_open_lag_offsets": {("raw.a",): 3120},
+        "waterclock_open_partition_lag_offsets": {("raw.a", "3"): 2000, ("raw.a", "0"): 1120},
+        "waterclock_open_partition_newest_timestamp_seconds": {("raw.a", "3"): at("2013-01-05T10:00").timestamp()},
     }
 
 

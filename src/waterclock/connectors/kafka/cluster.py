@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +51,9 @@ _SETTINGS = {
 }
 _FILES = frozenset({"ca", "certificate", "key"})
 _POLL_SECONDS = 0.05
+_TIMES_SECONDS = 3.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_TIME = 253_402_300_799_999  # milliseconds since 1970, of the year 9999
 _TOKEN_SECONDS = 300.0
 _REFUSALS = frozenset({"_INVALID_ARG", "MSG_SIZE_TOO_LARGE"})
 _ELECTIONS = frozenset({"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "OFFSET_NOT_AVAILABLE"})
@@ -132,6 +135,31 @@ class Cluster:
                     reason = f"partition {part} of {topic} has the offsets {starts[part]} to {ends[part]}"
                     raise self._impossible_answer_error(where, reason)
             return Log(topic, str(found.topic_id), starts, ends)
+
+    def newest_times(self, topic: str, partitions: Collection[int]) -> dict[int, datetime]:
+        """Return the largest timestamp of the records of partitions, without empty partitions.
+
+        Return none if the cluster does not report it within three seconds; brokers before 3.0 do not. Cost: a request.
+        """
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+        listener, spec = ErrorListener(), OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        try:
+            admin = self.admin(listener)
+            futures = admin.list_offsets(
+                {TopicPartition(topic, part): spec for part in partitions},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=min(self.timeout, _TIMES_SECONDS),
+            )
+            found = _wait_for_results(admin, listener, futures)
+        except KafkaException:  # the read before this request reports errors of the cluster
+            return {}
+        return {
+            part.partition: _EPOCH + timedelta(milliseconds=answer.timestamp)
+            for part, answer in found.items()
+            if 0 <= answer.timestamp <= _LAST_TIME
+        }
 
     def id_of(self, topic: str, where: str) -> str:
         """Return the id of a topic. Cost: a request. Raises E854 to E856 and E864 as `log_of` does."""

@@ -12,7 +12,7 @@ of a range even if no record is at that offset, and needs no jars (docs/decision
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -102,6 +102,11 @@ class KafkaCollector:
         if begin == "start":
             return first_range(log, self.cluster.offsets_since(log, first, where))
         return first_range(log, log.starts if begin == "earliest" else log.ends)
+
+    def newest_times(self, unit: Unit, partitions: Collection[str]) -> Mapping[str, datetime]:
+        """Return the largest timestamp of the records of partitions. Empty if the cluster does not report it."""
+        found = self.cluster.newest_times(unit.path, [int(partition) for partition in partitions])
+        return {str(partition): at for partition, at in found.items()}
 
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str

@@ -9,6 +9,7 @@ from typing import Any
 
 from waterclock.connectors.interface import ArrivalCollector, Item, Positions
 from waterclock.engine.collect.collect import assign_arrivals, item_to_dict
+from waterclock.engine.collect.log_lag import update_log_lag
 from waterclock.engine.collect.positions import (
     Owned,
     find_open_ranges,
@@ -81,10 +82,12 @@ def find_open_items(
     """Return the items so far of open windows; None for a source whose items are not known before it is read.
 
     `known` are the labels whose items were read before; START, and the labels `covered` that are done or skipped.
-    Cost: for a log, that of `find_open_ranges`; else a listing and a few ledger queries.
+    The lag of a log is recorded. Cost: for a log, that of `find_open_ranges` and `update_log_lag`; else a
+    listing and a few ledger queries.
     """
     ranges = find_open_ranges(work, table, windows, known, start, covered)
     if ranges is not None:
+        update_log_lag(work, table, ranges)
         return OpenItems(ranges.owned, ranges.names)
     source = table.source
     if source is None or source.batching is not Batching.ARRIVAL_TIME or not windows:

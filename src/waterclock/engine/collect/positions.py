@@ -38,11 +38,13 @@ class OpenRanges:
     """The records so far of labels whose batches have not begun (see `find_open_ranges`).
 
     `owned` maps each label to its ranges, without those that have no records. `names` maps each label to the names of
-    the ranges that it owns or will own; other labels get no records.
+    the ranges that it owns or will own; other labels get no records. `newest` is the range from the last recorded one
+    to the current end of the log, which no label has claimed; None if the source was not asked for it.
     """
 
     owned: Owned
     names: Mapping[datetime, Collection[str]]
+    newest: Positions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,32 @@ def find_open_ranges(
     recorded = _read_recorded_ranges(work, table, labels)
     owned = {window.start: recorded.owned.get(window.start, ()) for window in windows}
     free = _find_next_owner(table, start, recorded.behind, covered, labels)
-    if free is not None and free in owned:
-        item = _read_next_range(work, table, collector, free, recorded.last, start)
-        owned[free] = () if item is None or item.positions is None or is_empty(item.positions) else (item,)
-    return OpenRanges(owned, _name_ranges(recorded, free))
+    if free is None or free not in owned:
+        return OpenRanges(owned, _name_ranges(recorded, free))
+    item = _read_next_range(work, table, collector, free, recorded.last, start)
+    owned[free] = () if item is None or item.positions is None or is_empty(item.positions) else (item,)
+    newest = _end_of(recorded.last) if item is None else item.positions
+    return OpenRanges(owned, _name_ranges(recorded, free), newest)
+
+
+def find_oldest_pending_range(work: RunContext, table: Table) -> Positions | None:
+    """Return the range of the oldest label that owns one and is neither done nor skipped; None if there is none.
+
+    Cost: two ledger queries at most.
+    """
+    label = work.ledger.reads.oldest_open_owner(table.name, _NAMES)
+    if label is None:
+        return None
+    owned, _ = work.ledger.reads.owned_items(table.name, [label], _NAMES)
+    return next((Positions.of_dict(each["positions"]) for each in owned.get(label, ()) if "positions" in each), None)
+
+
+def _end_of(kept: Mapping[str, Any] | None) -> Positions | None:
+    """Return the empty range at the end of a recorded range."""
+    if kept is None:
+        return None
+    positions = Positions.of_dict(kept["positions"])
+    return Positions(positions.of, {part: (end, end) for part, (_, end) in positions.parts.items()})
 
 
 def find_range_names(
@@ -260,11 +284,8 @@ def find_skipped_end(
     for item in (item for label in sorted(owned) for item in owned[label] if "positions" in item):
         if _number_of(item) == number + 1:
             reached, number = item, number + 1
-    if reached is None:
-        return None
-    positions = Positions.of_dict(reached["positions"])
-    ends = Positions(positions.of, {part: (end, end) for part, (_, end) in positions.parts.items()})
-    return {"name": reached["name"], "positions": ends.to_dict()}
+    end = _end_of(reached)
+    return None if reached is None or end is None else {"name": reached["name"], "positions": end.to_dict()}
 
 
 def find_label_to_read(work: RunContext, table: Table, newest: datetime) -> datetime | None:

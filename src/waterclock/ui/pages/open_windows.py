@@ -8,10 +8,18 @@ from datetime import datetime, timedelta
 from waterclock.flow.declarations import Table
 from waterclock.flow.open_windows import tick_seconds
 from waterclock.operations.display_states import State
-from waterclock.operations.formatting import count_words, local_label, number_words, short_label, span_words
+from waterclock.operations.formatting import (
+    count_words,
+    instant_words,
+    local_label,
+    number_words,
+    short_label,
+    span_words,
+)
 from waterclock.operations.json import instant_text
-from waterclock.operations.open_windows import OpenWindow, OpenWindows, open_windows
+from waterclock.operations.open_windows import OpenWindow, OpenWindows, lag_words, open_windows
 from waterclock.operations.project_opening import OpenedProject
+from waterclock.storage.commit.log_lag import LogLag
 from waterclock.ui.page_query import Content, table_address
 
 LIVE = "live"
@@ -53,6 +61,28 @@ def _describe_table(table: Table, found: OpenWindows, now: datetime, seconds: fl
         ],
         "labels": [_describe_window(table, each, now) for each in found.labels[-_MOST_LABELS:]],
         "more_labels": found.windows - min(len(found.labels), _MOST_LABELS),
+        "log": None if found.log is None else _describe_log(table, found.log),
+    }
+
+
+def _describe_log(table: Table, lag: LogLag) -> Content:
+    return {
+        "words": lag_words(lag, table.cadence.zone),
+        "offsets": lag.offsets,
+        "partitions": lag.partitions,
+        "behind": lag.behind,
+        "worst": [
+            {
+                "partition": each.partition,
+                "committed": each.committed,
+                "end": each.end,
+                "offsets": each.offsets,
+                "newest": instant_text(each.newest),
+                "newest_words": "" if each.newest is None else instant_words(each.newest, table.cadence.zone),
+            }
+            for each in lag.worst
+        ],
+        "more": max(0, lag.partitions - len(lag.worst)),
     }
 
 

@@ -20,6 +20,7 @@ from tests.integration.engine.test_continuous import Stream, minute
 from tests.kafka import Broker, broker, needs_broker
 from tests.tiny import TOML, Tiny, described
 from waterclock.connectors.kafka import collection
+from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.engine.continuous import tick as ticks
 from waterclock.engine.continuous.loop import OpenWindowTicks
 from waterclock.engine.continuous.table_reads import Attempt
@@ -27,6 +28,7 @@ from waterclock.engine.continuous.tick import TickRows
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
+from waterclock.operations.open_windows import windows_of_ticks
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -55,9 +57,10 @@ class TopicStream(Stream):
     topic: str = ""
     bus: Broker = field(default_factory=broker)
 
-    def send(self, *ids: int, partition: int = 0, commits: bool | None = None) -> None:
+    def send(self, *ids: int, partition: int = 0, commits: bool | None = None, at: datetime | None = None) -> None:
         records = [(None, json.dumps({"id": id_}).encode()) for id_ in ids]
-        self.bus.send(self.topic, records, partition=partition, commits=commits)
+        timestamp = 0 if at is None else int(at.timestamp() * 1000)
+        self.bus.send(self.topic, records, partition=partition, commits=commits, timestamp=timestamp)
 
     def refused(self, now: datetime) -> WaterclockError:
         """Make a tick that cannot read the topic; return the error, which a run reports."""
@@ -173,6 +176,45 @@ def test_rows_are_shown_in_the_window_whose_batch_takes_them_while_that_batch_ru
         work.ledger.decisions.skip("web.clicks", [Window(minute(60), minute(120))], who="a test", why="not needed")
     stream.tick(minute(123))
     assert stream.shown() == [(1, FIRST, True), (4, "20200101020000", False)]
+
+
+def test_the_lag_of_partitions_is_that_of_the_newest_tick_and_is_shown_without_a_request(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    stream = stream_of(tmp_path, spark, partitions=2)
+
+    def lag() -> list[tuple[object, ...]]:
+        with patch.object(Cluster, "_client", side_effect=AssertionError), stream.opened() as work:
+            facts = work.ledger.reads.snapshot(work.flow).of("web.clicks")
+            found = windows_of_ticks(work.lake, work.flow.tables["web.clicks"], facts, stream.now).log
+        assert found is not None
+        assert found.offsets == sum(each.offsets for each in found.worst)
+        return [(each.partition, each.committed, each.end, each.newest) for each in found.worst]
+
+    stream.send(1, 2, at=minute(3))
+    stream.tick(minute(5))
+    assert lag() == [("0", 0, 2, minute(3)), ("1", 0, 0, None)]
+    stream.send(3, 4, 5, partition=1, at=minute(4))
+    assert lag()[0] == ("0", 0, 2, minute(3))  # as of the tick
+    stream.tick(minute(6))
+    assert lag() == [("1", 0, 3, minute(4)), ("0", 0, 2, minute(3))]
+    stream.run(minute(61))
+    stream.tick(minute(62))
+    assert lag() == [("0", 2, 2, minute(3)), ("1", 3, 3, minute(4))]
+    with patch.object(Cluster, "newest_times", side_effect=AssertionError):
+        stream.tick(minute(63))  # nothing is new
+
+    def fail(point: str) -> None:
+        if point == "claimed":
+            raise WaterclockError("E799", "the machine went away")
+
+    stream.send(6, at=minute(4))
+    stream.now = minute(121)
+    with inject_faults(fail), stream.opened() as work:
+        Runner(work).run_once(stream.now)
+    stream.send(7, at=minute(5))
+    stream.tick(minute(122))
+    assert lag()[0] == ("0", 2, 4, minute(5))  # the failed batch owns the first of them
 
 
 def test_a_delay_gives_all_records_to_the_older_window(tmp_path: Path, spark: SparkSession) -> None:
