@@ -202,9 +202,9 @@ class Steward:
         assert content.pop("k") == str(key), f"{form} has the row {key} with another key"
         v, at = content.pop("v", None), content.pop("at", None)
         assert not content, f"{form} has {content} in the row {key}"
-        return Content(None if v is None else int(v), None if at is None else self._minute(at))
+        return Content(None if v is None else int(v), None if at is None else self.minute(at))
 
-    def _minute(self, text: str) -> int:
+    def minute(self, text: str) -> int:
         return minute(datetime.fromisoformat(text), self.hours)
 
     def _texts(self, content: Content) -> dict[str, str | None]:
