@@ -116,7 +116,8 @@ def test_a_refused_row_keeps_what_was_entered(
     expect(page.get_by_role("alert")).to_contain_text("anna may not edit D1 of mdm.prices")
     expect(page.get_by_label("land")).to_have_value("FR")
     expect(page.get_by_label("land")).to_have_accessible_description(f"✕ {REFUSED}")
-    expect(page.get_by_label("land")).to_be_focused()
+    if has_scripts:
+        expect(page.get_by_label("land")).to_be_focused()
     expect(page.get_by_label("note")).to_have_value("typed\nin two lines")
     expect(page.get_by_label("price")).not_to_have_attribute("aria-invalid", "true")
     expect(page.get_by_label("Why")).to_have_value("moved")
@@ -249,8 +250,14 @@ def test_a_page_keeps_what_was_entered_when_the_session_has_ended(
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
     expect(page.get_by_role("alert")).to_have_count(1)
     page.unroute("**/ui.js*")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.get_by_role("link", name="mdm.prices").click()
+    expect(field).to_have_value("D1\tDE\t3\ttyped")
+    assert asked == ["beforeunload"]
     send.click()
     expect(page.get_by_role("cell", name="a long reason" if part != "/paste" else "typed")).to_be_visible()
+    assert asked == ["beforeunload"]  # the page that was sent is left without a question
 
 
 def test_the_list_keeps_changed_cells_when_the_session_has_ended(

@@ -209,6 +209,7 @@ def test_form_pages_have_no_accessibility_violations(
     page.goto(f"{address}{LIST}/row?key=S1")
     check("row with history")
     save(page, "", "")
+    expect(page.get_by_role("alert")).to_be_visible()
     check("422")
     row = find_row(form.database, form.entity, ("S1",))
     page.goto(f"{address}{LIST}/row?key=S1")
@@ -222,4 +223,5 @@ def test_form_pages_have_no_accessibility_violations(
     page.goto(f"{address}{LIST}/paste")
     page.get_by_label("Rows of a spreadsheet").fill("supplier_sku\tsku\nS1\tZ\nS3\t\n")
     page.get_by_role("button", name="Review").click()
+    expect(page.get_by_role("heading", name="Review")).to_be_visible()
     check("review")

@@ -142,6 +142,7 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         "count_problems": len(page.problems),
         "refusal": page.refusal,
         "is_posted": page.texts is not None,
+        "is_taken": page.conflict is not None and page.conflict.edit.version is None and theirs is not None,
         "conflict": None if page.conflict is None else describe_conflict(form, page.conflict),
         "changes": [_describe_change(change, zone, may_undo=change.batch == undoable) for change in changes],
         "may_undo": undoable is not None,

@@ -25,8 +25,11 @@ if (waiting) {
 
 /**
  * Sends a form of the page only if the server accepts this browser: the response to a refused request would replace the
- * page, and with it everything that was entered.
+ * page, and with it everything that was entered. Leaving the page without sending needs a confirmation.
  */
+let isEntered = false;
+document.addEventListener("input", (event) => { isEntered ||= Boolean(/** @type {HTMLElement} */ (event.target).closest("form.decide[method=post]")); });
+addEventListener("beforeunload", (event) => { if (isEntered) event.preventDefault(); });
 const accepted = /** @type {WeakSet<HTMLFormElement>} */ (new WeakSet());
 document.addEventListener("submit", async (event) => {
   const form = /** @type {HTMLFormElement} */ (event.target);
@@ -37,6 +40,7 @@ document.addEventListener("submit", async (event) => {
   form.querySelector(".unsent")?.remove();
   if (answer && answer.status !== 401 && answer.status !== 503) {
     accepted.add(form);
+    isEntered = false;
     return form.requestSubmit(submitter);
   }
   const note = document.createElement("p");
@@ -46,6 +50,9 @@ document.addEventListener("submit", async (event) => {
   note.textContent = `${why} send this again. Nothing was sent, and the page keeps what you entered.`;
   form.append(note);
 });
+
+/** The first field that needs a correction has the focus. */
+/** @type {HTMLElement | null} */ (document.querySelector("main form [aria-invalid]:not([readonly])"))?.focus();
 
 /** Sends a query with fetch, so that Stop can cancel it: the server ends Spark's job when the browser disconnects. */
 /** @type {AbortController | null} */
