@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.forms import PRODUCTS, place_of, save, version_of
 from waterclock.connectors.forms.changes import MOST_EDITS, Edit, Origin, apply
 from waterclock.connectors.forms.database import FormsDatabase
-from waterclock.connectors.forms.history import count_rows, iterate_rows
+from waterclock.connectors.forms.history import iterate_rows
 from waterclock.connectors.forms.imports import (
     Review,
     RowStatus,
@@ -21,6 +21,7 @@ from waterclock.connectors.forms.imports import (
     review_rows,
     write_csv,
 )
+from waterclock.connectors.forms.row_lists import RowCounts, count_rows
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
@@ -159,7 +160,7 @@ def test_ten_thousand_pasted_rows_take_two_seconds_at_most(database: FormsDataba
     review = reviewed(database, text)
     apply(database, PRODUCTS, by=FormRights("ada"), why="paste", edits=review.edits, origin=Origin.IMPORT)
     assert time.process_time() - begin <= 2
-    assert count_rows(database, PRODUCTS) == (10_000, 0)
+    assert count_rows(database, PRODUCTS) == RowCounts(10_000, 0)
 
 
 def test_a_workbook_is_read(database: FormsDatabase, tmp_path: Path) -> None:
