@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from tests.forms import KINDS, place_of
 from waterclock.connectors.forms import row_lists
 from waterclock.connectors.forms.changes import Edit, Origin, StoredRow, apply
 from waterclock.connectors.forms.condition_sql import compile_condition
-from waterclock.connectors.forms.database import ROWS, FormsDatabase
+from waterclock.connectors.forms.database import ROWS, FormsDatabase, FormsSession
 from waterclock.connectors.forms.history import iterate_rows, require_registered
-from waterclock.connectors.forms.row_indexes import ORDERED_CHARACTERS, has_indexes, stored_text
+from waterclock.connectors.forms.row_indexes import ORDERED_CHARACTERS, find_indexes, has_indexes, stored_text
 from waterclock.connectors.forms.row_lists import RowCounts, RowCursor, RowQuery, count_rows, list_rows
 from waterclock.connectors.forms.shown_rows import show_rows
-from waterclock.connectors.forms.text_search import fold
+from waterclock.connectors.forms.text_search import contains, fold
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.form_views import FormGrant, FormView
 from waterclock.flow.forms import Entity, FormField
@@ -138,6 +139,84 @@ def test_conditions_have_the_verdict_of_the_evaluator(database: FormsDatabase) -
             for verdict in expected.values():
                 counts[verdict] += 1
     assert min(counts.values()) > 10_000
+
+
+def view_of(column: str, operator: Operator, *values: str, names: tuple[str, ...] = ()) -> FormView:
+    kind = kind_of_type(TYPES[column])
+    assert kind is not None
+    grant = Grant((ENTITY.table,), frozenset(), tuple(map(GrantedColumn, names)), is_open=not names)
+    return FormView(ENTITY, (FormGrant(grant, BoundComparison(column, kind, operator, values)),))
+
+
+def test_pages_of_a_large_form_read_an_index_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = place_of("sqlite", tmp_path).database
+    fill(database, 30)
+    require_registered(database, ENTITY)
+    german, some = view_of("land", Operator.EQUAL, "DE"), view_of("pack", Operator.EQUAL, "9", "10")
+    sql: list[tuple[str, Sequence[object]]] = []
+    rows_of = FormsSession.rows_of
+
+    def record(session: FormsSession, text: str, values: Sequence[object] = ()) -> list[object]:
+        sql.append((text, values))
+        return rows_of(session, text, values)
+
+    monkeypatch.setattr(FormsSession, "rows_of", record)
+    monkeypatch.setattr(row_lists, "_SORTED", 0)
+    for view in (None, german, some, view_of("day", Operator.LESS, "2026-01-01")):
+        for query in (
+            RowQuery(), RowQuery(after="K5"), RowQuery(sort="price"), RowQuery(sort="land", is_descending=True),
+            RowQuery(sort="day", after="K5", at="2026-11-30"), RowQuery(text="x", sort="weight"), RowQuery(text="x"),
+        ):  # fmt: skip
+            list_rows(database, ENTITY, query, view)
+    list_rows(database, ENTITY, RowQuery(equal={"land": "DE"}))
+    pages = [(text, values) for text, values in sql if ROWS in text]
+    assert len(pages) > 30
+    with database.open_for_reading("a test") as session:
+        for text, values in pages:
+            plan = [step[3] for step in rows_of(session, f"EXPLAIN QUERY PLAN {text}", values)]
+            assert not any("TEMP B-TREE" in step for step in plan), (text, plan)
+            assert not any(step == f"SCAN {ROWS}" for step in plan), (text, plan)
+
+
+def test_a_search_ends_after_some_rows_and_continues(database: FormsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_lists, "SCANNED", 30)
+    edits = [Edit((f"K{at:03}",), {"land": "x" if at in {5, 95} else "DE"}, None) for at in range(100)]
+    apply(database, ENTITY, by=FormRights("owner"), why="first", edits=edits, origin=Origin.PUBLISH)
+    first = list_rows(database, ENTITY, RowQuery(text="X"))
+    assert ([row.key for row in first.rows], first.next, first.is_partial) == (["K005"], RowCursor("K029"), True)
+    assert [row.key for row in pages_of(database, RowQuery(text="X"), None)] == ["K005", "K095"]
+    whole = list_rows(database, ENTITY, RowQuery(text="X", is_bounded=False))
+    assert ([row.key for row in whole.rows], whole.next, whole.is_partial) == (["K005", "K095"], None, False)
+    hidden = list_rows(database, ENTITY, RowQuery(text="zebra"), view_of("land", Operator.UNEQUAL, "DE"))
+    assert hidden == row_lists.ListedRows([])  # its cursor would have the key of a row that is not shown
+    assert count_rows(database, ENTITY, 10, view_of("land", Operator.UNEQUAL, "DE")) == RowCounts(1, 0, is_least=True)
+
+
+def test_indexes_follow_the_declaration(database: FormsDatabase) -> None:
+    fill(database, 5)
+    require_registered(database, ENTITY)
+    other = replace(ENTITY, name="other", fields=ENTITY.fields[:3])
+    require_registered(database, other)
+    changed = replace(ENTITY, fields=(*ENTITY.fields[:2], FormField("pack", "STRING"), FormField("more", "DATE")))
+    require_registered(database, changed)
+    with database.open_for_reading("a test") as session:
+        assert [has_indexes(session, entity) for entity in (ENTITY, other, changed)] == [False, True, True]
+        assert find_indexes(session, changed).keys() == {"land", "pack", "more"}
+        assert find_indexes(session, other).keys() == {"land", "pack"}
+        assert find_indexes(session, ENTITY).keys() == {"land"}
+    assert len(list_rows(database, ENTITY, RowQuery(sort="price")).rows) == 5
+
+
+def test_texts_are_found_in_any_case_of_all_characters(database: FormsDatabase) -> None:
+    pairs = [(letter, letter.lower()) for letter in map(chr, range(sys.maxunicode + 1)) if letter != letter.lower()]
+    dice = random.Random(3)
+    with database.open_for_reading("a test") as session:
+        for letter, lower in dice.sample(pairs, 60):
+            for text, needle in ((letter, lower), (lower, letter)):
+                place = '(CAST(? AS TEXT) COLLATE "C")' if session.is_server else "?"
+                term = contains(place, needle, is_server=session.is_server)
+                found = session.first_of(f"SELECT {term.text}", (f"a{text}b", *term.values))[0]
+                assert bool(found) is (fold(needle) in fold(text)), (text, needle)
 
 
 def order_key(field: FormField) -> Callable[[StoredRow], tuple[object, str]]:
