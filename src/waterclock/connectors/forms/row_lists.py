@@ -37,6 +37,7 @@ MOST_ROWS_OF_A_PAGE = 500
 SCANNED = 100_000
 """The maximum number of rows that a page of a search, and the count of rows by a condition without an index, reads."""
 
+_SCANNED_IN_PARTS = 25_000  # where the columns of a row are searched one by one
 _SORTED = 20_000  # rows of a person; up to so many are sorted, and of more the form is read in the order of the column
 _LISTED = "key, version, content, waits, hints"
 
@@ -74,11 +75,14 @@ class RowCursor:
 
 @dataclass(frozen=True, slots=True)
 class ListedRows:
-    """A page of rows, and the cursor of the next one if rows follow. `is_partial`: a search ended before it is full."""
+    """A page of rows, and the cursor of the next one if rows follow.
+
+    `searched` is the number of rows that were read, if the search ended there and the page is not full; else 0.
+    """
 
     rows: list[StoredRow]
     next: RowCursor | None = None
-    is_partial: bool = False
+    searched: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,27 @@ class _Listing:
     def is_server(self) -> bool:
         return self.session.is_server
 
+    @property
+    def fields(self) -> str:
+        """The stored texts that conditions use, as a part of the list of a SELECT."""
+        return "".join(f", {stored_text(self.session, name)} AS {place}" for name, place in self.texts.items())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all columns are shown in each row that is shown.
+
+        A stored row is then searched as one text first. It would take longer for values of columns that are not shown,
+        and so reveal them.
+        """
+        return all(self.shows(it.name) is TRUE for it in self.entity.fields)
+
+    def most_of(self, query: RowQuery, *, is_shown: bool) -> int | None:
+        """Return how many rows a page reads at most; None for all. `is_shown`: the person sees all that it reads."""
+        is_filtered = query.equal or query.text or (query.is_waiting and self.view is not None)
+        if not (query.is_bounded and is_filtered and is_shown):
+            return None
+        return SCANNED if self.is_whole else min(_SCANNED_IN_PARTS, SCANNED)
+
     def _when_shown(self, column: str) -> SqlTerm:
         shows = self.shows(column)
         text = self.texts[column]
@@ -208,9 +233,14 @@ class _Listing:
         scanned = [scan.sql_of(self.session, self.entity) for scan in scans]
         read = " UNION ".join(f"SELECT {_LISTED} FROM ({each.text}) AS a" for each in scanned)
         values = tuple(value for each in scanned for value in each.values)
-        fields = "".join(f", {stored_text(self.session, name)} AS {place}" for name, place in self.texts.items())
-        raw = contains("content", escape_json(text), is_server=self.is_server) if text else TRUE
-        read = f"SELECT {_LISTED}{fields} FROM ({read}) AS b WHERE {raw.text} {_fence(self.session)}"
+        if text and self.view is not None:  # the searched columns are only read of rows that are shown
+            rights = _Listing(self.session, self.entity, self.view, self.indexes)
+            shown = rights.shown
+            read = f"SELECT {_LISTED}{rights.fields} FROM ({read}) AS r {_fence(self.session)}"
+            read = f"SELECT {_LISTED} FROM ({read}) AS h WHERE {shown.text}"
+            values += shown.values
+        raw = contains("content", escape_json(text), is_server=self.is_server) if text and self.is_whole else TRUE
+        read = f"SELECT {_LISTED}{self.fields} FROM ({read}) AS b WHERE {raw.text} {_fence(self.session)}"
         values += raw.values
         if order is None or key is None:
             sql = f"SELECT {_LISTED} FROM ({read}) AS c WHERE {matching.text} LIMIT {limit}"
@@ -305,24 +335,26 @@ def _list_by_key(listing: _Listing, query: RowQuery) -> ListedRows:
     waits = SqlTerm("waits = 1") if query.is_waiting else TRUE
     equalities = _equalities(listing, query)
     conditions = [listing.shown, *listing.conditions_of(query)]
-    is_filtered = len(conditions) > 1
     is_shown = view is None or (equalities is not None and all(it.is_exact for it in equalities) and waits is TRUE)
-    most = SCANNED // max(len(equalities or ()), 1) if query.is_bounded and is_filtered and is_shown else None
+    most = listing.most_of(query, is_shown=is_shown)
+    if most is not None and equalities:
+        most = max(most // len(equalities), 1)
     parts = [_Scan()] if equalities is None else [_scan_of(session, it) for it in equalities]
     found: dict[str, StoredRow] = {}
-    ends = []
+    ends, searched = [], 0
     for part in parts:
         scan = replace(part, conditions=_all([part.conditions, waits, past]), order=f"key {order.way}", most=most)
         rows = _rows_of(listing, listing.run([scan], conditions, query.text, query.limit + 1))
         found.update((row.key, row) for row in rows)
         if len(rows) <= query.limit and most is not None and (end := _row_at(session, entity, scan)) is not None:
             ends.append(end.key)
+            searched += most
     listed = sorted(found.values(), key=lambda row: row.key, reverse=order.is_descending)
     if not ends:
         return _cut(listed, query, None)
     end = max(ends) if order.is_descending else min(ends)
     kept = [row for row in listed if (row.key >= end if order.is_descending else row.key <= end)]
-    return _cut(kept, query, None, RowCursor(end))
+    return _cut(kept, query, None, RowCursor(end), searched)
 
 
 def _list_by_column(listing: _Listing, query: RowQuery, order: _Order) -> ListedRows:
@@ -338,7 +370,7 @@ def _list_by_column(listing: _Listing, query: RowQuery, order: _Order) -> Listed
         rows = _rows_of(listing, listing.run(found, conditions, query.text, query.limit + 1, order)) if found else []
         return _cut(rows, query, order.column)
     key = order_key(session, order.column, stored_text(session, order.column.name))
-    most = SCANNED if query.is_bounded and view is None and len(conditions) > 1 else None
+    most = listing.most_of(query, is_shown=view is None)
     scans = [_Scan(waits, f"{key} {order.way}, key {order.way}", most, index)]
     if (past := order.past) is not None:
         same = SqlTerm(f"({key} = {past.text} AND key {order.sign} ?)", (*past.values, order.after))
@@ -354,7 +386,7 @@ def _list_by_column(listing: _Listing, query: RowQuery, order: _Order) -> Listed
         if len(rows) > query.limit:
             break
         if most is not None and (end := _row_at(session, entity, scan)) is not None:
-            return _cut(rows, query, order.column, _cursor_of(end, order.column))
+            return _cut(rows, query, order.column, _cursor_of(end, order.column), most)
     return _cut(rows, query, order.column)
 
 
@@ -404,11 +436,17 @@ def _rows_of(listing: _Listing, sql: SqlTerm) -> list[StoredRow]:
     return [row for row in rows if row is not None]
 
 
-def _cut(rows: list[StoredRow], query: RowQuery, column: FormField | None, end: RowCursor | None = None) -> ListedRows:
-    """Return a page of the first rows. `end` is where a search ended that found no more."""
+def _cut(
+    rows: list[StoredRow],
+    query: RowQuery,
+    column: FormField | None,
+    end: RowCursor | None = None,
+    searched: int = 0,
+) -> ListedRows:
+    """Return a page of the first rows. `end` is where a search ended that found no more in `searched` rows."""
     if len(rows) > query.limit:
         return ListedRows(rows[: query.limit], _cursor_of(rows[query.limit - 1], column))
-    return ListedRows(rows, end, is_partial=end is not None)
+    return ListedRows(rows, end, searched)
 
 
 def _cursor_of(row: StoredRow, column: FormField | None) -> RowCursor:

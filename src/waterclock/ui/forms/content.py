@@ -14,7 +14,7 @@ from waterclock.connectors.forms.changes import (
 )
 from waterclock.connectors.forms.history import find_change, list_changes
 from waterclock.connectors.forms.proposals import FormProposal, list_proposals
-from waterclock.connectors.forms.row_lists import SCANNED, ListedRows, RowCounts, RowQuery, count_rows, list_rows
+from waterclock.connectors.forms.row_lists import ListedRows, RowCounts, RowQuery, count_rows, list_rows
 from waterclock.connectors.forms.values import Row
 from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, FormField
@@ -107,7 +107,7 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
         "is_waiting": query.is_waiting,
         "q": query.text,
         "next": "" if page.next is None else form_address(entity.table, **kept),
-        "searched": number_words(SCANNED) if page.is_partial else "",
+        "searched": number_words(page.searched) if page.searched else "",
         "all": form_address(entity.table),
         "only_waiting": form_address(entity.table, waiting="1"),
     }

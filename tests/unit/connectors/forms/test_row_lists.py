@@ -183,10 +183,10 @@ def test_a_search_ends_after_some_rows_and_continues(database: FormsDatabase, mo
     edits = [Edit((f"K{at:03}",), {"land": "x" if at in {5, 95} else "DE"}, None) for at in range(100)]
     apply(database, ENTITY, by=FormRights("owner"), why="first", edits=edits, origin=Origin.PUBLISH)
     first = list_rows(database, ENTITY, RowQuery(text="X"))
-    assert ([row.key for row in first.rows], first.next, first.is_partial) == (["K005"], RowCursor("K029"), True)
+    assert ([row.key for row in first.rows], first.next, first.searched) == (["K005"], RowCursor("K029"), 30)
     assert [row.key for row in pages_of(database, RowQuery(text="X"), None)] == ["K005", "K095"]
     whole = list_rows(database, ENTITY, RowQuery(text="X", is_bounded=False))
-    assert ([row.key for row in whole.rows], whole.next, whole.is_partial) == (["K005", "K095"], None, False)
+    assert ([row.key for row in whole.rows], whole.next, whole.searched) == (["K005", "K095"], None, 0)
     hidden = list_rows(database, ENTITY, RowQuery(text="zebra"), view_of("land", Operator.UNEQUAL, "DE"))
     assert hidden == row_lists.ListedRows([])  # its cursor would have the key of a row that is not shown
     assert count_rows(database, ENTITY, 10, view_of("land", Operator.UNEQUAL, "DE")) == RowCounts(1, 0, is_least=True)
