@@ -42,6 +42,7 @@ BENCHES = (
     "temporal",
     "timelines",
     "ui",
+    "forms",
 )
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"

@@ -11,7 +11,8 @@ from tests.forms import KINDS, FormsPlace, SetClock, place_of
 from tests.tiny import Tiny, day, described
 from waterclock.connectors.forms import database as forms_database
 from waterclock.connectors.forms.changes import Edit, StoredRow, apply
-from waterclock.connectors.forms.history import RowQuery, find_row, list_changes, list_rows, require_registered
+from waterclock.connectors.forms.history import find_row, list_changes, require_registered
+from waterclock.connectors.forms.row_lists import RowQuery, list_rows
 from waterclock.faults import inject_faults
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, entities_of
@@ -62,7 +63,7 @@ def run(tiny: Tiny, place: FormsPlace, until: int) -> None:
 
 def queue(place: FormsPlace, entity: Entity) -> dict[str, StoredRow]:
     require_registered(place.database, entity)
-    return {row.key: row for row in list_rows(place.database, entity, RowQuery(is_waiting=True))[0]}
+    return {row.key: row for row in list_rows(place.database, entity, RowQuery(is_waiting=True)).rows}
 
 
 def map_key(place: FormsPlace, entity: Entity, key: str, sku: str) -> None:

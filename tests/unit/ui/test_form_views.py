@@ -123,6 +123,7 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
     keys = ("D1", "D2", "D4", "D301", "F1", "F2", "N1", "X1")
     versions = [str(number) for number in range(16)]
     get = "GET"
+    cursors = ("", "after=F1&at=9137.42", "after=%00&at=Paris")  # of rows that she does not see
     last = str(version(form, "F1"))
     one, two = str(version(form, "D1")), str(version(form, "D2"))
     pastes = ("F1\tFR\n", "F1\tDE\n", "N1\t\n", "F2\t\n")
@@ -130,7 +131,7 @@ def requests_of(form: OpenedForm) -> dict[tuple[str, str], list[Sent]]:
         (get, "/forms"): [("/forms", {})],
         (get, "/forms/{table}"): [
             *((f"{LIST}?q={word}", {}) for word in words),
-            *((f"{LIST}?sort={name}&desc={way}&offset={at}", {}) for name in columns for way in "01" for at in (0, 2)),
+            *((f"{LIST}?sort={name}&desc={way}&{at}", {}) for name in columns for way in "01" for at in cursors),
             *((f"{LIST}?after={key}&waiting={way}", {}) for key in keys for way in "01"),
         ],
         (get, "/forms/{table}/values"): [

@@ -16,11 +16,9 @@ from waterclock.cli.views.theme import console
 from waterclock.connectors.forms.changes import Applied, Edit, Origin, StoredRow, apply
 from waterclock.connectors.forms.history import (
     Change,
-    RowQuery,
     find_row,
     iterate_rows,
     list_changes,
-    list_rows,
     undo,
 )
 from waterclock.connectors.forms.imports import Review, RowStatus, review_rows
@@ -33,6 +31,7 @@ from waterclock.connectors.forms.row_files import (
     write_csv,
     write_workbook,
 )
+from waterclock.connectors.forms.row_lists import RowQuery, list_rows
 from waterclock.connectors.forms.suggestions import suggest_values
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
@@ -61,8 +60,10 @@ def show_rows(form: OpenedForm, given: Sequence[str], *, after: str, is_waiting:
     keys, equal = _split(form, given)
     if keys:
         raise usage_error("list takes no key", "write column=value, or --after KEY")
-    query = RowQuery(after=after, equal={name: value or "" for name, value in equal.items()}, is_waiting=is_waiting)
-    rows, more = list_rows(form.database, form.entity, query)
+    values = {name: value or "" for name, value in equal.items()}
+    query = RowQuery(after=after, equal=values, is_waiting=is_waiting, is_bounded=False)
+    found = list_rows(form.database, form.entity, query)
+    rows, more = found.rows, found.next is not None
     if is_json:
         from waterclock.json_models.editing import EditAnswer
 

@@ -298,7 +298,8 @@ def register(session: FormsSession, entity: Entity) -> None:
             raise _changed_key_error(entity, json.loads(known[0]))
         session.execute(f"UPDATE {ENTITIES} SET keys = ? WHERE entity = ?", (keys, entity.name))
     if known[1] != required:
-        missing = " OR ".join(f"{session.json_field('content', name)} IS NULL" for name in entity.required) or "1 = 0"
+        texts = (session.json_field("content", name) for name in entity.required)
+        missing = " OR ".join(f"coalesce({text}, '') = ''" for text in texts) or "1 = 0"
         marked = f"UPDATE {ROWS} SET waits = CASE WHEN {missing} THEN 1 ELSE 0 END WHERE entity = ?"
         session.execute(marked, (entity.name,))
         session.execute(f"UPDATE {ENTITIES} SET required = ? WHERE entity = ?", (required, entity.name))

@@ -1,15 +1,17 @@
-"""Reads entities: pages of current rows, the history of a row, batches, and rows as of an instant; undoes a batch."""
+"""Reads entities: a row or all rows as they are, the history of a row, batches, and rows as of an instant.
+
+Undoes a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from waterclock.connectors.forms.changes import (
     MOST_EDITS,
-    NOT_STORABLE,
     SELECT_ROWS,
     Applied,
     Edit,
@@ -26,38 +28,19 @@ from waterclock.connectors.forms.changes import (
     split_key,
     stored_row,
 )
-from waterclock.connectors.forms.database import BATCHES, CHANGES, ROWS, FormsDatabase, FormsSession, from_text, to_text
-from waterclock.connectors.forms.shown_rows import count_shown_rows, find_rows, show_change
+from waterclock.connectors.forms.database import BATCHES, CHANGES, FormsDatabase, FormsSession, from_text, to_text
+from waterclock.connectors.forms.row_indexes import create_indexes, has_indexes
+from waterclock.connectors.forms.shown_rows import show_change
 from waterclock.connectors.forms.values import Row
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 
-MOST_ROWS_OF_A_PAGE = 500
 MOST_CHECKED = 10_000
 """The maximum number of rows of a batch that is checked before undo is offered, in about 0.4 s."""
 
-
-@dataclass(frozen=True, slots=True)
-class RowQuery:
-    """A request for a page of rows.
-
-    - `after`: the key of the last row of the page before.
-    - `text`: a text that any column contains, in any case.
-    - `equal`: values that columns have exactly.
-    - `is_waiting`: only rows that lack a required value.
-    - `sort`: a column; the default is the key. `offset` is only for pages with `sort`.
-    """
-
-    after: str = ""
-    text: str = ""
-    equal: Mapping[str, str] | None = None
-    is_waiting: bool = False
-    sort: str | None = None
-    is_descending: bool = False
-    offset: int = 0
-    limit: int = 50
+_ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +77,14 @@ def differences_of(before: Row | None, after: Row | None) -> tuple[tuple[str, st
     return tuple((name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name))
 
 
-def list_rows(
-    database: FormsDatabase, entity: Entity, query: RowQuery, view: FormView | None = None
-) -> tuple[list[StoredRow], bool]:
-    """Return a page of current rows, of those that `view` shows, and whether more follow.
-
-    Cost: without a text, values or a sort column, it does not grow with the number of rows.
-    """
-    limit = min(max(query.limit, 1), MOST_ROWS_OF_A_PAGE)
-    after, text = (NOT_STORABLE.sub("\ufffd", each) for each in (query.after, query.text))
-    query = replace(query, after=after, text=text, limit=limit)
-    if view is not None:
-        begin = query.after if query.sort is None else ""
-        return find_rows(view, iterate_rows(database, entity, begin), query)
-    with database.open_for_reading(entity.table) as session:
-        conditions, values = _conditions(session, entity, query)
-        if query.sort is None:
-            order = "key"
-            if query.after:
-                conditions, values = f"{conditions} AND key > ?", [*values, query.after]
-            page, bound = f"LIMIT {limit + 1}", values
-        else:
-            order = f"{_sort_key(session, entity, query.sort)} {'DESC' if query.is_descending else 'ASC'}, key"
-            page, bound = f"LIMIT {limit + 1} OFFSET {max(query.offset, 0)}", values
-        found = session.rows_of(f"{SELECT_ROWS} WHERE {conditions} ORDER BY {order} {page}", bound)
-    return [stored_row(row) for row in found[:limit]], len(found) > limit
-
-
 def iterate_rows(database: FormsDatabase, entity: Entity, after: str = "") -> Iterator[StoredRow]:
     """Yield all current rows after a key, in the order of their keys, as of one moment, a page at a time."""
     with database.open_for_reading(entity.table) as session:
         while True:
-            sql = f"{SELECT_ROWS} WHERE entity = ? AND key > ? ORDER BY key LIMIT {MOST_ROWS_OF_A_PAGE}"
+            sql = f"{SELECT_ROWS} WHERE entity = ? AND key > ? ORDER BY key LIMIT {_ROWS_AT_ONCE}"
             page = [stored_row(row) for row in session.rows_of(sql, (entity.name, after))]
             yield from page
-            if len(page) < MOST_ROWS_OF_A_PAGE:
+            if len(page) < _ROWS_AT_ONCE:
                 return
             after = page[-1].key
 
@@ -139,26 +95,6 @@ def find_row(
     """Return the current row of a key, as `view` shows it; None if there is none, or if it is not shown."""
     with database.open_for_reading(entity.table) as session:
         return show_row(view, next(iter(read_rows(session, entity, [key_text(key)])), None))
-
-
-def count_rows(
-    database: FormsDatabase, entity: Entity, most: int = 10_000_000, view: FormView | None = None
-) -> tuple[int, int]:
-    """Return how many rows the entity has, and how many of them lack a required value, each counted up to `most`.
-
-    With `view`, only rows and values that it shows are counted.
-    """
-    if view is not None:
-        return count_shown_rows(view, iterate_rows(database, entity), most)
-    with database.open_for_reading(entity.table) as session:
-        counts = [
-            session.first_of(
-                f"SELECT count(*) FROM (SELECT 1 FROM {ROWS} WHERE entity = ?{condition} LIMIT {int(most)}) AS counted",
-                (entity.name,),
-            )[0]
-            for condition in ("", " AND waits = 1")
-        ]
-        return int(counts[0]), int(counts[1])
 
 
 def find_change(
@@ -270,13 +206,15 @@ def last_batch_before(session: FormsSession, at: datetime) -> int:
 def require_registered(database: FormsDatabase, entity: Entity) -> None:
     """Record a changed declaration of the entity, so that its rows are marked as waiting by it. Raises E893.
 
-    Cost: one query, without a lock, if the declaration has not changed.
+    Its columns then have the indexes of its list. Cost: three queries, without a lock, if the declaration has not
+    changed; else a read of the rows for each column.
     """
     with database.open_for_reading(entity.table) as session:
-        if is_registered(session, entity):
+        if is_registered(session, entity) and has_indexes(session, entity):
             return
     with database.open_for_writing(entity.table) as session:
         register(session, entity)
+        create_indexes(session, entity)
 
 
 def _changes(database: FormsDatabase, entity: Entity, condition: str, values: Sequence[Any], most: int) -> list[Change]:
@@ -296,33 +234,3 @@ def _changes(database: FormsDatabase, entity: Entity, condition: str, values: Se
                 sql, (entity.name, *values)
             )
         ]
-
-
-def _conditions(session: FormsSession, entity: Entity, query: RowQuery) -> tuple[str, list[Any]]:
-    conditions, values = ["entity = ?"], [entity.name]
-    if query.is_waiting:
-        conditions.append("waits = 1")
-    for name, value in (query.equal or {}).items():
-        field = entity.field(name)
-        if field is not None:
-            conditions.append(f"coalesce({session.json_field('content', field.name)}, '') = ?")
-            values.append(value)
-    if query.text:
-        pattern = "%" + query.text.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        anywhere = [
-            f"lower(coalesce({session.json_field('content', field.name)}, '')) LIKE ? ESCAPE '\\'"
-            for field in entity.fields
-        ]
-        conditions.append(f"({' OR '.join(anywhere)})")
-        values += [pattern] * len(anywhere)
-    return " AND ".join(conditions), values
-
-
-def _sort_key(session: FormsSession, entity: Entity, name: str) -> str:
-    field = entity.field(name)
-    if field is None:
-        return "key"
-    text = session.json_field("content", field.name)
-    if field.type in {"STRING", "BOOLEAN", "DATE", "TIMESTAMP"}:
-        return text
-    return f"CAST({text} AS {'DOUBLE PRECISION' if session.is_server else 'REAL'})"

@@ -12,14 +12,9 @@ from waterclock.connectors.forms.changes import (
     StoredRow,
     read_rows,
 )
-from waterclock.connectors.forms.history import (
-    RowQuery,
-    count_rows,
-    find_change,
-    list_changes,
-    list_rows,
-)
+from waterclock.connectors.forms.history import find_change, list_changes
 from waterclock.connectors.forms.proposals import FormProposal, list_proposals
+from waterclock.connectors.forms.row_lists import ListedRows, RowCounts, RowQuery, count_rows, list_rows
 from waterclock.connectors.forms.values import Row
 from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, FormField
@@ -79,24 +74,24 @@ def describe_forms(at: OpenedProject, person: Person) -> Content:
 def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> Content:
     """Return a page of rows with the open proposals.
 
-    Parameters: `after`, `q`, `waiting`, `sort`, `desc` and `offset`.
+    Parameters: `after`, `at`, `q`, `waiting`, `sort` and `desc`.
     """
     entity, view = form.shown, form.rights.view
     sort = entity.field(values.get("sort", ""))
-    offset = values.get("offset", "")
     query = RowQuery(
         after=values.get("after", ""),
+        at=values.get("at"),
         text=values.get("q", "").strip()[:200],
         is_waiting=values.get("waiting") == "1",
         sort=None if sort is None else sort.name,
         is_descending=values.get("desc") == "1",
-        offset=int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 10 else 0,
         limit=PAGE,
     )
-    rows, more = list_rows(form.database, entity, query, view)
-    count, waiting = count_rows(form.database, entity, _COUNTED, view)
+    page = list_rows(form.database, form.entity, query, view)
+    rows, counts = page.rows, count_rows(form.database, form.entity, _COUNTED, view)
     kept = {name: values[name] for name in ("q", "waiting", "sort", "desc") if values.get(name)}
-    follows = {"after": rows[-1].key} if query.sort is None and rows else {"offset": str(query.offset + PAGE)}
+    if page.next is not None:
+        kept |= {"after": page.next.after} | ({} if page.next.at is None else {"at": page.next.at})
     return describe_head(form) | {
         "proposals": [
             describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity, view=view)
@@ -107,11 +102,12 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
         "cells": form_address(entity.table, "cells"),
         "has_hints": any(row.hints for row in rows),
         "rows": [describe_list_row(form, row, rights) for row, rights in zip(rows, rights_in(form, rows), strict=True)],
-        "count": count_words(count, "row") if count < _COUNTED else f"{number_words(_COUNTED)} rows or more",
-        "waiting": waiting,
+        "count": _count_text(query, page, counts),
+        "waiting": counts.waiting,
         "is_waiting": query.is_waiting,
         "q": query.text,
-        "next": form_address(entity.table, **kept, **follows) if more else "",
+        "next": "" if page.next is None else form_address(entity.table, **kept),
+        "searched": number_words(page.searched) if page.searched else "",
         "all": form_address(entity.table),
         "only_waiting": form_address(entity.table, waiting="1"),
     }
@@ -169,7 +165,8 @@ def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     if column is None:
         return []
     text = next((value for name, value in values.items() if name.startswith("f.")), "")
-    rows, _ = list_rows(form.database, entity, RowQuery(text=text.strip()[:200], limit=_OPTIONS), form.rights.view)
+    query = RowQuery(text=text.strip()[:200], limit=_OPTIONS)
+    rows = list_rows(form.database, form.entity, query, form.rights.view).rows
     others = [each.name for each in entity.fields if each.name != column.name]
     found: dict[str, Content] = {}
     for row in rows:
@@ -198,6 +195,15 @@ def describe_head(form: OpenedForm) -> Content:
         "xlsx": form_address(table, "rows.xlsx"),
         "of_table": "" if form.is_restricted else table_address(table),
     }
+
+
+def _count_text(query: RowQuery, page: ListedRows, counts: RowCounts) -> str:
+    """Return the number of rows, after that of the rows which were searched for, if the page has all of them."""
+    words = count_words(counts.rows, "row")
+    if counts.is_least or counts.rows >= _COUNTED:
+        words = f"{number_words(counts.rows)} rows or more"
+    is_whole = not query.after and page.next is None
+    return f"{number_words(len(page.rows))} of {words}" if is_whole and (query.text or query.is_waiting) else words
 
 
 def _head_field(entity: Entity, field: FormField, query: RowQuery) -> Content:

@@ -14,16 +14,14 @@ from tests.forms import BEGIN, KINDS, PRODUCTS, FormsPlace, place_of, save, vers
 from waterclock.connectors.forms.changes import Edit, EditConflictError, apply
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.history import (
-    RowQuery,
-    count_rows,
     find_row,
     iterate_rows,
     list_changes,
     list_changes_of_batch,
-    list_rows,
     rows_as_of,
     undo,
 )
+from waterclock.connectors.forms.row_lists import ListedRows, RowCounts, RowQuery, count_rows, list_rows
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import Entity, FormField
@@ -251,12 +249,12 @@ def test_a_column_that_becomes_required_marks_the_rows_that_lack_it(database: Fo
 
     save(database, "S1", {"sku": "A"})
     save(database, "S2", {"sku": "B", "remark": "there"})
-    assert count_rows(database, PRODUCTS) == (2, 0)
+    assert count_rows(database, PRODUCTS) == RowCounts(2, 0)
     fields = tuple(replace(field, is_required=field.name != "pack_size") for field in PRODUCTS.fields)
     stricter = replace(PRODUCTS, fields=fields)
     apply(database, stricter, by=FormRights("a"), why="b", edits=[Edit(("S3",), {"sku": "C", "remark": "new"}, None)])
-    assert count_rows(database, stricter) == (3, 1)
-    waiting, _ = list_rows(database, stricter, RowQuery(is_waiting=True))
+    assert count_rows(database, stricter) == RowCounts(3, 1)
+    waiting = list_rows(database, stricter, RowQuery(is_waiting=True)).rows
     assert [row.key for row in waiting] == ["S1"]
 
 
@@ -265,17 +263,17 @@ def test_pages_are_cut_by_key_filtered_and_sorted(database: FormsDatabase) -> No
     apply(database, PRODUCTS, by=FormRights("ada"), why="test", edits=edits)
     seen, after, more = [], "", True
     while more:
-        page, more = list_rows(database, PRODUCTS, RowQuery(after=after, limit=50))
-        seen += [row.key for row in page]
-        after = page[-1].key
+        page = list_rows(database, PRODUCTS, RowQuery(after=after, limit=50))
+        seen += [row.key for row in page.rows]
+        after, more = page.rows[-1].key, page.next is not None
     assert seen == [f"S{n:03}" for n in range(120)]
-    some, _ = list_rows(database, PRODUCTS, RowQuery(equal={"sku": "K1"}, limit=500))
+    some = list_rows(database, PRODUCTS, RowQuery(equal={"sku": "K1"}, limit=500)).rows
     assert len(some) == 40
-    smallest, _ = list_rows(database, PRODUCTS, RowQuery(sort="pack_size", limit=1))
+    smallest = list_rows(database, PRODUCTS, RowQuery(sort="pack_size", limit=1)).rows
     assert smallest[0].content["pack_size"] == str(1000 - 119 * 7)
-    found, _ = list_rows(database, PRODUCTS, RowQuery(text="s07", limit=500))
+    found = list_rows(database, PRODUCTS, RowQuery(text="s07", limit=500)).rows
     assert [row.key for row in found] == [f"S07{n}" for n in range(10)]
-    assert list_rows(database, PRODUCTS, RowQuery(text="100%"))[0] == []
+    assert list_rows(database, PRODUCTS, RowQuery(text="100%")).rows == []
 
 
 def test_the_first_page_reads_an_index_however_many_rows_there_are(tmp_path: Path) -> None:
@@ -295,7 +293,7 @@ def test_the_first_page_reads_an_index_however_many_rows_there_are(tmp_path: Pat
 def test_any_text_is_a_key(database: FormsDatabase, key: str) -> None:
     save(database, key, {"sku": key, "remark": "{}'\"%s?"})
     assert contents(database) == {key: {"supplier_sku": key, "sku": key, "remark": "{}'\"%s?"}}
-    found, _ = list_rows(database, PRODUCTS, RowQuery(equal={"sku": key}))
+    found = list_rows(database, PRODUCTS, RowQuery(equal={"sku": key})).rows
     assert [row.key for row in found] == [key]
 
 
@@ -304,7 +302,7 @@ def test_ten_thousand_rows_take_two_seconds_at_most(database: FormsDatabase) -> 
     begin = time.process_time()
     assert apply(database, PRODUCTS, by=FormRights("ada"), why="paste", edits=edits).rows == 10_000
     assert time.process_time() - begin <= 2
-    assert count_rows(database, PRODUCTS) == (10_000, 0)
+    assert count_rows(database, PRODUCTS) == RowCounts(10_000, 0)
 
 
 def test_a_file_is_private(tmp_path: Path) -> None:
@@ -330,7 +328,7 @@ def test_a_column_with_a_question_mark_is_searched(database: FormsDatabase) -> N
         (FormField("a", "STRING", is_key=True, is_required=True), FormField("ok?%", "STRING")),
     )
     apply(database, entity, by=FormRights("ada"), why="test", edits=[Edit(("S1",), {"ok?%": "maybe"}, None)])
-    rows, _ = list_rows(database, entity, RowQuery(text="MAYBE", sort="ok?%"))
+    rows = list_rows(database, entity, RowQuery(text="MAYBE", sort="ok?%")).rows
     assert [row.key for row in rows] == ["S1"]
 
 
@@ -340,6 +338,6 @@ def test_a_character_that_no_database_stores_is_refused_or_not_found(database: F
     with pytest.raises(WaterclockError) as raised:
         save(database, "S2", {"sku": "B"}, why=f"so{wrong}")
     assert raised.value.code == "E891"
-    assert list_rows(database, PRODUCTS, RowQuery(text=f"A{wrong}")) == ([], False)
-    assert list_rows(database, PRODUCTS, RowQuery(after=f"T{wrong}")) == ([], False)
+    assert list_rows(database, PRODUCTS, RowQuery(text=f"A{wrong}")) == ListedRows([])
+    assert list_rows(database, PRODUCTS, RowQuery(after=f"T{wrong}")) == ListedRows([])
     assert contents(database).keys() == {"S1"}

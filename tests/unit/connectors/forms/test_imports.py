@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.forms import PRODUCTS, place_of, save, version_of
 from waterclock.connectors.forms.changes import MOST_EDITS, Edit, Origin, StoredRow, apply
 from waterclock.connectors.forms.database import FormsDatabase
-from waterclock.connectors.forms.history import count_rows, iterate_rows
+from waterclock.connectors.forms.history import iterate_rows
 from waterclock.connectors.forms.imports import Review, RowStatus, review_rows
 from waterclock.connectors.forms.row_files import (
     FileText,
@@ -26,6 +26,7 @@ from waterclock.connectors.forms.row_files import (
     write_csv,
     write_workbook,
 )
+from waterclock.connectors.forms.row_lists import RowCounts, count_rows
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
@@ -309,7 +310,7 @@ def test_ten_thousand_pasted_rows_take_two_seconds_at_most(database: FormsDataba
     review = reviewed(database, text)
     apply(database, PRODUCTS, by=FormRights("ada"), why="paste", edits=review.edits, origin=Origin.IMPORT)
     assert time.process_time() - begin <= 2
-    assert count_rows(database, PRODUCTS) == (10_000, 0)
+    assert count_rows(database, PRODUCTS) == RowCounts(10_000, 0)
 
 
 def test_a_workbook_is_read(database: FormsDatabase, tmp_path: Path) -> None:

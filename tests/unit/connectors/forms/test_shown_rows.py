@@ -13,17 +13,16 @@ import pytest
 from tests.forms import KINDS, PRODUCTS, place_of
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.database import FormsDatabase
-from waterclock.connectors.forms.history import (
+from waterclock.connectors.forms.history import find_change, find_row, list_changes, undo
+from waterclock.connectors.forms.imports import RowStatus, review_rows
+from waterclock.connectors.forms.row_lists import (
     MOST_ROWS_OF_A_PAGE,
+    RowCounts,
+    RowCursor,
     RowQuery,
     count_rows,
-    find_change,
-    find_row,
-    list_changes,
     list_rows,
-    undo,
 )
-from waterclock.connectors.forms.imports import RowStatus, review_rows
 from waterclock.connectors.forms.suggestions import suggest_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import NOT_SHOWN, FormRights
@@ -85,29 +84,31 @@ def test_pages_search_order_and_counts_are_those_of_what_is_shown(database: Form
     rows = fill(database, 2 * MOST_ROWS_OF_A_PAGE + 40)
     seen = expected(rows)
     found: list[Any] = []
-    more = True
-    while more:
-        after = found[-1].key if found else ""
-        page, more = list_rows(database, PRODUCTS, RowQuery(after=after, limit=70), VIEW)
-        assert page
-        found += page
+    cursor: RowCursor | None = RowCursor("")
+    while cursor is not None:
+        page = list_rows(database, PRODUCTS, RowQuery(after=cursor.after, limit=70), VIEW)
+        assert page.rows
+        found += page.rows
+        cursor = page.next
     assert contents(found) == seen
     assert list(contents(found)) == list(seen)
     waiting = [key for key, row in seen.items() if rows[key]["remark"] == "a" and "sku" not in row]
-    assert count_rows(database, PRODUCTS, view=VIEW) == (len(seen), len(waiting))
-    assert count_rows(database, PRODUCTS, 7, VIEW)[0] == 7
-    page, _ = list_rows(database, PRODUCTS, RowQuery(is_waiting=True, limit=500), VIEW)
-    assert [row.key for row in page] == waiting
+    assert count_rows(database, PRODUCTS, view=VIEW) == RowCounts(len(seen), len(waiting))
+    assert count_rows(database, PRODUCTS, 7, VIEW).rows == 7
+    page = list_rows(database, PRODUCTS, RowQuery(is_waiting=True, limit=500), VIEW)
+    assert [row.key for row in page.rows] == waiting
     for text in ("zoe", "x%", "10", "b", "K0000"):
-        page, _ = list_rows(database, PRODUCTS, RowQuery(text=text, limit=500), VIEW)
+        page = list_rows(database, PRODUCTS, RowQuery(text=text, limit=500), VIEW)
         matching = [key for key, row in seen.items() if any(text.lower() in value.lower() for value in row.values())]
-        assert [row.key for row in page] == matching[:500]
-    page, _ = list_rows(database, PRODUCTS, RowQuery(equal={"sku": "Zoe"}, limit=500), VIEW)
-    assert [row.key for row in page] == [key for key, row in seen.items() if row.get("sku") == "Zoe"]
-    first, _ = list_rows(database, PRODUCTS, RowQuery(sort="pack_size", limit=500), VIEW)
-    rest, _ = list_rows(database, PRODUCTS, RowQuery(sort="pack_size", offset=500, limit=500), VIEW)
+        assert [row.key for row in page.rows] == matching[:500]
+    page = list_rows(database, PRODUCTS, RowQuery(equal={"sku": "Zoe"}, limit=500), VIEW)
+    assert [row.key for row in page.rows] == [key for key, row in seen.items() if row.get("sku") == "Zoe"]
+    first = list_rows(database, PRODUCTS, RowQuery(sort="pack_size", limit=300), VIEW)
+    assert first.next is not None
+    cursor = first.next
+    rest = list_rows(database, PRODUCTS, RowQuery(sort="pack_size", after=cursor.after, at=cursor.at, limit=500), VIEW)
     in_order = sorted(seen, key=lambda key: (float(seen[key].get("pack_size", "-inf")), key))
-    assert [row.key for row in (*first, *rest)] == in_order
+    assert [row.key for row in (*first.rows, *rest.rows)] == in_order
     assert all(row.hints is None for row in found)
 
 
