@@ -14,7 +14,9 @@ from starlette.testclient import TestClient
 from tests.slices import rows_of
 from tests.ticking import CLICKS, PAGES, Ticking, today, yesterday
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch
+from waterclock.operations.formatting import number_words
 from waterclock.operations.revision_rows import open_window_rows
+from waterclock.storage.commit.log_lag import LogLag, PartitionLag, record_log_lag
 from waterclock.storage.commit.speed_tables import TableOutage, record_check, record_hidden_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.live_project import LiveProject
@@ -55,6 +57,21 @@ def test_the_grid_shows_rows_and_age_of_open_windows(ticking: Ticking, page: Tes
     assert '<th scope="col">Why open</th>' in page.get("/lag").text  # "ends at ...", "waits for its batch"
     assert set(page.get("/grid.json").json()["ticks"]) == {CLICKS, PAGES}  # web.other has no open windows
     assert set(page.get(f"/grid.json?t={PAGES}").json()["ticks"]) == {PAGES}
+
+
+def test_the_lag_of_a_topic_is_shown_by_partition(ticking: Ticking, page: TestClient) -> None:
+    ticking.tick([1])
+    assert open_of(page)["log"] is None
+    worst = tuple(PartitionLag(str(part), 0, 2000 - part, today()) for part in range(20))
+    record_log_lag(ticking.spd_folder(), LogLag(123_456, 1000, 700, worst))
+    found = open_of(page)["log"]
+    assert (found["offsets"], found["partitions"], found["behind"], len(found["worst"])) == (123_456, 1000, 700, 20)
+    assert (found["worst"][1]["partition"], found["worst"][1]["end"]) == ("1", 1999)
+    html = page.get("/lag").text
+    assert f'aria-label="Partitions of {CLICKS}"' in html
+    assert "980 partitions with a smaller lag are not shown" in html
+    assert f'<td class="r">{number_words(1999)}</td>' in html
+    assert f'aria-label="Partitions of {CLICKS}"' in page.get(f"/tables/{CLICKS}/live").text
 
 
 def test_windows_that_a_rule_hides_have_another_shape_and_a_reason(ticking: Ticking, page: TestClient) -> None:
