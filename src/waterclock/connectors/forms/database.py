@@ -189,8 +189,15 @@ class FormsSession:
 
     def json_field(self, column: str, name: str) -> str:
         """Return the SQL of a field in a JSON text. `name` contains no double quote."""
+        if self.is_server:
+            return self.parsed_field(f"{column}::json", name)
         quoted = name.replace("'", "''")
-        return f"({column}::json ->> '{quoted}')" if self.is_server else f"json_extract({column}, '$.\"{quoted}\"')"
+        return f"json_extract({column}, '$.\"{quoted}\"')"
+
+    def parsed_field(self, column: str, name: str) -> str:
+        """Return the SQL of a field in a column of the type json or jsonb of PostgreSQL."""
+        quoted = name.replace("'", "''")
+        return f"({column} ->> '{quoted}')"
 
     def _run(self, sql: str, values: Sequence[Any]) -> Any:
         return self.connection.execute(self._spelt(sql), tuple(values))

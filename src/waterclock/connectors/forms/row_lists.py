@@ -190,10 +190,21 @@ class _Listing:
     def is_server(self) -> bool:
         return self.session.is_server
 
-    @property
-    def fields(self) -> str:
-        """The stored texts that conditions use, as a part of the list of a SELECT."""
-        return "".join(f", {stored_text(self.session, name)} AS {place}" for name, place in self.texts.items())
+    def with_texts(self, rows: str, condition: str = TRUE.text) -> str:
+        """Return the SQL of rows that match a condition, with the stored texts that other conditions use.
+
+        PostgreSQL parses each row once, and not for each of its texts.
+        """
+        fence = _fence(self.session)
+        if not self.is_server:
+            fields = "".join(f", {stored_text(self.session, name)} AS {place}" for name, place in self.texts.items())
+            return f"SELECT {_LISTED}{fields} FROM ({rows}) AS b WHERE {condition} {fence}"
+        parsed = f"SELECT {_LISTED}, content::jsonb AS parsed FROM ({rows}) AS b WHERE {condition} {fence}"
+        fields = "".join(
+            f', ({self.session.parsed_field("parsed", name)} COLLATE "C") AS {place}'
+            for name, place in self.texts.items()
+        )
+        return f"SELECT {_LISTED}{fields} FROM ({parsed}) AS p {fence}"
 
     @property
     def is_whole(self) -> bool:
@@ -236,11 +247,10 @@ class _Listing:
         if text and self.view is not None:  # the searched columns are only read of rows that are shown
             rights = _Listing(self.session, self.entity, self.view, self.indexes)
             shown = rights.shown
-            read = f"SELECT {_LISTED}{rights.fields} FROM ({read}) AS r {_fence(self.session)}"
-            read = f"SELECT {_LISTED} FROM ({read}) AS h WHERE {shown.text}"
+            read = f"SELECT {_LISTED} FROM ({rights.with_texts(read)}) AS h WHERE {shown.text}"
             values += shown.values
         raw = contains("content", escape_json(text), is_server=self.is_server) if text and self.is_whole else TRUE
-        read = f"SELECT {_LISTED}{self.fields} FROM ({read}) AS b WHERE {raw.text} {_fence(self.session)}"
+        read = self.with_texts(read, raw.text)
         values += raw.values
         if order is None or key is None:
             sql = f"SELECT {_LISTED} FROM ({read}) AS c WHERE {matching.text} LIMIT {limit}"
@@ -277,9 +287,14 @@ def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery, view: Fo
 
     Filters, the search and the order use what is shown. A column that is not shown sorts as the key.
     """
-    clean = {name: None if (it := getattr(query, name)) is None else NOT_STORABLE.sub("\ufffd", it) for name in _TEXTS}
-    equal = {name: NOT_STORABLE.sub("\ufffd", value) for name, value in (query.equal or {}).items()}
-    query = replace(query, **clean, equal=equal, limit=min(max(query.limit, 1), MOST_ROWS_OF_A_PAGE))
+    query = replace(
+        query,
+        after=_storable(query.after),
+        at=None if query.at is None else _storable(query.at),
+        text=_storable(query.text),
+        equal={name: _storable(value) for name, value in (query.equal or {}).items()},
+        limit=min(max(query.limit, 1), MOST_ROWS_OF_A_PAGE),
+    )
     shown = entity if view is None else view.shown
     column = None if query.sort is None else shown.field(query.sort)
     with database.open_for_reading(entity.table) as session:
@@ -292,7 +307,8 @@ def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery, view: Fo
         return _list_by_column(listing, query, order)
 
 
-_TEXTS = ("after", "at", "text")
+def _storable(text: str) -> str:
+    return NOT_STORABLE.sub("\ufffd", text)
 
 
 def count_rows(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,10 +220,10 @@ def test_texts_are_found_in_any_case_of_all_characters(database: FormsDatabase) 
                 assert bool(found) is (fold(needle) in fold(text)), (text, needle)
 
 
-def order_key(field: FormField) -> Callable[[StoredRow], tuple[object, str]]:
+def order_key(field: FormField) -> Callable[[StoredRow], Any]:
     """Return the key by which rows are sorted by a column."""
 
-    def key(row: StoredRow) -> tuple[object, str]:
+    def key(row: StoredRow) -> Any:
         text = row.content.get(field.name)
         if field.type == "DOUBLE":
             return (float("-inf") if text is None else float(text)), row.key
@@ -245,9 +246,8 @@ def expected_rows(view: FormView | None, rows: list[StoredRow], query: RowQuery)
         needle = fold(query.text)
         found = [row for row in found if any(needle in fold(row.content.get(name) or "") for name in names)]
     field = None if query.sort is None else entity.field(query.sort)
-    by_key: Callable[[StoredRow], object] = lambda row: row.key  # noqa: E731
     is_descending = query.is_descending and query.sort is not None
-    return sorted(found, key=by_key if field is None else order_key(field), reverse=is_descending)  # type: ignore[arg-type]
+    return sorted(found, key=order_key(field or ENTITY.fields[0]), reverse=is_descending)
 
 
 def pages_of(
