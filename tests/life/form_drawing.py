@@ -31,7 +31,8 @@ def add_forms(random: Random, flow: Flow) -> None:
     lengths = collects[0].hours, {24: 1, 12: 2, 8: 3, 6: 2}[collects[0].hours]
     drawn = [_drawn(random, collects, lengths) for _ in range(CANDIDATES)]
     flow.clear()
-    flow.update(max(drawn, key=lambda each: (any(it.way == "queue" for it in each.values()), len(pairs_of(each)))))
+    best = max(drawn, key=lambda each: (any(it.way == "queue" for it in each.values()), len(pairs_of(each))))
+    flow.update(best)
 
 
 def _drawn(random: Random, collects: list[Declared], lengths: tuple[int, int]) -> Flow:

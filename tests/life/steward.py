@@ -21,7 +21,8 @@ from waterclock.connectors.forms.changes import Applied, Edit, Origin, apply
 from waterclock.connectors.forms.connector import forms_database_of
 from waterclock.connectors.forms.database import BATCHES, CHANGES, ROWS, FormsDatabase, from_text
 from waterclock.connectors.forms.history import find_row, undo
-from waterclock.connectors.forms.imports import read_text, review_rows
+from waterclock.connectors.forms.imports import review_rows
+from waterclock.connectors.forms.row_files import read_text
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults

@@ -307,15 +307,6 @@ class PositionCollector(ItemReader, Protocol):
 
 
 @runtime_checkable
-class RecordTimes(Protocol):
-    """A log that knows when its newest records were made."""
-
-    def newest_times(self, unit: Unit, partitions: Collection[str]) -> Mapping[str, datetime]:
-        """Return the time of the newest record of partitions, without those for which the source does not report it."""
-        ...
-
-
-@runtime_checkable
 class ArrivalCollector(ItemReader, Protocol):
     """A source of items that arrive (BY ARRIVAL TIME)."""
 

@@ -1,8 +1,9 @@
-"""Defines the protocol of sources whose data can be read before it is in items, for open windows (CONTINUOUS)."""
+"""Defines the protocols of sources of open windows (CONTINUOUS): data before it is in items, and times of records."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from waterclock.connectors.interface import Listing, SealingCollector
@@ -18,4 +19,13 @@ class UnsealedCollector(SealingCollector, Protocol):
 
         `read_items` reads both. Nothing is stored or sealed.
         """
+        ...
+
+
+@runtime_checkable
+class RecordTimes(Protocol):
+    """A log that knows when its newest records were made."""
+
+    def newest_times(self, unit: Unit, partitions: Collection[str]) -> Mapping[str, datetime]:
+        """Return the time of the newest record of partitions, without those for which the source does not report it."""
         ...

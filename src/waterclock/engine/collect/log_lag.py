@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waterclock.connectors.interface import Positions, RecordTimes
+from waterclock.connectors.interface import Positions
+from waterclock.connectors.unsealed_collector import RecordTimes
 from waterclock.engine.collect.positions import OpenRanges, find_oldest_pending_range
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
