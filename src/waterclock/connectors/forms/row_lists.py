@@ -326,7 +326,7 @@ def count_rows(
             counts = [
                 _count(session, scan.sql_of(session, entity, "1", f"LIMIT {int(most)}")) for scan in (everything, waits)
             ]
-            return RowCounts(*counts)
+            return RowCounts(counts[0], counts[1])
         listing = _Listing(session, entity, view, find_indexes(session, entity))
         equalities = equalities_of_grants(session, entity, listing.indexes, view.grants)
         scans = [everything] if equalities is None else [_scan_of(session, it) for it in equalities]
@@ -368,9 +368,9 @@ def _list_by_key(listing: _Listing, query: RowQuery) -> ListedRows:
     listed = sorted(found.values(), key=lambda row: row.key, reverse=order.is_descending)
     if not ends:
         return _cut(listed, query, None)
-    end = max(ends) if order.is_descending else min(ends)
-    kept = [row for row in listed if (row.key >= end if order.is_descending else row.key <= end)]
-    return _cut(kept, query, None, RowCursor(end), searched)
+    until = max(ends) if order.is_descending else min(ends)
+    kept = [row for row in listed if (row.key >= until if order.is_descending else row.key <= until)]
+    return _cut(kept, query, None, RowCursor(until), searched)
 
 
 def _list_by_column(listing: _Listing, query: RowQuery, order: _Order) -> ListedRows:
