@@ -214,6 +214,16 @@ class CodeVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredStatement:
+    """One declaration of a table: when, the fingerprint of its code, and the text of its statement."""
+
+    at: datetime
+    table: str
+    code: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunClaim:
     """One claim of a run: `count` labels of a table from `first` to `last`, its start and end, and its outcome.
 

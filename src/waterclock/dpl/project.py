@@ -309,7 +309,7 @@ def compile_sources(
     """Compile the texts of a flow's files, and add all errors to `errors`; None if there is no flow."""
     from waterclock.dpl.resolve.compile import compile_flow
 
-    statements = list(_read_statements(root, config, sources, errors))
+    statements = list(read_statements(root, config, sources, errors))
     unread = len(errors)
     flow = compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
     if unread:  # a table is not unknown because its statement could not be parsed
@@ -458,9 +458,10 @@ def _no_statements_error(config: Config) -> WaterclockError:
     )
 
 
-def _read_statements(
+def read_statements(
     root: Path, config: Config, sources: Mapping[str, str], errors: list[WaterclockError]
 ) -> Iterator[Statement]:
+    """Parse the statements of a flow's files. Errors are added to `errors`."""
     from waterclock.dpl.syntax.parser import parse_text
     from waterclock.dpl.syntax.source_text import SourceText
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.batches.erasures import SEPARATOR, Erasure
 from waterclock.batches.records import Claim
+from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.query.subject_columns import SubjectColumns, find_subject_columns, list_subjects
 from waterclock.engine.batch.attempt import GroupAttempt
@@ -59,14 +60,23 @@ def require_no_erased_rows(attempt: GroupAttempt, claim: Claim, manifest: Manife
 
 def find_all_subject_columns(work: RunContext) -> dict[str, SubjectColumns]:
     """Map each subject of the flow to its columns, by the columns that the tables have now."""
+    lineage = _lineage_of(work)
+    return {subject: find_subject_columns(lineage, columns) for subject, columns in list_subjects(work.flow).items()}
+
+
+def find_columns_of_subject(work: RunContext, subject: str, known: Iterable[ColumnOf]) -> SubjectColumns:
+    """Return the columns of one subject, by those that declare it in the flow and those that are `known`."""
+    return find_subject_columns(_lineage_of(work), [*list_subjects(work.flow).get(subject, ()), *known])
+
+
+def _lineage_of(work: RunContext) -> ColumnLineage:
     flow = work.flow
     schemas = {
         name: fields
         for name, table in flow.tables.items()
         if table.kind is Kind.COLLECT and table.columns.is_open and (fields := _stored_columns(work, table))
     }
-    lineage = ColumnLineage(flow, schemas, (work.past or work.ledger).lineage.of_code(flow))
-    return {subject: find_subject_columns(lineage, columns) for subject, columns in list_subjects(flow).items()}
+    return ColumnLineage(flow, schemas, (work.past or work.ledger).lineage.of_code(flow))
 
 
 def _stored_columns(work: RunContext, table: Table) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ Each step may be repeated, and is recorded once it is done. A killed erasure rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ from waterclock.engine.erasing.originals import ErasedOriginals, erase_originals
 from waterclock.engine.erasing.proof import places_of_hits, search_project
 from waterclock.engine.erasing.purge import purge_storage, purge_table
 from waterclock.engine.erasing.request import ErasureRequest, hashes_under, require_no_value
-from waterclock.engine.erasing.search import TableSearch, search_table, searched_tables
+from waterclock.engine.erasing.search import TableSearch, search_table, searched_places
 from waterclock.engine.erasing.slices import rewrite_table, slices_step, wait_for_claims
 from waterclock.engine.ledger_export import replace_exports
 from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
@@ -66,16 +66,17 @@ def plan_erasure(work: RunContext, request: ErasureRequest, *, continues: bool) 
     """
     require_no_running_rebuild(work, is_read_only=True)
     unfinished = _find_unfinished(work, request, continues=continues)
-    differing = work.ledger.maintenance.differences(work.flow)
-    tables = searched_tables(work, request)
+    places = searched_places(work, request)
+    contexts = {id(of_table): of_table for of_table, _ in places}
+    differing = {of: work.ledger.maintenance.differences(each.flow) for of, each in contexts.items()}
     raise_all(
         [
-            changed_declaration_error(table.name, differing[table.name], str(table.place))
-            for table in tables
-            if table.name in differing
+            changed_declaration_error(table.name, changed, str(table.place))
+            for of_table, table in places
+            if (changed := differing[id(of_table)].get(table.name)) is not None
         ]
     )
-    found = tuple(search_table(work, request, table) for table in tables)
+    found = tuple(search_table(of_table, request, table) for of_table, table in places)
     originals = tuple(erase_originals(work, request, is_dry_run=True))
     left = (*find_left_places(work, request, found, is_plan=True), *list_left_originals(originals))
     return ErasurePlan(request, found, originals, left, unfinished)
@@ -94,20 +95,20 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
     fault("erase.begun")
     write_erasure(work.lake.root, _erasure(work, number))
     fault("erase.stored")
-    wait_for_claims(work)
-    tables = [table for table in searched_tables(work, request) if table.kind is not Kind.PUBLISH]
-    for table in tables:
-        found = rewrite_table(work, request, number, table)
+    places = searched_places(work, request)
+    _wait_for_batches(work, places)
+    for of_table, table in [each for each in places if each[1].kind is not Kind.PUBLISH]:
+        found = rewrite_table(of_table, request, number, table)
         if not found.is_empty:
             erasures.record_step(number, _found_step(table), _counts(found))
         if work.ledger.reads.held_labels(table.name):  # also without rows: a killed erasure may have left files there
-            counts = rewrite_held_slices(work, request, table)
+            counts = rewrite_held_slices(of_table, request, table)
             if counts["labels"]:
                 _add_to_step(work, number, f"held batches of {table.name}", counts)
         fault("erase.rewritten")
-    wait_for_claims(work)  # batches that read the former slices
-    for table in searched_tables(work, request):
-        _purge(work, request, number, table)
+    _wait_for_batches(work, places)  # they may read the former slices
+    for of_table, table in places:
+        _purge(of_table, request, number, table)
     _add_to_step(work, number, STORAGE_STEP, purge_storage(work))
     fault("erase.purged")
     originals = erase_originals(work, request)
@@ -119,16 +120,25 @@ def erase(work: RunContext, plan: ErasurePlan, *, why: str) -> ErasureResult:
         work, number, "texts of the ledger", {"texts": texts, "exports": replace_exports(work.ledger, work.lake.root)}
     )
     fault("erase.texts")
-    after = [search_table(work, request, table) for table in searched_tables(work, request)]
+    after = [search_table(of_table, request, table) for of_table, table in places]
     left = (*find_left_places(work, request, after), *list_left_originals(originals))
     if not left:  # until then, `--continue` needs the tokens to find the rows
         _erase_tokens(work, request, number)
     fault("erase.searched")
     search = search_project(work, request)
-    left += places_of_hits(work, search, left)
+    left += places_of_hits(work, request, search, left)
     if not left:
         erasures.finish(number, who=who)
     return ErasureResult(_erasure(work, number), left, search)
+
+
+def _wait_for_batches(work: RunContext, places: Sequence[tuple[RunContext, Table]]) -> None:
+    """Wait for all open claims. Those of tables that are not declared any more are taken over by their own flow."""
+    names: dict[str, RunContext] = {table.name: of_table for of_table, table in places if of_table is not work}
+    for claim in work.ledger.claims.open():
+        if (of_table := names.get(claim.request.table)) is not None:
+            wait_for_claims(of_table, [claim.number])
+    wait_for_claims(work)
 
 
 def _erase_tokens(work: RunContext, request: ErasureRequest, number: int) -> None:

@@ -40,7 +40,7 @@ def find_left_places(
         *_list_held([found for found in tables if found.kind is Kind.PUBLISH or not is_plan]),
         *_list_deliveries(work, tables),
         *_list_unsearchable(work, request),
-        *_list_undeclared(work),
+        *_list_undeclared(request),
         *_list_folders(work),
         *_list_branches(work),
     )
@@ -89,15 +89,11 @@ def _list_unsearchable(work: RunContext, request: ErasureRequest) -> Iterator[Le
             yield LeftPlace(name, f"cannot be searched: {why}", fix)
 
 
-def _list_undeclared(work: RunContext) -> Iterator[LeftPlace]:
-    for record in work.ledger.reads.tables():
-        if record.name in work.flow.tables or record.kind == Kind.PUBLISH:
-            continue
-        folder = work.lake.folder(record.name)
-        if is_folder(entry_path(folder)):
-            yield LeftPlace(
-                record.name, "the flow does not declare it any more", f"remove {folder}, if it is not needed"
-            )
+def _list_undeclared(request: ErasureRequest) -> Iterator[LeftPlace]:
+    for each in request.former:
+        if each.reason:
+            why = f"the flow does not declare it any more, and {each.reason}"
+            yield LeftPlace(each.name, why, f"declare it again, or remove {each.folder} if it is not needed")
 
 
 def _list_folders(work: RunContext) -> Iterator[LeftPlace]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from waterclock.connectors.original_erasure import OriginalEraser, OriginalErasure, OriginalSearcher, Subjects
 from waterclock.engine.erasing.request import ErasureRequest
-from waterclock.engine.erasing.search import searched_tables
+from waterclock.engine.erasing.search import searched_places
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table, Unit
@@ -64,9 +64,9 @@ def search_originals(work: RunContext, request: ErasureRequest, search: ByteSear
 
 def _units_of(work: RunContext, request: ErasureRequest) -> Iterator[tuple[Table, Unit]]:
     """Yield the tables with columns of the subject with their units: a source, or a form to which it is published."""
-    for table in searched_tables(work, request):
+    for of_table, table in searched_places(work, request):
         if table.source is not None:
-            yield table, work.connections.resolve_unit(table.source.unit)
+            yield table, of_table.connections.resolve_unit(table.source.unit)
         elif table.destination is not None and work.flow.connections[table.destination.connection].type == FORMS:
             yield table, work.connections.resolve_unit(table.destination)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from waterclock.engine.erasing.left_places import LeftPlace
@@ -28,24 +29,33 @@ def search_project(work: RunContext, request: ErasureRequest) -> SearchResult:
     return search.result()
 
 
-def places_of_hits(work: RunContext, found: SearchResult, known: tuple[LeftPlace, ...]) -> tuple[LeftPlace, ...]:
+def places_of_hits(
+    work: RunContext, request: ErasureRequest, found: SearchResult, known: tuple[LeftPlace, ...]
+) -> tuple[LeftPlace, ...]:
     """Return tables and files with values, and files that cannot be searched.
 
-    Files of deliveries in `known` places are left out.
+    Files of deliveries and of undeclared tables in `known` places are left out.
     """
+    former = {each.name: each.folder for each in request.former}
     explained = tuple(
-        f"publish/{each.place.removeprefix('publish ')}/" for each in known if each.place.startswith("publish ")
+        f"publish/{each.place.removeprefix('publish ')}/"
+        if each.place.startswith("publish ")
+        else f"{work.lake.location(each.place)}/"
+        for each in known
+        if each.place.startswith("publish ") or each.place in former
     )
     by_place: dict[str, list[ByteHit]] = {}
     for hit in found.hits:
         name = hit.path.removeprefix(work.lake.root).lstrip("/")
         if not name.startswith(explained):
-            by_place.setdefault(_table_of(work, name) or name, []).append(hit)
+            by_place.setdefault(_table_of(work, name, former) or name, []).append(hit)
     places = [
         LeftPlace(
             name,
             f"contains {sum(hit.count for hit in hits)} values: {hits[0].where}",
-            _fix_of(name, is_table=name in work.flow.tables),
+            f"remove {former[name]} if it is not needed"
+            if name in former
+            else _fix_of(name, is_table=name in work.flow.tables),
         )
         for name, hits in by_place.items()
     ]
@@ -57,9 +67,10 @@ def places_of_hits(work: RunContext, found: SearchResult, known: tuple[LeftPlace
     return tuple(places)
 
 
-def _table_of(work: RunContext, name: str) -> str | None:
-    """Return the table to which a file of the storage belongs, or None."""
-    return next((table for table in work.flow.tables if name.startswith(f"{work.lake.location(table)}/")), None)
+def _table_of(work: RunContext, name: str, former: Iterable[str]) -> str | None:
+    """Return the table to which a file of the storage belongs, also an undeclared one, or None."""
+    tables = (*work.flow.tables, *former)
+    return next((table for table in tables if name.startswith(f"{work.lake.location(table)}/")), None)
 
 
 def _fix_of(place: str, *, is_table: bool) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from waterclock.batches.erasures import DISTINCTIVE, ERASED, Erasure, hash_of, value_pattern
 from waterclock.dpl.query.subject_columns import SubjectColumns
 from waterclock.dpl.resolve.subjects import SubjectType, subject_type
 from waterclock.engine.batch.erased_rows import find_all_subject_columns
+from waterclock.engine.erasing.former_tables import FormerTable, find_former_tables
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
@@ -25,6 +26,7 @@ class ErasureRequest:
     """The persons to erase. `values` are the texts of their values, `key` names the secret key of `hashes`.
 
     `tokens` are those that columns with TOKENS have instead of the values. `hashes` are those of values and tokens.
+    `former` are the tables that the flow does not declare any more; `columns` has those of them that can be searched.
     """
 
     subject: str
@@ -33,6 +35,7 @@ class ErasureRequest:
     key: str
     hashes: frozenset[str] = field(repr=False)
     tokens: frozenset[str] = field(default=frozenset(), repr=False)
+    former: tuple[FormerTable, ...] = ()
 
     @property
     def searched(self) -> frozenset[str]:
@@ -41,7 +44,8 @@ class ErasureRequest:
 
     def persons(self, table: str, inputs: Iterable[str] = ()) -> Persons:
         """Return the persons with their columns in a table and in its input tables."""
-        known = self.columns.columns
+        then = next((each.known for each in self.former if each.name == table and each.columns), None)
+        known = self.columns.columns if then is None else then
         return Persons(known.get(table, ()), self.searched, {name: known.get(name, ()) for name in inputs})
 
     def redactor(self) -> Callable[[str], str]:
@@ -55,21 +59,30 @@ def build_request(work: RunContext, subject: str, values: Collection[str], keys:
 
     Raises E460 for an unknown subject, E461 without a key, E462 without valid values.
     """
-    known = find_all_subject_columns(work)
-    if subject not in known:
+    declared = find_all_subject_columns(work)
+    known = declared.get(subject, SubjectColumns())
+    former = find_former_tables(work, subject, known)
+    if subject not in declared and not any(each.columns for each in former):
         raise WaterclockError(
             "E460",
             f"unknown subject {subject}",
-            why=f"the flow declares {', '.join(known)}" if known else "no column of the flow has the clause SUBJECT",
-            fix=did_you_mean(subject, known, otherwise="declare it on a column: customer_id BIGINT SUBJECT customer"),
+            why=f"the flow declares {', '.join(declared)}"
+            if declared
+            else "no column of the flow has the clause SUBJECT",
+            fix=did_you_mean(
+                subject, declared, otherwise="declare it on a column: customer_id BIGINT SUBJECT customer"
+            ),
         )
-    found = _parse_values(work.flow, subject, values)
+    flows = [work.flow, *(each.work.flow for each in former if each.work is not None)]
+    found = _parse_values(flows, subject, values)
     connection = _find_connection(work, keys)
     key = f"{connection}/{work.keys.connections[connection].options[CURRENT]}"
     secret = work.keys.only(connection).derive()[key].hash
     tokens = frozenset(find_tokens(vault_folder(work.lake.root, subject), found).values())
     hashes = frozenset(hash_of(secret, subject, value) for value in found | tokens)
-    return ErasureRequest(subject, known[subject], found, key, hashes, tokens)
+    of_former = {each.name: each.columns for each in former if each.columns}
+    columns = replace(known, columns={**known.columns, **of_former})
+    return ErasureRequest(subject, columns, found, key, hashes, tokens, former)
 
 
 def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) -> frozenset[str]:
@@ -97,7 +110,7 @@ def require_no_value(request: ErasureRequest, why: str) -> None:
         )
 
 
-def _parse_values(flow: Flow, subject: str, values: Collection[str]) -> frozenset[str]:
+def _parse_values(flows: Iterable[Flow], subject: str, values: Collection[str]) -> frozenset[str]:
     """Return the texts of the values as Spark casts them from the subject's type."""
     if not values or not all(value.strip() for value in values):
         raise WaterclockError(
@@ -108,6 +121,7 @@ def _parse_values(flow: Flow, subject: str, values: Collection[str]) -> frozense
         )
     types = {
         subject_type(column.type)
+        for flow in flows
         for table in flow.tables.values()
         for column in table.columns.named
         if column.subject == subject and column.type is not None

@@ -59,11 +59,18 @@ class TableSearch:
         return not (self.touched or self.older or self.held)
 
 
-def searched_tables(work: RunContext, request: ErasureRequest) -> list[Table]:
-    """Return the tables and deliveries with columns of the subject, inputs first."""
+def searched_places(work: RunContext, request: ErasureRequest) -> list[tuple[RunContext, Table]]:
+    """Return the tables and deliveries with columns of the subject, inputs first, then those not declared any more.
+
+    Each is returned with the run context whose flow declares it.
+    """
     flow = work.flow
     order = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
-    return [flow.tables[name] for name in order if name in request.columns.columns]
+    former = [(each.work, each.table) for each in request.former]
+    return [
+        *((work, flow.tables[name]) for name in order if name in request.columns.columns),
+        *((of_table, table) for of_table, table in former if of_table is not None and table is not None),
+    ]
 
 
 def search_table(work: RunContext, request: ErasureRequest, table: Table) -> TableSearch:

@@ -46,11 +46,12 @@ def wait_for_claims(work: RunContext, numbers: Sequence[int] | None = None) -> N
     waited = {claim.number for claim in work.ledger.claims.open()} if numbers is None else set(numbers)
     while True:
         left = [claim for claim in find_abandoned_claims(work) if claim.number in waited]
-        if left:
-            found = take_over(work, [claim for claim in left if claim.request.table in work.flow.tables])
-            if found.unsettled:
-                raise found.unsettled[0]
-        running = [claim for claim in work.ledger.claims.open() if claim.number in waited]
+        found = take_over(work, left) if left else None
+        if found is not None and found.unsettled:
+            raise found.unsettled[0]
+        # of a table that is not declared, a claim with an unknown outcome stays open: its runner is gone
+        unknown = {claim.number for claim in left if claim.request.table not in work.flow.tables}
+        running = [claim for claim in work.ledger.claims.open() if claim.number in waited - unknown]
         if not running:
             return
         claim = running[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_records import DECLARED, CodeVersion
+from waterclock.batches.audit_records import DECLARED, CodeVersion, DeclaredStatement
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import batches, events
 
@@ -13,6 +13,11 @@ _DECLARED = (
     .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == DECLARED)
     .order_by(events.c.id.desc())
     .limit(sa.bindparam("most"))
+)
+_ALL_DECLARED = (
+    sa.select(events.c.at, events.c.table_name, events.c.data)
+    .where(events.c.table_name.is_not(None), events.c.label.is_(None), events.c.kind == DECLARED)
+    .order_by(events.c.id)
 )
 _MADE = (
     sa.select(
@@ -32,6 +37,15 @@ def declared_code(database: LedgerDatabase, name: str) -> tuple[str, str] | None
     with database.read() as connection:
         found = connection.execute(_DECLARED, {"of": name, "most": 1}).first()
     return None if found is None else (str(found.data["code"]), str(found.data["statement"]))
+
+
+def declared_statements(database: LedgerDatabase) -> list[DeclaredStatement]:
+    """Return all declarations of tables, oldest first."""
+    with database.read() as connection:
+        return [
+            DeclaredStatement(row.at, row.table_name, str(row.data["code"]), str(row.data["statement"]))
+            for row in connection.execute(_ALL_DECLARED)
+        ]
 
 
 def codes(database: LedgerDatabase, name: str, most: int = 1000) -> list[CodeVersion]:

@@ -41,6 +41,7 @@ class PastSection(Section):
     rule_notes = DatabaseMethod(rule_notes.rule_notes)
     audit = DatabaseMethod(status.audit)
     codes = DatabaseMethod(code_versions.codes)
+    declared_statements = DatabaseMethod(code_versions.declared_statements)
     declared_code = DatabaseMethod(code_versions.declared_code)
     newest_counted = DatabaseMethod(past_measures.newest_counted)
     newest_schemas = DatabaseMethod(past_schemas.newest_schemas)

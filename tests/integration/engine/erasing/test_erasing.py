@@ -17,7 +17,7 @@ from tests.tiny import Tiny, day, described
 from waterclock.engine.erasing import slices
 from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
 from waterclock.engine.erasing.request import build_request
-from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.engine.erasing.search import search_table, searched_places
 from waterclock.engine.maintenance.ledger_rebuild import rebuild_ledger
 from waterclock.engine.maintenance.maintain import find_maintenance, maintain_table
 from waterclock.engine.run_opening import apply_flow
@@ -110,8 +110,8 @@ def places_with(tiny: Tiny, value: int | str) -> Iterator[str]:
 def found(tiny: Tiny, value: int) -> list[str]:
     with tiny.opened() as work:
         request = build_request(work, "customer", [str(value)])
-        tables = searched_tables(work, request)
-        return [table.name for table in tables if not search_table(work, request, table).is_empty]
+        places = searched_places(work, request)
+        return [table.name for of_table, table in places if not search_table(of_table, request, table).is_empty]
 
 
 def test_a_person_is_erased_from_every_kind_of_table(tmp_path: Path, spark: SparkSession) -> None:

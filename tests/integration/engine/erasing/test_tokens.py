@@ -19,7 +19,7 @@ from tests.tiny import Tiny, day
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.erasing.erasing import ErasureResult, erase, plan_erasure
 from waterclock.engine.erasing.request import build_request
-from waterclock.engine.erasing.search import search_table, searched_tables
+from waterclock.engine.erasing.search import search_table, searched_places
 from waterclock.engine.maintenance.rebuild_all import rebuild_all
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -259,7 +259,7 @@ def erased_of(tiny: Tiny, value: str, *, continues: bool = False) -> ErasureResu
 def list_places(work: RunContext, value: str) -> list[str]:
     """Return the tables with rows of a person."""
     request = build_request(work, "customer", [value])
-    return [each.name for each in searched_tables(work, request) if search_table(work, request, each).rows]
+    return [each.name for of, each in searched_places(work, request) if search_table(of, request, each).rows]
 
 
 def stop_at(point: str) -> Callable[[str], None]:
