@@ -119,8 +119,7 @@ class _Search:
             return "the ledger has no declaration of it"
         then = self.history.when_last_declared(name)
         for each in self.compiled:
-            flow = each[0].flow
-            if name in flow.tables and _find_changed(flow, name, then) is None:
+            if name in each[0].flow.tables and _find_changed(each[0].flow, name, then) is None:
                 return each
         texts = {table: each.statement for table, each in then.items()}
         flow = compile_former_flow(self.work.project, name, texts, capabilities())

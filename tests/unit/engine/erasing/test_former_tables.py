@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.keys import DECLARED, VARIABLES
+from waterclock.dpl.former_tables import compile_former_flow
 from waterclock.engine.erasing import former_tables
 from waterclock.engine.erasing.former_tables import FormerTable, find_former_tables
 from waterclock.engine.erasing.request import ErasureRequest, build_request
@@ -172,11 +174,11 @@ def test_many_removed_tables_need_one_compilation(shop: Shop, monkeypatch: pytes
     changed = tables[0].replace("client", "person")
     shop.declare(ORDERS, changed)
     shop.declare(ORDERS)
-    compiled, compile_flow = [], former_tables.compile_former_flow
+    compiled = []
 
-    def counted(*given: object) -> object:
+    def counted(*given: Any) -> Any:
         compiled.append(given[1])
-        return compile_flow(*given)  # type: ignore[arg-type]
+        return compile_former_flow(*given)
 
     monkeypatch.setattr(former_tables, "compile_former_flow", counted)
     found = shop.former()
