@@ -65,7 +65,7 @@ def largest_buffer(topic: str, partitions: int) -> tuple[int, int]:
 def test_a_read_buffers_few_records(partitions: int, each: int, value: int, header: int, most: tuple[int, int]) -> None:
     topic = broker().topic(partitions=partitions)
     producer = Producer({"bootstrap.servers": broker().servers, "linger.ms": 5, "log_level": 0})
-    headers = [("h", b"x" * header)] if header else []
+    headers: list[tuple[str, str | bytes | None]] = [("h", b"x" * header)] if header else []
     for number in range(partitions * each):
         producer.produce(topic, b"x" * value, partition=number % partitions, headers=headers)
         producer.poll(0)
