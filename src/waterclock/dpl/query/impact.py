@@ -15,7 +15,7 @@ from waterclock.dpl.query.deciding_columns import ALL, closing_columns, deciding
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.enums import Kind
+from waterclock.flow.enums import Batching, Kind
 from waterclock.flow.for_each import Each
 
 COPIED, COMPUTED, MAY = "copied", "computed", "may read"
@@ -117,6 +117,16 @@ def find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     return by
 
 
+def is_collected(collect: Table, column: str) -> bool:
+    """Return whether a collect reads a column that a publish delivers to its source.
+
+    A publish to a form inserts keys. Its other columns are hints for people, and not part of the rows.
+    """
+    is_form = collect.source is not None and collect.source.batching is Batching.AS_OF
+    names = {each.name.lower() for each in collect.columns.named if each.is_key or not is_form}
+    return column.lower() in names or collect.columns.is_open
+
+
 @dataclass(slots=True)
 class _ImpactReader:
     """Propagates the effects of a column from a table to one of its readers, `table`."""
@@ -201,7 +211,7 @@ class _ImpactReader:
 
     def _propagate_to_collect(self, read: str, column: str, how: str) -> None:
         named = {each.name.lower(): each.name for each in self.table.columns.named}
-        if column.lower() in named or self.table.columns.is_open:
+        if is_collected(self.table, column):
             self._add_column(read, named.get(column.lower(), column), how)
 
     def _find_derived_columns(self, read: str, column: str) -> Iterator[tuple[str, TracedColumn]]:

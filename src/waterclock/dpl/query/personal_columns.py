@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from waterclock.dpl.query.column_flow import FollowedCalls
 from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedColumn, trace_expression
-from waterclock.dpl.query.impact import find_delivering_publishes
+from waterclock.dpl.query.impact import find_delivering_publishes, is_collected
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.declarations import Flow, Function, Table
 from waterclock.flow.enums import Kind
@@ -23,12 +23,13 @@ class PersonalColumn:
     """A column with personal data. `inputs`: the columns from which it inherits the tag; empty if it is tagged itself.
 
     `is_sure`: it certainly derives from the inputs; False if its origin cannot be analyzed. The column `*` represents
-    columns whose names are not known.
+    columns whose names are not known. `is_tagged`: it declares the tag, and may have inputs as well.
     """
 
     column: ColumnOf
     inputs: tuple[ColumnOf, ...] = ()
     is_sure: bool = True
+    is_tagged: bool = False
 
 
 def find_followed_calls(functions: Mapping[str, Function]) -> FollowedCalls:
@@ -70,13 +71,16 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
         return []
     spread = _TagPropagation(lineage)
     for column in first:
-        spread.found[_key(column)] = PersonalColumn(column)
+        spread.found[_key(column)] = PersonalColumn(column, is_tagged=True)
     spread.run()
     return list(spread.found.values())
 
 
 def find_first_columns(personal: Collection[PersonalColumn], of: PersonalColumn) -> list[ColumnOf]:
-    """Return the columns from which the tag of a column originates; a function such as `decrypt` has an empty table."""
+    """Return the columns from which the tag of a column originates; a function such as `decrypt` has an empty table.
+
+    In a cycle of columns, these are the ones that declare the tag.
+    """
     by_key = {_key(each.column): each for each in personal}
     found: dict[ColumnOf, None] = {}
     seen = {_key(of.column)}
@@ -90,7 +94,7 @@ def find_first_columns(personal: Collection[PersonalColumn], of: PersonalColumn)
         waiting.extend(inputs)
         if not inputs:
             found[one] = None
-    return list(found)
+    return list(found) or sorted(by_key[one].column for one in seen if one in by_key and by_key[one].is_tagged)
 
 
 def may_reveal(flow: Flow) -> bool:
@@ -124,9 +128,8 @@ class _TagPropagation:
 
     def _visit_collect(self, table: Table, publishes: Iterable[str]) -> None:
         """Add the columns of a collect whose source is a destination of the project."""
-        named = {column.name.lower() for column in table.columns.named}
         for each in self._of_tables(publishes):
-            if table.columns.is_open or each.column.column.lower() in named:
+            if is_collected(table, each.column.column):
                 self._add(table, each.column.column, [each.column], is_sure=each.is_sure)
 
     def _visit(self, table: Table) -> None:
@@ -169,7 +172,10 @@ class _TagPropagation:
         others = {one: sure for each in inputs for one, sure in self._expand(each) if _key(one) != _key(column)}
         if others or known is None:
             is_sure = known is not None or (is_sure and any(others.values()))
-            self.found[_key(column)] = PersonalColumn(column, tuple(sorted(others)), is_sure=is_sure)
+            is_tagged = known is not None and known.is_tagged
+            self.found[_key(column)] = PersonalColumn(
+                column, tuple(sorted(others)), is_sure=is_sure, is_tagged=is_tagged
+            )
 
     def _expand(self, one: ColumnOf) -> list[tuple[ColumnOf, bool]]:
         """Return the personal columns that an input represents, and for each whether it certainly is personal."""

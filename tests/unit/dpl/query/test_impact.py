@@ -170,6 +170,16 @@ def test_impact_follows_a_publish_to_the_collects_that_read_its_destination(tmp_
     assert found["m.z"].columns == {"late": "computed"}
 
 
+def test_hints_of_a_publish_to_a_form_do_not_affect_its_rows(tmp_path: Path) -> None:
+    found = impacts(
+        tmp_path,
+        "CREATE CONNECTION forms TYPE forms; PUBLISH raw.flights (carrier, dep_delay) TO forms.late MERGE ON (carrier);"
+        "COLLECT mdm.late (carrier KEY, dep_delay INT) FROM forms.late EVERY DAY;",
+    )
+    assert found["forms.late"].columns == {"dep_delay": "copied"}
+    assert "mdm.late" not in found or not found["mdm.late"].columns
+
+
 def test_a_table_that_reads_itself_is_listed_once(tmp_path: Path) -> None:
     found = impacts(
         tmp_path,

@@ -126,6 +126,26 @@ def test_the_pii_tag_propagates_through_views_tables_and_recollected_publishes(t
     assert [str(each) for each in find_first_columns(found, last)] == ["raw.people.email"]
 
 
+QUEUE = (
+    "CREATE CONNECTION forms TYPE forms; COLLECT mdm.codes (id BIGINT KEY, code STRING) FROM forms.codes EVERY DAY;"
+    "TRANSFORM m.a (id BIGINT {tag}, code STRING TAGS (pii)) AS SELECT id, max(code) AS code FROM mdm.codes "
+    "GROUP BY id;"
+    "PUBLISH m.a (id TAGS (pii), code TAGS (pii)) TO forms.codes MERGE ON (id);"
+)
+
+
+def test_hints_of_a_publish_to_a_form_give_its_rows_no_tag(tmp_path: Path) -> None:
+    assert tagged(flow_of(tmp_path, QUEUE.format(tag="")), "mdm.codes") == {"id": True}
+
+
+def test_in_a_cycle_the_tag_originates_in_the_columns_that_declare_it(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, QUEUE.format(tag="TAGS (pii)"))
+    lineage = ColumnLineage(flow, calls=find_followed_calls(flow.functions))
+    found = find_personal_columns(lineage, list_tagged_columns(flow))
+    collected = next(each for each in found if each.column == ColumnOf("mdm.codes", "id"))
+    assert {str(each) for each in find_first_columns(found, collected)} == {"m.a.id", "forms.codes.id"}
+
+
 def test_a_column_with_no_pii_ends_the_tag_for_all_that_derive_from_it(tmp_path: Path) -> None:
     flow = flow_of(
         tmp_path,
