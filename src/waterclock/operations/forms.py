@@ -115,7 +115,7 @@ def _view_of(project: Project, entity: Entity, person: Person) -> FormView | Non
     if is_supported(grants, entity):
         view = view_of(usable_grants(grants, attributes), entity, person)
     else:
-        why = "a form evaluates only comparisons with literals and attributes, IN and IS NULL, and theirs are others"
+        why = "a form evaluates only comparisons with literals and attributes, BETWEEN, IN and IS NULL"
     if view is None:
         raise WaterclockError(
             "E946",

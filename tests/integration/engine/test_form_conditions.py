@@ -106,7 +106,9 @@ def test_a_form_finds_the_rows_that_break_rules_as_spark_does(spark: SparkSessio
     assert [rule.name for rule in entity.rules if not rule.is_checked] == ["short", "dear"]
     assert [field.name for field in entity.fields if field.choices] == ["land"]
     dice = random.Random(9)
-    rows = [{"id": str(at)} | {name: dice.choice(values) for name, values in VALUES.items()} for at in range(1000)]
+    rows: list[dict[str, str | None]] = [
+        {"id": str(at), **{name: dice.choice(values) for name, values in VALUES.items()}} for at in range(1000)
+    ]
     types = [f"CAST({field.name} AS {field.type}) AS {field.name}" for field in entity.fields]
     stored = spark.createDataFrame(
         [tuple(row.values()) for row in rows], ", ".join(f"{name} STRING" for name in rows[0])

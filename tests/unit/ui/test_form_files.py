@@ -79,7 +79,10 @@ def test_an_uploaded_file_is_reviewed_as_pasted_rows_and_applied(client: TestCli
 def test_a_sheet_of_a_workbook_is_chosen_and_its_numbers_have_a_decimal_point(
     client: TestClient, form: OpenedForm
 ) -> None:
-    rows = [["supplier_sku", "sku", "kind", "pack_size", "remark"], ["S1", "007", "raw", 1.0, 1.234]]
+    rows: list[list[object]] = [
+        ["supplier_sku", "sku", "kind", "pack_size", "remark"],
+        ["S1", "007", "raw", 1.0, 1.234],
+    ]
     book = workbook(First=[["nothing"]], Rows=rows)
     assert "its header has" not in upload(client, "rows.xlsx", book, sheet="rows", comma="1")
     page = upload(client, "ROWS.XLSX", book, sheet="rows", comma="1")
