@@ -482,7 +482,7 @@ def lived(
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
         life.breaks = Random(f"breaks {seed}")
         steward = life.steward = life.opened_forms(root, is_server=forms_on_server)
-        tiny = Tiny(root, spark, toml=toml_of(life.flow, steward and steward.options), settings=settings)
+        tiny = Tiny(root, spark, toml=toml_of(life.flow, steward.options if steward else None), settings=settings)
         life.world = World(tiny, life.flow, life.hours, steward)
     try:
         with life.steward.clock() if life.steward else nullcontext():
