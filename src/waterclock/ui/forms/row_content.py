@@ -88,8 +88,7 @@ class RowPage:
         self.refusal = f"{error.what}: {error.why}"
         if isinstance(error, EditRefusedError):
             self.problems |= {name: why for name, why in error.refusals.get(key, {}).items() if name}
-        elif isinstance(error, InvalidRowError) and error.problems:
-            self.refusal = ""  # each reason is beside its field
+        elif isinstance(error, InvalidRowError):
             self.problems |= error.problems
 
 
