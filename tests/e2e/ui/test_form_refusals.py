@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from tests import stocks
 from tests.e2e.ui.conftest import SOON, World
@@ -251,7 +251,12 @@ def test_a_page_keeps_what_was_entered_when_the_session_has_ended(
     expect(page.get_by_role("alert")).to_have_count(1)
     page.unroute("**/ui.js*")
     asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
     page.get_by_role("link", name="mdm.prices").click()
     expect(field).to_have_value("D1\tDE\t3\ttyped")
     assert asked == ["beforeunload"]
