@@ -252,11 +252,11 @@ def test_a_page_keeps_what_was_entered_when_the_session_has_ended(
     page.unroute("**/ui.js*")
     asked: list[str] = []
 
-    def dismiss(dialog: Dialog) -> None:
+    def stay(dialog: Dialog) -> None:
         asked.append(dialog.type)
         dialog.dismiss()
 
-    page.on("dialog", dismiss)
+    page.on("dialog", stay)
     page.get_by_role("link", name="mdm.prices").click()
     expect(field).to_have_value("D1\tDE\t3\ttyped")
     assert asked == ["beforeunload"]
