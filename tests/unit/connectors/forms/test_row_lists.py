@@ -32,6 +32,7 @@ from waterclock.flow.row_conditions import (
     BoundNegation,
     NullTest,
     Operator,
+    ValueKind,
     evaluate,
     kind_of_type,
 )
@@ -69,6 +70,7 @@ TEXTS = {
              "a\nb", "\u202eabc", "שלום", "Ä", "ä", "K", "k", "İ", "é", "é", LONG, LONG + "x", "NULL", "?", "%s"],
     "pack": [None, "0", "-0", "00", "9", "-9", "009", "10", "9.0", "9.5", "-9.5", "9223372036854775807",
              "9223372036854775808", "-9223372036854775808", "9007199254740993", "9007199254740992", "0" * 120 + "9",
+             "-9007199254740993", "-9007199254740992",
              *ANY],
     "price": [None, "0.00", "-1.50", "9.00", "10.00", "0.10", "0.1", "-0.01", "99999999999999999999999999999999999.99",
               "99999999999999999999999999999999999.98", "0." + "0" * 120 + "1", "100.00", "0099.99", *ANY],
@@ -79,7 +81,7 @@ TEXTS = {
 }  # fmt: skip
 VALUES: dict[str, list[str | None]] = {
     "land": ["DE", "de", "", "ß", "Z", "9", "\U0001f600", "a%b", "a'b", LONG, None],
-    "pack": ["9", "-9", "9.5", "0", "10.0", "9007199254740993", "9223372036854775807", "9" * 38, None],
+    "pack": ["9", "-9", "9.5", "0", "10.0", "9007199254740993", "-9007199254740993", "9" * 38, None],
     "price": ["9", "9.00", "-1.5", "10.001", "0.1", "99999999999999999999999999999999999.99", "0", None],
     "day": ["2026-11-30", "2026-12-01", "2026-01-31", None],
     "active": ["true", "false", None],
@@ -218,6 +220,29 @@ def test_texts_are_found_in_any_case_of_all_characters(database: FormsDatabase) 
                 term = contains(place, needle, is_server=session.is_server)
                 found = session.first_of(f"SELECT {term.text}", (f"a{text}b", *term.values))[0]
                 assert bool(found) is (fold(needle) in fold(text)), (text, needle)
+
+
+def test_numbers_near_each_other_are_compared_exactly(database: FormsDatabase) -> None:
+    stored = [
+        "-9007199254740992",
+        "-9007199254740993",
+        "-1.5",
+        "-1.50000000001",
+        "9007199254740992",
+        "0",
+        "-0",
+        "-0.01",
+    ]
+    with database.open_for_reading("a test") as session:
+        place = '(CAST(? AS TEXT) COLLATE "C")' if session.is_server else "?"
+        for operator in Operator:
+            for value in ("-9007199254740993", "-1.5", "9007199254740993", "0", "-0.01"):
+                condition = BoundComparison("x", ValueKind.NUMBER, operator, (value,))
+                term = compile_condition(condition, {"x": "x"}, is_server=session.is_server)
+                for text in stored:
+                    sql = f"SELECT {term.text} FROM (SELECT {place} AS x) AS a"
+                    found = session.first_of(sql, (*term.values, text))[0]
+                    assert bool(found) is evaluate(condition, {"x": text}), (condition, text)
 
 
 def order_key(field: FormField) -> Callable[[StoredRow], Any]:
