@@ -31,8 +31,12 @@ def add_forms(random: Random, flow: Flow) -> None:
     lengths = collects[0].hours, {24: 1, 12: 2, 8: 3, 6: 2}[collects[0].hours]
     drawn = [_drawn(random, collects, lengths) for _ in range(CANDIDATES)]
     flow.clear()
-    best = max(drawn, key=lambda each: (any(it.way == "queue" for it in each.values()), len(pairs_of(each))))
-    flow.update(best)
+    chosen: Flow = max(drawn, key=_value)
+    flow.update(chosen)
+
+
+def _value(flow: Flow) -> tuple[bool, int]:
+    return any(table.way == "queue" for table in flow.values()), len(pairs_of(flow))
 
 
 def _drawn(random: Random, collects: list[Declared], lengths: tuple[int, int]) -> Flow:
