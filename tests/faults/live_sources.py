@@ -1,9 +1,8 @@
-"""Sources of a live stream: landing files, a receiver, and a topic to which a producer sends all the time."""
+"""Sources of a live stream: landing files, and a topic to which a producer sends all the time."""
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +13,6 @@ from typing import Any
 
 from tests.integration.engine.test_continuous import FLOW, Stream, minute
 from tests.kafka import Broker, broker
-from waterclock.connectors.receiver.events import events_of
-from waterclock.connectors.receiver.segment_writing import SegmentWriter
 
 _FILES = "FROM land.acme.clicks"
 _PARTITIONS = 2
@@ -51,37 +48,6 @@ class LiveSource:
 
     def write(self, stream: Stream, rows: list[tuple[object, str]]) -> None:
         stream.click(stream.now - timedelta(seconds=9), *rows)
-
-    def end_window(self, stream: Stream) -> None:
-        """End the window before `stream.now` at the source."""
-
-
-@dataclass
-class ReceiverSource(LiveSource):
-    """A receiver. Its process ends at the end of each window, in turn properly and as if it was killed."""
-
-    folder: Path = Path()
-    writer: SegmentWriter | None = None
-    windows: int = 0
-    toml = 'connections.door = {{ path = "door" }}\n'
-    declared = "CREATE CONNECTION door TYPE receiver;\n" + FLOW.replace(_FILES, "FROM door.events")
-
-    def write(self, stream: Stream, rows: list[tuple[object, str]]) -> None:
-        if self.writer is None:
-            self.writer = SegmentWriter(self.folder / "door" / "events", end_of_hour, lambda: stream.now)
-        body = "\n".join(json.dumps({"id": id_, "user": user}) for id_, user in rows).encode()
-        self.writer.append([events_of(body).body(None, None, has_raw=False)])
-
-    def end_window(self, stream: Stream) -> None:
-        del stream
-        writer, self.writer = self.writer, None
-        self.windows += 1
-        if writer is None:
-            return
-        if self.windows % 2 or writer._open is None:
-            writer.end()
-        else:
-            os.close(writer._open.descriptor)
 
 
 class TopicSource(LiveSource):
