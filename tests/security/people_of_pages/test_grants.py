@@ -71,7 +71,7 @@ def statuses(pages: Pages, person: Person) -> dict[str, int]:
 def test_all_pages_but_queries_and_forms_are_closed_to_a_restricted_person(pages: Pages) -> None:
     found = statuses(pages, ANNA)
     opened = {path for path, status in found.items() if status != 403}
-    forms = {f"GET /forms/raw.people{part}" for part in ("", "/values", "/row", "/proposal")}
+    forms = {f"GET /forms/raw.people{part}" for part in ("", "/values", "/row", "/rows.csv", "/rows.xlsx", "/proposal")}
     assert opened == forms | {
         "GET /forms", "GET /query", "GET /query.json", "GET /query.csv", "GET /openapi.json", "GET /livez",
         "GET /static/ui.css",

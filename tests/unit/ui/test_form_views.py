@@ -306,7 +306,8 @@ def test_the_menu_leads_to_the_forms_that_are_granted(desk: Desk, form: OpenedFo
         ("ben", ["mdm.open"]),
         ("cleo", ["mdm.hidden", "mdm.open", "mdm.prices"]),
     ):
-        assert '<a href="/forms">Forms</a>' in desk.ask(name, EDITOR, "GET", f"/forms/{tables[0]}")[1]
+        page = desk.ask(name, EDITOR, "GET", f"/forms/{tables[0]}")[1]
+        assert '<a href="/forms" aria-current="page">Forms</a>' in page
         status, page = desk.ask(name, EDITOR, "GET", "/forms")
         assert status == 200
         assert sorted(re.findall(r'<a class="m" href="/forms/([^"]*)">', page)) == tables
