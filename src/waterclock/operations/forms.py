@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from waterclock.connectors.forms.collection import FormsCollector
 from waterclock.connectors.forms.database import FormsDatabase
@@ -17,13 +17,14 @@ from waterclock.engine.connections import connections_of
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.form_rules import bind_rule
 from waterclock.flow.form_views import FormView, is_supported, view_of
 from waterclock.flow.forms import Entity, entities_of
 from waterclock.flow.table_visibility import TableVisibility, form_of, grants_of, is_restricted
 from waterclock.operations.formatting import count_words
-from waterclock.permissions.users_and_roles import Person, SignIn, owner
+from waterclock.permissions.users_and_roles import Person, Right, SignIn, owner
 from waterclock.similar_names import did_you_mean
 
 
@@ -33,7 +34,8 @@ class OpenedForm:
 
     `forms` are the names of the tables that people edit and that the person sees. `is_restricted`: the person does not
     see all tables, so other pages are closed to them. `unseen` are tables to which columns refer and that the person
-    does not see at all.
+    does not see at all. `readable` maps fields to the table and its column to which they refer, if that is no form and
+    the person sees all of it.
     """
 
     database: FormsDatabase
@@ -42,6 +44,7 @@ class OpenedForm:
     rights: FormRights
     is_restricted: bool = False
     unseen: frozenset[str] = frozenset()
+    readable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def shown(self) -> Entity:
@@ -85,7 +88,21 @@ def open_form(project: Project, table: str, person: Person | None = None) -> Ope
     is_limited = is_restricted(project.flow, by)
     referred = {field.reference.table for field in entity.fields if field.reference is not None}
     unseen = frozenset(name for name in referred if form_of(project.flow, by, name) is TableVisibility.NONE)
-    return OpenedForm(collector.database, entity, frozenset(entities), rights, is_limited, unseen)
+    readable = _find_readable(project.flow, entity, by) if by.may(Right.QUERY) else {}
+    return OpenedForm(collector.database, entity, frozenset(entities), rights, is_limited, unseen, readable)
+
+
+def _find_readable(flow: Flow, entity: Entity, person: Person) -> dict[str, tuple[str, str]]:
+    """Map fields to the table and column to which they refer: tables that are no forms, and that the person sees."""
+    forms, found = entities_of(flow), {}
+    for each in entity.fields:
+        table = None if each.reference is None else flow.tables.get(each.reference.table)
+        if each.reference is None or table is None or table.name in forms or table.kind is Kind.PUBLISH:
+            continue
+        columns = each.reference.columns or table.keys
+        if len(columns) == 1 and form_of(flow, person, table.name) is TableVisibility.WHOLE:
+            found[each.name] = table.name, columns[0]
+    return found
 
 
 def visible_entities_of(flow: Flow, person: Person) -> dict[str, Entity]:

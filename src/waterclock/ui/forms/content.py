@@ -22,12 +22,14 @@ from waterclock.flow.row_conditions import ValueKind, kind_of_type
 from waterclock.operations.formatting import count_words, number_words, page_time
 from waterclock.operations.forms import OpenedForm, visible_entities_of
 from waterclock.operations.project_opening import OpenedProject
+from waterclock.operations.reference_values import find_values
 from waterclock.permissions.users_and_roles import Person
 from waterclock.ui.page_query import Content, table_address
 
 PAGE = 100
 _COUNTED = 10_000  # rows; more are not counted, so that the first page of a large form takes no longer
 _SHOWN = 200  # rows of a review
+_SEARCHED_LETTERS = 200
 _OPTIONS = 20  # of a field that refers to another form
 _LABEL_LETTERS = 80
 _CELL_LETTERS = 1000  # of a value that is edited in the list; longer ones are edited on the page of the row
@@ -152,20 +154,26 @@ def describe_list_row(form: OpenedForm, row: StoredRow, rights: FormRights, draf
     }
 
 
-def list_options(form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
+def list_options(at: OpenedProject, form: OpenedForm, values: Mapping[str, str]) -> list[Content]:
     """Return the values of a column, `column`, in rows that contain the text of the field that is being filled.
 
     The text is that of the first parameter `f.…`. Each option has the row's other values as a label. Without a column
-    the values of the KEY are returned. Empty for an unknown column, and for a KEY of several columns. Cost: a search of
-    the form's rows, which ends at the twentieth that matches.
+    the values of the KEY are returned. With `of`, they are those of the table to which this field of the form refers.
+    Empty for an unknown column, and for a KEY of several columns. Cost: a search of the form's rows, which ends at the
+    twentieth that matches, or that of `find_values`.
     """
     entity = form.shown
+    text = next((value for name, value in values.items() if name.startswith("f.")), "").strip()[:_SEARCHED_LETTERS]
+    if of := values.get("of", ""):
+        column = entity.field(of)
+        table, name = form.readable.get("" if column is None else column.name, ("", ""))
+        labels = find_values(at, table, name, text, _OPTIONS) if table else {}
+        return [{"value": value, "label": label[:_LABEL_LETTERS]} for value, label in labels.items()]
     name = values.get("column", "") or (entity.keys[0].name if len(entity.keys) == 1 else "")
     column = entity.field(name)
     if column is None:
         return []
-    text = next((value for name, value in values.items() if name.startswith("f.")), "")
-    query = RowQuery(text=text.strip()[:200], limit=_OPTIONS)
+    query = RowQuery(text=text, limit=_OPTIONS)
     rows = list_rows(form.database, form.entity, query, form.rights.view).rows
     others = [each.name for each in entity.fields if each.name != column.name]
     found: dict[str, Content] = {}
@@ -236,7 +244,7 @@ def describe_field(
 ) -> Content:
     """Return a field of the row with a key, or of a new row. The rights of `form` are those in this row."""
     rules = [rule for rule in form.shown.rules if rule.column == field.name]
-    options = _options_address(field, form.forms)
+    options = _options_address(form, field)
     may_change = form.rights.may_change(field.name)
     kind = "select" if field.choices else "line" if options else _INPUTS.get(field.type, "line")
     choices = field.choices or (("true", "false") if field.type == "BOOLEAN" else ())
@@ -261,9 +269,11 @@ def describe_field(
     }
 
 
-def _options_address(field: FormField, forms: Collection[str]) -> str:
-    """Return the address that lists values of the table that a field refers to; "" if that table is no form."""
-    if field.reference is None or field.reference.table not in forms:
+def _options_address(form: OpenedForm, field: FormField) -> str:
+    """Return the address that lists values of the table that a field refers to; "" if the person does not see it."""
+    if field.name in form.readable:
+        return form_address(form.entity.table, "values", of=field.name)
+    if field.reference is None or field.reference.table not in form.forms:
         return ""
     return form_address(field.reference.table, "values", column=next(iter(field.reference.columns), ""))
 

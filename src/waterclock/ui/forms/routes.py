@@ -108,11 +108,10 @@ class FormPages:
         return done
 
     async def _show_values(self, request: Request) -> Response:
-        """Answer with the values of a column as options, for a field of another form that refers to this table."""
+        """Answer with values as options, for a field that refers to this table, or of this form (`of`)."""
 
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
-            del at
-            found = pages.list_options(form, request.query_params)
+            found = pages.list_options(at, form, request.query_params)
             return HTMLResponse(render("form_options.html", options=found), headers={"Cache-Control": "no-store"})
 
         return await run_in_threadpool(self._open, request, answer)
