@@ -46,6 +46,13 @@ class LiveSource:
         self.sent |= set(ids)
         self.acknowledged |= set(ids)
 
+    def end_window(self, stream: Stream) -> None:
+        """Send what shows that the window before now is complete: a row of the next one."""
+        id_ = len(self.sent)
+        stream.click(stream.now, (id_, "c"))
+        self.sent.add(id_)
+        self.acknowledged.add(id_)
+
     def write(self, stream: Stream, rows: list[tuple[object, str]]) -> None:
         stream.click(stream.now - timedelta(seconds=9), *rows)
 
@@ -82,6 +89,10 @@ class TopicSource(LiveSource):
         del stream, count
         aborted = [(None, b'{"id": -1, "user": "a"}')] * 3
         self.broker.send(self.topic, aborted, partition=len(self.sent) % _PARTITIONS, commits=False)
+
+    def end_window(self, stream: Stream) -> None:
+        """Send nothing: the window of a topic is complete when it is over."""
+        del stream
 
     def _produce(self) -> None:
         from confluent_kafka import Producer

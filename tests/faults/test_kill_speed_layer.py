@@ -207,6 +207,7 @@ def live(tmp_path: Path, spark: SparkSession, kind: str, source: LiveSource, pla
                 reader.read()
     assert struck >= len(planned) - 1 > 0
     stream.now = end_of_hour(stream.now)
+    source.end_window(stream)
     stream.run(stream.now + timedelta(minutes=1))
     tick(stream)
     reader.read()

@@ -119,6 +119,7 @@ def _describe_other_routes(of_lineage: Iterable[str], parameters: Iterable[str])
     )
     return {f"{path}.svg": {"get": _describe_request(path, parameters, drawing)} for path in of_lineage} | {
         "/query.csv": {"get": _describe_request("/query", ("q", "as-of", "formulas"), rows)},
+        "/forms/{table}/rows.csv": {"get": _describe_request("/forms/{table}", (), rows)},
         "/livez": {
             "get": _describe_request(
                 "/livez", (), _describe_responses({HTTPStatus.OK: "the server is running"}, _PLAIN)

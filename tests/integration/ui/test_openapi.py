@@ -127,7 +127,8 @@ def test_any_request_is_answered_as_the_schema_describes(
     every()
 
 
-@pytest.mark.parametrize("path", [path for path, method in OPERATIONS if method == "get"])
+# the project of these tests has no form
+@pytest.mark.parametrize("path", [path for path, method in OPERATIONS if method == "get" and "/forms/" not in path])
 def test_requests_for_existing_objects_are_answered_as_the_schema_describes(
     app: GuardedApplication, schema: Any, known: list[dict[str, str]], path: str
 ) -> None:
