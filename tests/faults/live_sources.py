@@ -47,11 +47,9 @@ class LiveSource:
         self.acknowledged |= set(ids)
 
     def end_window(self, stream: Stream) -> None:
-        """Send what shows that the window before now is complete: a row of the next one."""
-        id_ = len(self.sent)
-        stream.click(stream.now, (id_, "c"))
-        self.sent.add(id_)
-        self.acknowledged.add(id_)
+        """Send what shows that the window before now is complete: a row of the next window, which stays open."""
+        stream.click(stream.now, (len(self.sent), "c"))
+        self.sent.add(len(self.sent))
 
     def write(self, stream: Stream, rows: list[tuple[object, str]]) -> None:
         stream.click(stream.now - timedelta(seconds=9), *rows)
