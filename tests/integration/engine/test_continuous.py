@@ -463,6 +463,24 @@ def test_a_source_that_cannot_be_read_keeps_its_rows_and_the_other_tables_tick(
     assert _reported(stream)[1:] == ["open windows of web.users are up to date again"]
 
 
+def test_a_value_that_does_not_fit_is_reported_with_its_file_and_line(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+    ticks = watched(stream)
+    stream.click(minute(5), (1, "a"))
+    ticks.tick(minute(6))
+    stream.click(minute(7), (2, "b"), ("12,5x", "c"))
+    ticks.tick(minute(8))
+    [said] = _reported(stream)
+    assert "acme_clicks_2020_01_01_00_07_00.csv.gz has a broken row in line 3 (" in said
+    assert "); fix the file" in said
+    assert stream.rows(IDS) == [(1, False)]
+    stream.click(minute(7), (2, "b"), (12, "c"))  # the file is corrected
+    for at in (9, 10, 11):
+        ticks.tick(minute(at))
+    assert stream.rows(IDS) == [(1, False), (2, False), (12, False)]
+
+
 def test_a_query_that_fails_keeps_its_rows_and_the_other_tables_tick(tmp_path: Path, spark: SparkSession) -> None:
     stream = Stream(Tiny(tmp_path, spark))
     stream.tiny.declare(

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from waterclock.engine.batch.batch_errors import batch_error
 from waterclock.engine.continuous.open_labels import with_continuous_inputs
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Flow
+from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.open_windows import continuous_tables, open_table_of
 from waterclock.storage.commit.speed_tables import TableCheck, TableOutage, read_check, record_check
 
@@ -87,6 +88,20 @@ class Attempt(threading.Thread, Generic[Rows]):
         except BaseException as raised:  # noqa: BLE001 - the tick reports it, and goes on with the other tables
             self.error = to_error(raised, where=self._table)
         self.seconds = time.monotonic() - began
+
+
+def read_or_explain(work: RunContext, table: Table, read: Callable[[Table], Rows]) -> Rows:
+    """Return the rows of a table. Raises the error that a batch of the table would raise, with its file and line."""
+    try:
+        return read(table)
+    except Exception as raised:
+        raise batch_error(work, table, raised, table.name) from raised
+
+
+def _describe(name: str, error: WaterclockError) -> str:
+    """Return the message of an error of a table, with the place in a file or query that it names, and the fix."""
+    place = (error.where or "").removesuffix(f" ({name})")
+    return error.what if place in {"", name} else f"{error.what} ({place}); {error.fix}"
 
 
 @dataclass(slots=True)
@@ -197,7 +212,7 @@ class TableReads(Generic[Rows]):
             return
         table.pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * table.pause))
         table.next_try = self._clock() + max(table.pause, _PAUSES * attempt.seconds)
-        self.outages.begin(name, attempt.error.what, now)
+        self.outages.begin(name, _describe(name, attempt.error), now)
 
 
 def record_checks(work: RunContext, reads: TableReads[Rows], now: datetime, *, is_committed: bool = True) -> None:

@@ -38,7 +38,7 @@ from waterclock.engine.continuous.open_labels import (
     held_labels,
     newest_state,
 )
-from waterclock.engine.continuous.table_reads import COLD_SECONDS, TableReads, record_checks
+from waterclock.engine.continuous.table_reads import COLD_SECONDS, TableReads, read_or_explain, record_checks
 from waterclock.engine.reads.pin import OpenSlices, PinnedRead, pin
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
@@ -126,7 +126,9 @@ def run_tick(
         found = None
         if not is_collect or due is None or table.name in due:
             make_rows = ticking.read if is_collect else ticking.transform
-            found = reads.read(table.name, partial(make_rows, table), now, is_query=not is_collect)
+            found = reads.read(
+                table.name, partial(read_or_explain, work, table, make_rows), now, is_query=not is_collect
+            )
         rows[table.name] = found or (ticking.keep(table) if is_collect else ticking.keep_computed(table))
         record_hidden_labels(folders[table.name], rows[table.name].blocked)
     if not any(each.is_changed for each in rows.values()):
