@@ -33,6 +33,7 @@ from waterclock.connectors.forms.row_files import (
 )
 from waterclock.connectors.forms.row_lists import RowQuery, list_rows
 from waterclock.connectors.forms.suggestions import suggest_values
+from waterclock.connectors.forms.values import DECIMAL_POINT
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words
 from waterclock.operations.forms import OpenedForm, open_form, parse_key, require_value
@@ -181,18 +182,24 @@ def import_file(
     need_reason_of_edit(why)
     if len(given) != 1:
         raise usage_error("import takes a file", "write the path of a .csv, .tsv or .xlsx file")
-    found = _read_file(Path(given[0]))
-    is_comma = decimal_comma and not found.is_workbook
-    review = review_rows(form.database, form.entity, read_text(found.text), by=form.rights, decimal_comma=is_comma)
+    try:
+        found = _read_file(Path(given[0]))
+        is_comma = decimal_comma and not found.is_workbook
+        review = review_rows(form.database, form.entity, read_text(found.text), by=form.rights, decimal_comma=is_comma)
+    except WaterclockError as error:
+        error.at(given[0])
+        raise
     if not is_json:
         _print_review(review, [field.name for field in form.entity.fields])
     if review.count(RowStatus.INVALID):
+        why = "; ".join(_invalid_lines(review, 5))
+        comma = ", or read decimal commas by --decimal-comma" if DECIMAL_POINT in why else ""
         raise WaterclockError(
             "E891",
             f"{count_words(review.count(RowStatus.INVALID), 'row')} of {given[0]} cannot be saved",
             where=form.entity.table,
-            why="; ".join(_invalid_lines(review, 5)),
-            fix="correct these rows in the file; nothing was saved",
+            why=why,
+            fix=f"correct these rows in the file{comma}; nothing was saved",
         )
     done = Applied(None, 0)
     if review.can_be_applied:

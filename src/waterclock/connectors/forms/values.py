@@ -21,6 +21,7 @@ Row = Mapping[str, str | None]
 MOST_CHARACTERS = 10_000
 """The maximum length of a value."""
 
+DECIMAL_POINT = "decimals are separated by a point"
 _EXACT = Context(prec=MOST_CHARACTERS + 1000)
 _MOST_FLOAT = (2 - 2**-23) * 2.0**127
 _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "INTEGER": 31, "BIGINT": 63}
@@ -83,7 +84,7 @@ def _plain_number(text: str, *, decimal_comma: bool) -> str:
     if _GROUPED.fullmatch(plain):
         plain = re.sub(r"[ \u00a0\u202f'\u2019]", "", plain)
     if not _NUMBER.fullmatch(plain):
-        hint = "; decimals are separated by a point" if "," in text and not decimal_comma else ""
+        hint = f"; {DECIMAL_POINT}" if "," in text and not decimal_comma else ""
         raise InvalidValue(f"it is not a number{hint}")
     return plain
 

@@ -63,7 +63,7 @@ def _is_row_by_row(select: Any) -> bool:
 
 
 def _calls_known_functions(query: Query) -> bool:
-    """Return whether each word before a bracket is a function on values, or none; by tokens, not by the tree."""
+    """Return whether a query calls only functions on single values. It reads the tokens, which the tree may hide."""
     values = {each.start for each in query.values}
     for before, token in pairwise(dialect().tokenize(query.text)):
         if token.token_type is not TokenType.L_PAREN or not before.text.replace("_", "a").isalnum():

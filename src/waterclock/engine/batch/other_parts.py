@@ -17,7 +17,7 @@ from waterclock.flow.graph import other_part
 def request_other_part(work: RunContext, table: Table, claim: Claim, labels: Collection[datetime]) -> None:
     """Request the labels of the other table that an older query made than the claim that is about to be recorded.
 
-    A batch may be made again although nobody requests it: its own inputs change, or it failed. The rows of both tables
+    A batch may be made again without a request: its own inputs change, or it failed. The rows of both tables
     are joined by hashed values, so that the persons of changed rows would be missing in the view. The request comes
     before the record: a runner that is killed in between leaves a claim, whose takeover records it.
     """

@@ -85,6 +85,19 @@ def test_an_import_is_reviewed_and_one_batch(folder: Path) -> None:
     assert (folder / "out.csv").read_text() == "land,region,name,people\nDE,BE,Berlin,3\nDE,BY,Bavaria,13\n"
 
 
+def test_an_import_that_is_refused_names_its_file_and_the_option_for_decimal_commas(folder: Path) -> None:
+    (folder / "flows" / "b.dpl").write_text("COLLECT mdm.n (id KEY, price DECIMAL(9,2)) FROM forms.n EVERY DAY;")
+    (folder / "n.csv").write_text("id;price\n1;2,50\n")
+    error = edit("import", "mdm.n", "n.csv", "--because", "x", "--yes", code=1)["error"]
+    assert (
+        error["fix"] == "correct these rows in the file, or read decimal commas by --decimal-comma; nothing was saved"
+    )
+    assert edit("import", "mdm.n", "n.csv", "--decimal-comma", "--because", "x", "--yes")["changed"] == 1
+    (folder / "n.csv").write_text("article;price;id;id\n1;2;3;4\n")
+    error = edit("import", "mdm.n", "n.csv", "--because", "x", "--yes", code=1)["error"]
+    assert (error["code"], error["where"]) == ("E891", "n.csv")
+
+
 def test_a_workbook_is_exported_and_imported_with_the_point_of_its_numbers(folder: Path) -> None:
     edit("set", "mdm.lands", "DE", "BY", "name==1+1", "people=13", "--because", "new")
     assert CliRunner().invoke(app, ["edit", "export", "mdm.lands", "out.xlsx"]).exit_code == 0
