@@ -19,6 +19,7 @@ from waterclock.flow.form_rights import FormRights
 from waterclock.operations.forms import OpenedForm, open_form
 from waterclock.operations.project_opening import open_project
 from waterclock.permissions.users_and_roles import Right
+from waterclock.ui.forms import content as form_content
 from waterclock.ui.live_project import LiveProject
 
 FLOW = """
@@ -187,6 +188,68 @@ def test_pasted_rows_are_reviewed_and_applied_once(client: TestClient, form: Ope
     page = post(client, paste, 200, text="supplier_sku\tsku\nS3\t\n", do="review")
     assert "a value is required" in page
     assert re.search(r'value="apply" disabled', page)
+
+
+def test_after_a_paste_the_list_says_how_many_rows_changed_and_offers_undo(
+    client: TestClient, form: OpenedForm
+) -> None:
+    paste, text = f"{LIST}/paste", "supplier_sku\tsku\tkind\nS1\tA\traw\nS2\tB\traw\n"
+    digest = re.search(r'name="digest" value="(\w+)"', post(client, paste, 200, text=text, do="review"))
+    assert digest is not None
+    sent = {"text": text, "do": "apply", "digest": digest[1], "why": "list"}
+    saved = client.post(paste, data=sent).headers["location"]
+    assert saved == f"{LIST}?done=1"
+    assert "2 rows changed, by batch 1. Undo batch 1" in text_of(client.get(saved).text)
+    assert "rows changed" not in client.get(LIST).text
+    assert "rows changed" not in client.get(f"{LIST}?done=2").text
+    edits = [Edit(("S9",), {"sku": "Z", "kind": "raw"}, None)]
+    apply(form.database, form.entity, by=FormRights("another"), why="x", edits=edits)
+    assert "changed, by batch" not in client.get(f"{LIST}?done=2").text
+    undone = client.post(f"{LIST}/undo", data={"batch": "1", "why": "undo"}).headers["location"]
+    assert (undone, content(form), content(form, "S9")) == (f"{LIST}?done=3", None, {"supplier_sku": "S9", "sku": "Z", "kind": "raw"})
+    page = text_of(client.get(saved).text)
+    assert "2 rows changed, by batch 1. " in page
+    assert "Undo batch 1" not in page
+    client.post(ROW, data=VALUES)
+    problem = post(client, f"{LIST}/undo", 409, batch="3", why="undo")
+    assert "Nothing was saved." in problem
+
+
+def test_an_undo_that_needs_approval_is_a_proposal(client: TestClient, folder: Path) -> None:
+    client.post(ROW, data=VALUES)
+    flow = folder / "flows" / "a.dpl"
+    flow.write_text(FLOW.replace("EVERY DAY", "OPTIONS (approval true) EVERY DAY"))
+    assert client.post(f"{LIST}/undo", data={"batch": "1", "why": "undo"}).headers["location"].endswith("number=1")
+    assert "1 open proposal" in text_of(client.get("/forms").text)
+
+
+def test_enter_in_the_reason_of_a_review_applies_it(client: TestClient) -> None:
+    """The first button of a form is the one that Enter presses."""
+    paste = f"{LIST}/paste"
+    buttons = re.compile(r'<button class="btn[^>]*value="(\w+)"( disabled)?')
+    assert buttons.findall(client.get(paste).text)[0] == ("review", "")
+    page = post(client, paste, 200, text="supplier_sku\tsku\tkind\nS1\tA\traw\n", do="review")
+    assert buttons.findall(page)[0] == ("apply", "")
+    page = post(client, paste, 200, text="supplier_sku\tsku\nS1\t\n", do="review")
+    assert buttons.findall(page)[0] == ("apply", " disabled")
+
+
+def test_the_list_of_forms_counts_rows_those_that_wait_and_proposals(
+    client: TestClient, form: OpenedForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post(ROW, data=VALUES)
+    edits = [Edit((f"S{n}",), {}, None) for n in range(2, 5)]
+    apply(form.database, form.entity, by=FormRights("p"), why="x", edits=edits, origin=Origin.PUBLISH)
+    assert "mdm.product_map 4 rows · ! 3 rows need a value" in text_of(client.get("/forms").text)
+    asked = []
+
+    def fail(*values: Any) -> OpenedForm:
+        asked.append(values[1])
+        raise WaterclockError("E880", "the database does not answer", why="it is off", fix="start it")
+
+    monkeypatch.setattr(form_content, "open_form", fail)
+    assert "mdm.product_map ✕ the database does not answer: it is off" in text_of(client.get("/forms").text)
+    assert asked == ["mdm.product_map"]
 
 
 def test_a_paste_may_be_large_and_has_a_bound(client: TestClient) -> None:

@@ -123,6 +123,14 @@ def list_changes_of_batch(database: FormsDatabase, entity: Entity, batch: int, m
     return _changes(database, entity, "c.batch = ?", (batch,), most)
 
 
+def count_changes(database: FormsDatabase, entity: Entity, batch: int, who: str) -> int:
+    """Return how many rows of the form a batch of this person changed; 0 for a batch of another person."""
+    sql = f"SELECT count(*) FROM {CHANGES} AS c JOIN {BATCHES} AS b ON b.id = c.batch"
+    with database.open_for_reading(entity.table) as session:
+        found = session.first_of(f"{sql} WHERE c.entity = ? AND c.batch = ? AND b.who = ?", (entity.name, batch, who))
+    return int(found[0])
+
+
 def undo(
     database: FormsDatabase, entity: Entity, batch: int, *, by: FormRights, why: str, most: int = MOST_EDITS
 ) -> Applied:

@@ -12,21 +12,24 @@ from waterclock.connectors.forms.changes import (
     StoredRow,
     read_rows,
 )
-from waterclock.connectors.forms.history import find_change, list_changes
+from waterclock.connectors.forms.history import can_undo, count_changes, find_change, list_changes
 from waterclock.connectors.forms.proposals import FormProposal, list_proposals
 from waterclock.connectors.forms.row_lists import ListedRows, RowCounts, RowQuery, count_rows, list_rows
 from waterclock.connectors.forms.values import Row
+from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights, form_rights_of
 from waterclock.flow.forms import Entity, FormField
 from waterclock.flow.row_conditions import ValueKind, kind_of_type
 from waterclock.operations.formatting import count_words, number_words, page_time
-from waterclock.operations.forms import OpenedForm, visible_entities_of
+from waterclock.operations.forms import OpenedForm, open_form, visible_entities_of
 from waterclock.operations.project_opening import OpenedProject
 from waterclock.operations.reference_values import find_values
 from waterclock.permissions.users_and_roles import Person
 from waterclock.ui.page_query import Content, table_address
 
 PAGE = 100
+_MOST_COUNTED_FORMS = 100
+_OF_ONE_FORM = {"E893", "E946"}
 _COUNTED = 10_000  # rows; more are not counted, so that the first page of a large form takes no longer
 _SHOWN = 200  # rows of a review
 _SEARCHED_LETTERS = 200
@@ -59,24 +62,43 @@ class DraftCells:
 
 
 def describe_forms(at: OpenedProject, person: Person) -> Content:
-    """Return the tables that people edit and that a person sees, each with the address of its rows."""
+    """Return the tables that people edit and that a person sees, each with its address and the numbers of its rows.
+
+    Rows of a form that the person sees in part are not counted, which would read many of them. A database that does
+    not answer is asked once.
+    """
     found = {} if at.project.bases else visible_entities_of(at.flow, person)
-    return {
-        "forms": [
-            {
-                "table": name,
-                "address": form_address(name),
-                "no_edit": form_rights_of(at.flow, person, name).no_edit,
-            }
-            for name in found
-        ]
-    }
+    unanswered: dict[str, str] = {}
+    listed = []
+    for number, (name, entity) in enumerate(found.items()):
+        counts: Content = {"rows": "", "waiting": 0, "proposals": 0, "problem": unanswered.get(entity.connection, "")}
+        if number < _MOST_COUNTED_FORMS and entity.connection not in unanswered:
+            try:
+                counts |= _describe_counts(open_form(at.project, name, person))
+            except WaterclockError as error:
+                counts["problem"] = f"{error.what}: {error.why}"
+                if error.code not in _OF_ONE_FORM:
+                    unanswered[entity.connection] = counts["problem"]
+        no_edit = form_rights_of(at.flow, person, name).no_edit
+        listed.append({"table": name, "address": form_address(name), "no_edit": no_edit, **counts})
+    return {"forms": listed}
 
 
-def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> Content:
+def _describe_counts(form: OpenedForm) -> Content:
+    """Return the numbers of rows, of rows that lack a value, and of open proposals, of which 100 are counted."""
+    view = form.rights.view
+    proposals = len(list_proposals(form.database, form.shown, view=view))
+    if view is not None:
+        return {"proposals": proposals}
+    counts = count_rows(form.database, form.entity, _COUNTED)
+    return {"rows": _rows_text(counts), "waiting": counts.waiting, "proposals": proposals}
+
+
+def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str, problem: str = "") -> Content:
     """Return a page of rows with the open proposals.
 
-    Parameters: `after`, `at`, `q`, `waiting`, `sort` and `desc`.
+    Parameters: `after`, `at`, `q`, `waiting`, `sort` and `desc`; `done` is the number of a batch of the person that was
+    just saved. `problem` is why an undo of it was refused.
     """
     entity, view = form.shown, form.rights.view
     sort = entity.field(values.get("sort", ""))
@@ -95,6 +117,9 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
     if page.next is not None:
         kept |= {"after": page.next.after} | ({} if page.next.at is None else {"at": page.next.at})
     return describe_head(form) | {
+        "problem": problem,
+        "done": _describe_done(form, parse_number(values.get("done", ""))),
+        "undo": form_address(entity.table, "undo"),
         "proposals": [
             describe_proposal_link(form, each, zone) for each in list_proposals(form.database, entity, view=view)
         ],
@@ -113,6 +138,20 @@ def describe_list(form: OpenedForm, values: Mapping[str, str], *, zone: str) -> 
         "all": form_address(entity.table),
         "only_waiting": form_address(entity.table, waiting="1"),
     }
+
+
+def _describe_done(form: OpenedForm, batch: int | None) -> Content | None:
+    """Return the number of rows of a batch that the person saved, and whether they can undo it; None without one."""
+    rows = 0 if batch is None else count_changes(form.database, form.entity, batch, form.rights.name)
+    if batch is None or not rows:
+        return None
+    may_undo = form.rights.may_edit and can_undo(form.database, form.entity, batch, form.rights)
+    return {"batch": batch, "rows": rows, "may_undo": may_undo}
+
+
+def parse_number(text: str) -> int | None:
+    """Return the number of a version, a batch or a proposal; None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def find_whole_rows(form: OpenedForm, keys: Collection[str]) -> dict[str, StoredRow]:
@@ -207,11 +246,15 @@ def describe_head(form: OpenedForm) -> Content:
 
 def _count_text(query: RowQuery, page: ListedRows, counts: RowCounts) -> str:
     """Return the number of rows, after that of the rows which were searched for, if the page has all of them."""
-    words = count_words(counts.rows, "row")
-    if counts.is_least or counts.rows >= _COUNTED:
-        words = f"{number_words(counts.rows)} rows or more"
+    words = _rows_text(counts)
     is_whole = not query.after and page.next is None
     return f"{number_words(len(page.rows))} of {words}" if is_whole and (query.text or query.is_waiting) else words
+
+
+def _rows_text(counts: RowCounts) -> str:
+    if counts.is_least or counts.rows >= _COUNTED:
+        return f"{number_words(counts.rows)} rows or more"
+    return count_words(counts.rows, "row")
 
 
 def _head_field(entity: Entity, field: FormField, query: RowQuery) -> Content:

@@ -161,11 +161,15 @@ class FormPages:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             key, page = values.get("key", ""), rows.RowPage()
             try:
-                return _go_on(form, rows.undo_batch(form, values), "row", key=key)
+                done = rows.undo_batch(form, values)
+                return _go_on(form, done, "row", key=key) if key else _go_on(form, done, "")
             except WaterclockError as error:
                 if error.code not in pages.SHOWN_AGAIN:
                     raise
                 page.refusal, page.status = f"{error.what}: {error.why}", pages.SHOWN_AGAIN[error.code]
+            if not key:
+                found = pages.describe_list(form, {}, zone=at.zone, problem=page.refusal)
+                return self._render("form_list", at, found, request, page.status)
             found = rows.describe_row(form, key, page, zone=at.zone)
             return self._render("form_row", at, found, request, page.status)
 
@@ -259,9 +263,11 @@ class FormPages:
 
 
 def _go_on(form: OpenedForm, done: Applied, part: str, **parameters: str) -> Response:
-    """Return the page after a change: that of the proposal, if the change needs approval."""
+    """Return the page after a change: that of the proposal, if the change needs approval. A list names the batch."""
     if done.proposal is not None:
         part, parameters = "proposal", {"number": str(done.proposal)}
+    elif not part and done.batch is not None:
+        parameters = {"done": str(done.batch)}
     return _redirect(pages.form_address(form.entity.table, part, **parameters))
 
 

@@ -37,6 +37,7 @@ from waterclock.ui.forms.content import (
     describe_head,
     describe_proposal_link,
     form_address,
+    parse_number,
 )
 from waterclock.ui.page_query import Content
 
@@ -57,9 +58,7 @@ class PostedRow:
     def of_form(cls, values: Mapping[str, str]) -> PostedRow:
         """Parse the fields of a posted form."""
         texts = {name[2:]: text for name, text in values.items() if name.startswith("f.")}
-        return cls(
-            values.get("key", ""), _parse_number(values.get("version", "")), texts, values.get("why", "").strip()
-        )
+        return cls(values.get("key", ""), parse_number(values.get("version", "")), texts, values.get("why", "").strip())
 
 
 @dataclass(slots=True)
@@ -218,7 +217,7 @@ def _find_seen(form: OpenedForm, row: StoredRow | None, posted: PostedRow) -> Ro
 
 def undo_batch(form: OpenedForm, values: Mapping[str, str]) -> Applied:
     """Undo the batch that was posted. Raises E891, E892, E894 or E940."""
-    number = _parse_number(values.get("batch", "")) or 0
+    number = parse_number(values.get("batch", "")) or 0
     return undo(form.database, form.entity, number, by=form.rights, why=values.get("why", "").strip())
 
 
@@ -265,7 +264,3 @@ def _describe_suggestion(form: OpenedForm, key: str, number: int, suggestion: Su
         "percent": round(suggestion.likeness * 100),
         "rows": suggestion.rows,
     }
-
-
-def _parse_number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
