@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 # control characters except line feed and tab, marks of text direction, unpaired surrogates
 _CONTROL_CHARACTERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
@@ -34,6 +35,11 @@ def printable(text: str) -> str:
 def printable_line(text: str) -> str:
     r"""Return a text as one line: escaped as by `printable`, and with `\x0a` for each line break."""
     return printable(text).replace("\n", r"\x0a")
+
+
+def mark_hidden(text: str, mark: Callable[[str, str], str]) -> str:
+    """Replace each control or invisible character of a text by `mark(character, escape)`."""
+    return _ESCAPED.sub(lambda found: mark(found[0], _escape_match(found)), text)
 
 
 def look_alike(one: str, other: str) -> bool:

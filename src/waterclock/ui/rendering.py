@@ -9,11 +9,13 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 
 from waterclock.operations.display_states import State
 from waterclock.operations.formatting import count_words, number_words
 from waterclock.operations.proposals import Verb, right_of
 from waterclock.permissions.users_and_roles import Person
+from waterclock.printable import mark_hidden, printable
 from waterclock.ui.page_query import batch_address, table_address
 from waterclock.ui.svg_paints import attributes, classes
 
@@ -36,7 +38,9 @@ def environment() -> Environment:
     )
     made.filters |= {
         "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote, "cut": cut,
+        "shown": shown,
     }  # fmt: skip
+    made.tests["hiding"] = lambda text: printable(text) != text
     made.globals |= {"table_address": table_address, "batch_address": batch_address, "static": static}
     made.globals |= {"classes": classes, "attributes": attributes, "cut": cut, "can": can}
     return made
@@ -60,6 +64,18 @@ def slug(state: str) -> str:
 def cut(text: str, most: int) -> str:
     """Shorten a text to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shown(text: str) -> Markup:
+    """Escape a value as HTML, and mark its control and invisible characters, such as those of text direction.
+
+    The style sheet shows the mark. The character stays in the text, so that copies have the value.
+    """
+    return Markup(mark_hidden(str(escape(text)), _mark))  # noqa: S704  # escaped before
+
+
+def _mark(character: str, code: str) -> str:
+    return f'<span class="hid" data-code="{code}">{character if character >= " " else ""}</span>'
 
 
 def glyph(state: str) -> str:

@@ -206,7 +206,11 @@ def test_after_a_paste_the_list_says_how_many_rows_changed_and_offers_undo(
     apply(form.database, form.entity, by=FormRights("another"), why="x", edits=edits)
     assert "changed, by batch" not in client.get(f"{LIST}?done=2").text
     undone = client.post(f"{LIST}/undo", data={"batch": "1", "why": "undo"}).headers["location"]
-    assert (undone, content(form), content(form, "S9")) == (f"{LIST}?done=3", None, {"supplier_sku": "S9", "sku": "Z", "kind": "raw"})
+    assert (undone, content(form), content(form, "S9")) == (
+        f"{LIST}?done=3",
+        None,
+        {"supplier_sku": "S9", "sku": "Z", "kind": "raw"},
+    )
     page = text_of(client.get(saved).text)
     assert "2 rows changed, by batch 1. " in page
     assert "Undo batch 1" not in page
@@ -250,6 +254,30 @@ def test_the_list_of_forms_counts_rows_those_that_wait_and_proposals(
     monkeypatch.setattr(form_content, "open_form", fail)
     assert "mdm.product_map ✕ the database does not answer: it is off" in text_of(client.get("/forms").text)
     assert asked == ["mdm.product_map"]
+
+
+def test_characters_that_are_not_visible_are_marked_on_each_page(client: TestClient, form: OpenedForm) -> None:
+    override, blank = "\u202e", "\u200b"
+    mark, of_blank = (
+        f'<span class="hid" data-code="{code}">{each}</span>'
+        for code, each in ((r"\u202e", override), (r"\u200b", blank))
+    )
+    text = f"supplier_sku\tsku\tkind\nS{blank}1\ta{override}b<i>\traw\n"
+    page = post(client, f"{LIST}/paste", 200, text=text, do="review")
+    assert f"<td>S{of_blank}1</td><td>a{mark}b&lt;i&gt;</td>" in page
+    edits = [Edit((f"S{blank}1",), {"sku": f"a{override}b<i>", "kind": "raw"}, None)]
+    apply(form.database, form.entity, by=FormRights("p"), why="x", edits=edits)
+    listed = client.get(LIST).text
+    assert f">S{of_blank}1</a>" in listed
+    assert f">a{mark}b&lt;i&gt;</td>" in listed
+    assert f'data-v="a{override}b&lt;i&gt;"' in listed  # what the grid edits and copies
+    address = f"{ROW}?key={quote(f'S{blank}1')}"
+    row = client.get(address).text
+    assert f'<h1 class="m">S{of_blank}1</h1>' in row
+    assert f"! It has characters that are not visible: a{mark}b&lt;i&gt;" in row
+    assert row.count(mark) == 2  # once beside the field, once in the history
+    sent = {"key": f"S{blank}1", "version": "", "f.sku": f"{override}c", "f.kind": "raw", "why": "x"}
+    assert f"<td>{mark}c</td>" in client.post(ROW, data=sent).text  # a conflict
 
 
 def test_a_paste_may_be_large_and_has_a_bound(client: TestClient) -> None:
