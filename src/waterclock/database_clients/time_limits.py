@@ -49,7 +49,8 @@ def limit_query_time(seconds: float, interrupt: Callable[[], None]) -> Iterator[
             yield
         except Exception as error:
             if is_over.is_set():
-                raise TimeoutError(f"the query was not over within {seconds / 3600:g} hours") from error
+                limit = f"{seconds / 3600:g} hours" if seconds >= 3600 else f"{seconds:g} seconds"
+                raise TimeoutError(f"the query was not over within {limit}") from error
             raise
 
 

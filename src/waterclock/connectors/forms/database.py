@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.sqlite.database import SqliteFile
+from waterclock.database_clients.time_limits import limit_query_time
+from waterclock.errors import WaterclockError
 from waterclock.permissions.ownership import create_private_file, make_private_folder
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ PREFIX = "waterclock_forms"
 ENTITIES, BATCHES, CHANGES = f"{PREFIX}_entities", f"{PREFIX}_batches", f"{PREFIX}_changes"
 ROWS, CLOCK = f"{PREFIX}_rows", f"{PREFIX}_clock"
 PROPOSALS, PROPOSED = f"{PREFIX}_proposals", f"{PREFIX}_proposed"
+
+LONGEST_LIST_SECONDS = 60.0
+"""The maximum time to read a page of rows, or to count rows."""
 
 _TABLES = (
     f"CREATE TABLE {CLOCK} (one {{int}} PRIMARY KEY, layout {{int}} NOT NULL, sealed_at {{text}} NOT NULL)",
@@ -234,6 +239,24 @@ class FormsDatabase:
         self.require_tables(where)
         with self.database.open_for_reading(where) as connection:
             yield FormsSession(connection, self.is_server)
+
+    @contextmanager
+    def open_for_listing(self, where: str) -> Iterator[FormsSession]:
+        """Open a transaction to read a page of rows, or to count rows. Raises E813 if that takes too long."""
+        with self.open_for_reading(where) as session:
+            session.prefer_order_of_index()
+            stop = session.connection.cancel_safe if self.is_server else session.connection.interrupt
+            try:
+                with limit_query_time(LONGEST_LIST_SECONDS, stop):
+                    yield session
+            except TimeoutError as error:
+                raise WaterclockError(
+                    "E813",
+                    "the search was ended",
+                    where=where,
+                    why=str(error),
+                    fix="search by values of the first columns, which have an index; or query the table",
+                ) from error
 
     @contextmanager
     def open_for_writing(self, where: str) -> Iterator[FormsSession]:

@@ -297,8 +297,7 @@ def list_rows(database: FormsDatabase, entity: Entity, query: RowQuery, view: Fo
     )
     shown = entity if view is None else view.shown
     column = None if query.sort is None else shown.field(query.sort)
-    with database.open_for_reading(entity.table) as session:
-        session.prefer_order_of_index()
+    with database.open_for_listing(entity.table) as session:
         listing = _Listing(session, entity, view, find_indexes(session, entity))
         if column is None or is_row_key(entity, column):
             return _list_by_key(listing, query)
@@ -320,8 +319,7 @@ def count_rows(
     With `view`, only rows and values that it shows are counted. Cost: it reads `most` rows of an index; for conditions
     without an index at most `SCANNED` rows, and the count is then the least number.
     """
-    with database.open_for_reading(entity.table) as session:
-        session.prefer_order_of_index()
+    with database.open_for_listing(entity.table) as session:
         everything = _Scan(most=max(most, SCANNED))
         waits = replace(everything, conditions=SqlTerm("waits = 1"))
         if view is None:

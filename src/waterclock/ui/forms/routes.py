@@ -38,6 +38,7 @@ Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
 _MENU_ENTRY = "Forms"
 _MOST_FIELDS = 2000
 _READERS = 2  # threads that read or write many rows
+_SEARCHERS = 6  # threads that search for rows or values, of 40 for all pages
 _STATUS = {
     "E888": HTTPStatus.UNPROCESSABLE_ENTITY,
     "E889": HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -56,7 +57,7 @@ class FormPages:
 
     def __init__(self, people: People, fail: Fail) -> None:
         self._people, self._fail = people, fail
-        self._readers = CapacityLimiter(_READERS)
+        self._readers, self._searchers = CapacityLimiter(_READERS), CapacityLimiter(_SEARCHERS)
 
     def routes(self) -> Iterator[tuple[str, Endpoint, Right, str]]:
         """Yield the address, the endpoint, the right and the method of each route."""
@@ -92,7 +93,7 @@ class FormPages:
             content = pages.describe_list(form, request.query_params, zone=at.zone)
             return self._render("form_list", at, content, request)
 
-        return await run_in_threadpool(self._open, request, answer)
+        return await to_thread.run_sync(self._open, request, answer, limiter=self._searchers)
 
     async def _export(self, kind: str, request: Request) -> Response:
         """Send the rows that the person sees as a file, and record the access."""
@@ -114,7 +115,7 @@ class FormPages:
             found = pages.list_options(at, form, request.query_params)
             return HTMLResponse(render("form_options.html", options=found), headers={"Cache-Control": "no-store"})
 
-        return await run_in_threadpool(self._open, request, answer)
+        return await to_thread.run_sync(self._open, request, answer, limiter=self._searchers)
 
     async def _show_row(self, request: Request) -> Response:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:

@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 
 from tests.forms import KINDS, place_of
+from waterclock.connectors.forms import database as forms_database
 from waterclock.connectors.forms import row_lists
 from waterclock.connectors.forms.changes import Edit, Origin, StoredRow, apply
-from waterclock.connectors.forms.condition_sql import compile_condition
+from waterclock.connectors.forms.condition_sql import SqlTerm, compile_condition
 from waterclock.connectors.forms.database import ROWS, FormsDatabase, FormsSession
 from waterclock.connectors.forms.history import iterate_rows, require_registered
 from waterclock.connectors.forms.row_indexes import ORDERED_CHARACTERS, find_indexes, has_indexes, stored_text
 from waterclock.connectors.forms.row_lists import RowCounts, RowCursor, RowQuery, count_rows, list_rows
 from waterclock.connectors.forms.shown_rows import show_rows
 from waterclock.connectors.forms.text_search import contains, fold
+from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.form_views import FormGrant, FormView
 from waterclock.flow.forms import Entity, FormField
@@ -196,6 +198,16 @@ def test_a_search_ends_after_some_rows_and_continues(database: FormsDatabase, mo
     hidden = list_rows(database, ENTITY, RowQuery(text="zebra"), view_of("land", Operator.UNEQUAL, "DE"))
     assert hidden == row_lists.ListedRows([])  # its cursor would have the key of a row that is not shown
     assert count_rows(database, ENTITY, 10, view_of("land", Operator.UNEQUAL, "DE")) == RowCounts(1, 0, is_least=True)
+
+
+def test_a_search_that_takes_too_long_is_ended(database: FormsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(database, 5)
+    monkeypatch.setattr(forms_database, "LONGEST_LIST_SECONDS", 0.5)
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n % 1000 FROM r) SELECT count(*) FROM r"
+    monkeypatch.setattr(row_lists._Listing, "run", lambda *_: SqlTerm(endless))
+    with pytest.raises(WaterclockError, match="the query was not over within") as refused:
+        list_rows(database, ENTITY, RowQuery(text="x"))
+    assert refused.value.code == "E813"
 
 
 def test_indexes_follow_the_declaration(database: FormsDatabase) -> None:
