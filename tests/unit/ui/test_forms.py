@@ -172,6 +172,22 @@ def test_a_batch_is_undone_from_the_history(client: TestClient, form: OpenedForm
     post(client, f"{LIST}/undo", 404, key="S1", batch="99", why="undo")
 
 
+def test_the_history_of_a_value_has_its_changes_alone(client: TestClient, form: OpenedForm) -> None:
+    client.post(ROW, data=VALUES)
+    post(client, key="S1", version=version(form), f__sku="B", f__kind="raw", f__pack_size="2", why="to B")
+    post(client, key="S1", version=version(form), f__sku="B", f__kind="finished", f__pack_size="2", why="kind alone")
+    history = client.get(f"{ROW}?key=S1").text.partition('id="history"')[2]
+    links = re.findall(r'<a href="([^"]+)" title="The history of this value">(\w+)</a>', history)
+    address = {name: address for address, name in links}["sku"].replace("&amp;", "&")
+    page = text_of(client.get(address).text.partition('id="history"')[2])
+    assert "History of sku" in page
+    assert "to B sku : A → B" in page
+    assert "new sku : → A" in page
+    assert "kind alone" not in page
+    assert "pack_size" not in page
+    assert "kind alone" in client.get(f"{ROW}?key=S1&of=nothing").text
+
+
 def test_pasted_rows_are_reviewed_and_applied_once(client: TestClient, form: OpenedForm) -> None:
     client.post(ROW, data=VALUES)
     paste, text = f"{LIST}/paste", "supplier_sku\tsku\tkind\nS1\tA\traw\nS2\tB\traw\n"

@@ -121,7 +121,8 @@ class FormPages:
         def answer(at: OpenedProject, form: OpenedForm) -> Response:
             key = request.query_params.get("key", "")
             like = request.query_params.get("like", "")
-            found = rows.describe_row(form, key, rows.RowPage(), zone=at.zone, like=like)
+            of = request.query_params.get("of", "")
+            found = rows.describe_row(form, key, rows.RowPage(), zone=at.zone, like=like, of=of)
             return self._render("form_row", at, found, request)
 
         return await run_in_threadpool(self._open, request, answer)

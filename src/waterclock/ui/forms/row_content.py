@@ -28,6 +28,7 @@ from waterclock.connectors.forms.suggestions import Suggestion, suggest_values
 from waterclock.connectors.forms.values import InvalidValue, Row, parse_value
 from waterclock.errors import WaterclockError
 from waterclock.flow.form_rights import EditRefusedError
+from waterclock.flow.forms import FormField
 from waterclock.operations.formatting import page_time
 from waterclock.operations.forms import OpenedForm
 from waterclock.ui.forms.content import (
@@ -40,6 +41,9 @@ from waterclock.ui.forms.content import (
     parse_number,
 )
 from waterclock.ui.page_query import Content
+
+_MOST_CHANGES = 100
+_MOST_READ_FOR_CELL = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +95,20 @@ class RowPage:
             self.problems |= error.problems
 
 
-def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: str = "") -> Content:
+def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: str = "", of: str = "") -> Content:
     """Return the page of a row with its history; of a new row if `key` is empty. Raises E894 for an unknown row.
 
-    `like` is the key of a suggestion, whose values are then in the fields. Cost: it reads the rows of the row's newest
-    batch, for which undo is offered.
+    `like` is the key of a suggestion, whose values are then in the fields. `of` is a column, to which the history is
+    limited; the newest 1,000 changes of the row are then read, and else 100. Cost: it reads the rows of the newest
+    batch of the row, for which undo is offered.
     """
     entity, view = form.shown, form.rights.view
     values = split_key(entity, key) if key else ()
     stored_row = find_row(form.database, entity, values) if key else None
     there = show_row(view, stored_row)
-    changes = list_changes(form.database, entity, values, view=view) if key else []
+    cell = entity.field(of)
+    most = _MOST_CHANGES if cell is None else _MOST_READ_FOR_CELL
+    changes = list_changes(form.database, entity, values, most, view) if key else []
     proposals = list_proposals(form.database, entity, key=values, view=view) if key else []
     is_hidden = stored_row is not None and there is None
     if key and there is None and page.texts is None and (is_hidden or (not changes and not proposals)):
@@ -142,7 +149,12 @@ def describe_row(form: OpenedForm, key: str, page: RowPage, *, zone: str, like: 
         "is_posted": page.texts is not None,
         "is_taken": page.conflict is not None and page.conflict.edit.version is None and theirs is not None,
         "conflict": None if page.conflict is None else describe_conflict(form, page.conflict),
-        "changes": [_describe_change(change, zone, may_undo=change.batch == undoable) for change in changes],
+        "of": "" if cell is None else cell.name,
+        "changes": [
+            _describe_change(form, change, cell, zone, may_undo=change.batch == undoable)
+            for change in changes
+            if cell is None or any(name == cell.name for name, *_ in change.differences)
+        ],
         "may_undo": undoable is not None,
         "post": form_address(entity.table, "row"),
         "undo": form_address(entity.table, "undo"),
@@ -238,9 +250,17 @@ def _in_row(form: OpenedForm, row: StoredRow | None) -> OpenedForm:
     return replace(form, rights=form.rights.of_row(row.content))
 
 
-def _describe_change(change: Change, zone: str, *, may_undo: bool) -> Content:
+def _describe_change(form: OpenedForm, change: Change, cell: FormField | None, zone: str, *, may_undo: bool) -> Content:
+    """Return a change of a row, or of a cell of it, with the address of the history of each cell."""
     found: list[dict[str, Any]] = [
-        {"name": name, "before": before, "after": after} for name, before, after in change.differences
+        {
+            "name": name,
+            "before": before,
+            "after": after,
+            "history": f"{form_address(form.entity.table, 'row', key=change.key, of=name)}#history",
+        }
+        for name, before, after in change.differences
+        if cell is None or name == cell.name
     ]
     return {
         "batch": change.batch,
