@@ -1,4 +1,4 @@
-"""The row rules (EXPECT) of a form, of which the form evaluates those that compare columns with literals.
+"""The row rules (EXPECT) of a form, of which the form evaluates those that compare columns with literals or patterns.
 
 A rule is kept if its condition is true; a condition that is unknown, as of an empty value, breaks it. Other rules are
 checked by the run that collects the row.
@@ -14,11 +14,13 @@ from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.enums import Action, Scope
 from waterclock.flow.row_conditions import (
     BoundCondition,
+    Matcher,
     RowCondition,
     bind_condition,
     columns_of,
     evaluate,
     find_unsuitable,
+    patterns_of,
 )
 
 if TYPE_CHECKING:
@@ -91,13 +93,20 @@ def form_rules_of(table: Table, left_out: Collection[str]) -> tuple[FormRule, ..
     )
 
 
-def bind_rule(rule: FormRule, condition: RowCondition | None, fields: Mapping[str, FormField]) -> FormRule:
+def bind_rule(
+    rule: FormRule, condition: RowCondition | None, fields: Mapping[str, FormField], matches: Matcher
+) -> FormRule:
     """Return a rule with its condition, if the form can evaluate it. `fields` are keyed by names in lower case."""
     if condition is None or any(find_unsuitable(condition, fields)):
         return rule
+    try:
+        for pattern in patterns_of(condition):
+            matches(pattern, "")
+    except ValueError:  # RE2 has limits that Java has not
+        return rule
     named = tuple(fields[name.lower()].name for name in columns_of(condition))
     beside = rule.column or next((name for name in named if not fields[name.lower()].is_key), named[0])
-    return replace(rule, column=beside, condition=bind_condition(condition, fields, {}), columns=named)
+    return replace(rule, column=beside, condition=bind_condition(condition, fields, {}, matches), columns=named)
 
 
 def find_broken_rules(

@@ -1,8 +1,9 @@
 """Conditions on the rows of forms, evaluated on stored texts as Spark evaluates them on the collected values.
 
 A condition compares columns with literals or with attributes of a person. Comparisons are combined by AND, OR and NOT
-with the three values of SQL: a comparison with NULL is unknown, and a row matches only if the condition is true. A
-condition is bound to the fields of a form and to the attributes of a person before it is evaluated.
+with the three values of SQL: a comparison with NULL is unknown, and a row matches only if the condition is true. Rules
+also compare the length of a text, and match texts with patterns. A condition is bound to the fields of a form and to
+the attributes of a person before it is evaluated.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class ValueKind(Enum):
 
     TEXT = auto()
     NUMBER = auto()
+    LENGTH = auto()  # of a text, in characters
     DATE = auto()
     BOOLEAN = auto()
 
@@ -62,11 +64,20 @@ Operand = str | bool | Decimal | date | Attribute
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison of a column with an operand; with one of several for EQUAL."""
+    """A comparison of a column, or of the length of its text, with an operand; with one of several for EQUAL."""
 
     column: str
     operator: Operator
     operands: tuple[Operand, ...]
+    is_of_length: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """The condition that a pattern is found in the text of a column. `pattern` is in the syntax of RE2."""
+
+    column: str
+    pattern: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,10 @@ class Combination:
     is_all: bool
 
 
-RowCondition = Comparison | NullTest | Negation | Combination
+RowCondition = Comparison | NullTest | TextMatch | Negation | Combination
+
+Matcher = Callable[[str, str], bool]
+"""Returns whether a pattern in the syntax of RE2 is found in a text. Raises ValueError for an invalid pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +116,15 @@ class BoundComparison:
     kind: ValueKind
     operator: Operator
     values: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMatch:
+    """The condition that a pattern is found in the stored text of a field."""
+
+    column: str
+    pattern: str
+    matches: Matcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +142,7 @@ class BoundCombination:
     is_all: bool
 
 
-BoundCondition = BoundComparison | NullTest | BoundNegation | BoundCombination
+BoundCondition = BoundComparison | NullTest | BoundMatch | BoundNegation | BoundCombination
 
 
 def kind_of_type(type_text: str) -> ValueKind | None:
@@ -146,10 +169,20 @@ def attributes_of(condition: RowCondition) -> frozenset[str]:
 
 def columns_of(condition: RowCondition) -> tuple[str, ...]:
     """Return the columns that a condition names, as they are written, each once."""
-    if isinstance(condition, Comparison | NullTest):
+    if isinstance(condition, Comparison | NullTest | TextMatch):
         return (condition.column,)
     parts = (condition.of,) if isinstance(condition, Negation) else condition.parts
     return tuple({name.lower(): name for part in parts for name in columns_of(part)}.values())
+
+
+def patterns_of(condition: RowCondition) -> tuple[str, ...]:
+    """Return the patterns of a condition."""
+    if isinstance(condition, TextMatch):
+        return (condition.pattern,)
+    if isinstance(condition, Comparison | NullTest):
+        return ()
+    parts = (condition.of,) if isinstance(condition, Negation) else condition.parts
+    return tuple(pattern for part in parts for pattern in patterns_of(part))
 
 
 def find_unsuitable(condition: RowCondition, fields: Mapping[str, FormField]) -> Iterator[tuple[str, str]]:
@@ -168,10 +201,19 @@ def find_unsuitable(condition: RowCondition, fields: Mapping[str, FormField]) ->
             yield f"{condition.column} is not a column that people edit", "name a column of the form"
         elif isinstance(condition, Comparison):
             yield from _unsuitable_operands(condition, field)
+        elif isinstance(condition, TextMatch) and field.type != "STRING":
+            yield f"{field.name} is {field.type}, and patterns are for texts", f"compare {field.name} with values"
+
+
+def _kind_of(condition: Comparison, field: FormField) -> ValueKind | None:
+    kind = kind_of_type(field.type)
+    if not condition.is_of_length:
+        return kind
+    return ValueKind.LENGTH if kind is ValueKind.TEXT else None
 
 
 def _unsuitable_operands(condition: Comparison, field: FormField) -> Iterator[tuple[str, str]]:
-    kind = kind_of_type(field.type)
+    kind = _kind_of(condition, field)
     if kind is None:
         yield f"values of {field.name}, {field.type}, are not compared in a form", f"write {field.name} IS NULL"
         return
@@ -180,6 +222,7 @@ def _unsuitable_operands(condition: Comparison, field: FormField) -> Iterator[tu
         example = {
             ValueKind.TEXT: "a text, as in 'A'",
             ValueKind.NUMBER: "a number, as in 12.5",
+            ValueKind.LENGTH: "a number, as in 12",
             ValueKind.DATE: "a date, as in DATE '2026-11-30'",
             ValueKind.BOOLEAN: "TRUE or FALSE",
         }[kind]
@@ -187,27 +230,40 @@ def _unsuitable_operands(condition: Comparison, field: FormField) -> Iterator[tu
 
 
 def bind_condition(
-    condition: RowCondition, fields: Mapping[str, FormField], attributes: Mapping[str, object]
+    condition: RowCondition,
+    fields: Mapping[str, FormField],
+    attributes: Mapping[str, object],
+    matches: Matcher | None = None,
 ) -> BoundCondition | None:
-    """Bind a condition to the fields of a form and the attributes of a person.
+    """Bind a condition to the fields of a form and the attributes of a person. `matches` finds its patterns.
 
     None if the person does not have one of the attributes. An attribute of another type than the column makes its
     comparison unknown. `find_unsuitable` yields nothing for the condition, which the caller has checked.
     """
     if any(name not in attributes for name in attributes_of(condition)):
         return None
-    return _bind(condition, fields, attributes)
+    return _bind(condition, fields, attributes, matches)
 
 
-def _bind(condition: RowCondition, fields: Mapping[str, FormField], attributes: Mapping[str, object]) -> BoundCondition:
+def _bind(
+    condition: RowCondition,
+    fields: Mapping[str, FormField],
+    attributes: Mapping[str, object],
+    matches: Matcher | None,
+) -> BoundCondition:
     if isinstance(condition, Negation):
-        return BoundNegation(_bind(condition.of, fields, attributes))
+        return BoundNegation(_bind(condition.of, fields, attributes, matches))
     if isinstance(condition, Combination):
-        return BoundCombination(tuple(_bind(each, fields, attributes) for each in condition.parts), condition.is_all)
+        parts = tuple(_bind(each, fields, attributes, matches) for each in condition.parts)
+        return BoundCombination(parts, condition.is_all)
     field = fields[condition.column.lower()]
     if isinstance(condition, NullTest):
         return NullTest(field.name)
-    kind = kind_of_type(field.type)
+    if isinstance(condition, TextMatch):
+        if matches is None:
+            raise AssertionError("only rules have patterns, which parse_row_condition ensures")
+        return BoundMatch(field.name, condition.pattern, matches)
+    kind = _kind_of(condition, field)
     if kind is None:
         raise AssertionError(f"{field.name} is not compared, which the caller has checked")
     values = tuple(
@@ -221,7 +277,7 @@ def stored_operand(kind: ValueKind, value: object) -> str | None:
     """Return a literal or an attribute in the form in which a column's values are stored; None for another type."""
     if kind is ValueKind.BOOLEAN:
         return str(value).lower() if isinstance(value, bool) else None
-    if kind is ValueKind.NUMBER:
+    if kind in {ValueKind.NUMBER, ValueKind.LENGTH}:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             return None
         text = format(Decimal(value), "f")
@@ -243,6 +299,8 @@ def comparable(kind: ValueKind, text: str | None) -> str | Decimal | None:
     """Return a stored text as a value to compare; None for no value, or one of a type that the column had before."""
     if text is None or kind is ValueKind.TEXT:
         return text
+    if kind is ValueKind.LENGTH:
+        return Decimal(len(text))
     if kind is ValueKind.NUMBER:
         return Decimal(text) if _NUMBER.fullmatch(text) else None
     is_value = _DATE.fullmatch(text) if kind is ValueKind.DATE else text in {"true", "false"}
@@ -268,8 +326,12 @@ def evaluate(condition: BoundCondition, row: Mapping[str, str | None]) -> bool |
         return None if value is None else not value
     if isinstance(condition, BoundCombination):
         return _combine([evaluate(each, row) for each in condition.parts], is_all=condition.is_all)
+    if isinstance(condition, BoundMatch):
+        text = row.get(condition.column)
+        return None if text is None else condition.matches(condition.pattern, text)
     stored = comparable(condition.kind, row.get(condition.column))
-    operands = [comparable(condition.kind, value) for value in condition.values]
+    of_operands = ValueKind.NUMBER if condition.kind is ValueKind.LENGTH else condition.kind
+    operands = [comparable(of_operands, value) for value in condition.values]
     compare = _COMPARE[condition.operator]
     found = [None if stored is None or each is None else compare(stored, each) for each in operands]
     return _combine(found, is_all=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from waterclock.connectors.forms.collection import FormsCollector
 from waterclock.connectors.forms.database import FormsDatabase
 from waterclock.connectors.forms.history import require_registered
+from waterclock.connectors.forms.pattern_search import matches
 from waterclock.connectors.forms.values import InvalidValue, parse_value
 from waterclock.dpl.project import Project
 from waterclock.dpl.query.granted_select import usable_grants
@@ -118,7 +119,7 @@ def _with_conditions(entity: Entity) -> Entity:
     """Return a form whose rules are evaluated when rows are saved, as far as forms can evaluate them."""
     fields = entity.fields_by_name
     return replace(
-        entity, rules=tuple(bind_rule(rule, parse_rule_condition(rule.text), fields) for rule in entity.rules)
+        entity, rules=tuple(bind_rule(rule, parse_rule_condition(rule.text), fields, matches) for rule in entity.rules)
     )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from waterclock.connectors.forms.pattern_search import matches
 from waterclock.connectors.forms.row_checks import find_invalid_values
 from waterclock.dpl.resolve.row_conditions import parse_row_condition
 from waterclock.dpl.syntax.expressions import expression_of
@@ -16,6 +18,7 @@ from waterclock.dpl.syntax.tokens import dialect
 from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.forms import FormField
 from waterclock.flow.row_conditions import bind_condition, evaluate, find_unsuitable
+from waterclock.flow.text_patterns import translate_like, translate_regex
 from waterclock.operations.forms import open_form
 from waterclock.operations.project_opening import open_project
 
@@ -82,6 +85,45 @@ def test_a_form_evaluates_conditions_as_spark_does(spark: SparkSession) -> None:
         assert [row[f"c{at}"] for row in found] == verdicts(text, rows), text
 
 
+LETTERS = ["a", "b", "A", "1", "_", "%", " ", "\n", "\r", "\u0085", "\u2028", "é", "\U0001f600", "-", "."]
+
+
+def random_regex(dice: random.Random, depth: int = 0) -> str:
+    """Return a pattern of Java, of which forms search most."""
+    plain = [each for each in LETTERS if each != "."]
+    atoms = [
+        lambda: dice.choice([*plain, "."]),
+        lambda: dice.choice(["[a-b1]", "[^a]", "[A-Z_-]", "[é\U0001f600]", "[^\n]", "[.]", "[a-c-e]"]),
+        lambda: f"({dice.choice(['', '?:'])}{random_regex(dice, depth + 1)})" if depth < 2 else "b",
+    ]
+    repeats = ["", "", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "+?", "++"]
+    branches = []
+    for _ in range(dice.choice([1, 1, 2])):
+        parts = "".join(dice.choice(atoms)() + dice.choice(repeats) for _ in range(dice.randint(1, 3)))
+        branches.append(f"{dice.choice(['', '', '^'])}{parts}{dice.choice(['', '', '$'])}")
+    return "|".join(branches)
+
+
+def test_a_form_searches_patterns_as_spark_does(spark: SparkSession) -> None:
+    dice = random.Random(13)
+    texts = ["", "a", "A1", "AB-1000", *("".join(dice.choices(LETTERS, k=dice.randint(1, 5))) for _ in range(120))]
+    likes = {"".join(dice.choices([*LETTERS, "%", "_"], k=dice.randint(0, 4))) for _ in range(60)}
+    regexes = {"^[A-Z]{2}-[0-9]{4}$", "a$|^b", *(random_regex(dice) for _ in range(600))}
+    stored = spark.createDataFrame([(at, text) for at, text in enumerate(texts)], "at INT, x STRING")
+    patterns = [("LIKE", each, translate_like(each)) for each in sorted(likes)]
+    patterns += [("RLIKE", each, translate_regex(each)) for each in sorted(regexes)]
+    searched = [(kind, pattern, found) for kind, pattern, found in patterns if found is not None]
+    assert len(searched) > 200
+    verdicts = [F.col("x").like(each) if kind == "LIKE" else F.col("x").rlike(each) for kind, each, _ in searched]
+    by_spark = stored.orderBy("at").select(F.array(*verdicts)).collect()
+    counts = {True: 0, False: 0}
+    for text, [row] in zip(texts, by_spark, strict=True):
+        for (kind, pattern, found), verdict in zip(searched, row, strict=True):
+            assert matches(found, text) == verdict, (kind, pattern, found, text)
+            counts[verdict] += 1
+    assert min(counts.values()) > 5_000
+
+
 RULES = """
 CREATE CONNECTION forms TYPE forms;
 COLLECT mdm.prices (
@@ -92,7 +134,7 @@ COLLECT mdm.prices (
   FROM forms.prices
   EXPECT active OR price IS NOT NULL AS one_of ELSE WARN,
     (land = 'DE' AND pack > 0) OR (land <> 'DE' AND day >= DATE '2026-01-01') OR land IS NULL AS by_land,
-    length(land) < 2 AS short, price > pack AS dear
+    length(land) < 2 AS short, land LIKE '_' OR land RLIKE '^[A-Z]+$' AS like_code, price > pack AS dear
   EVERY DAY START '2020-01-01';
 """
 
@@ -103,7 +145,7 @@ def test_a_form_finds_the_rows_that_break_rules_as_spark_does(spark: SparkSessio
     (tmp_path / "waterclock.toml").write_text('[project]\nname = "p"\n[vars]\nleast = 0\n[env.dev]\nstorage = ".dev"\n')
     project = open_project(tmp_path, None)
     entity = open_form(project, "mdm.prices").entity
-    assert [rule.name for rule in entity.rules if not rule.is_checked] == ["short", "dear"]
+    assert [rule.name for rule in entity.rules if not rule.is_checked] == ["dear"]
     assert [field.name for field in entity.fields if field.choices] == ["land"]
     dice = random.Random(9)
     rows: list[dict[str, str | None]] = [
@@ -117,7 +159,7 @@ def test_a_form_finds_the_rows_that_break_rules_as_spark_does(spark: SparkSessio
     verdicts = [f"({rule.expression}) IS NOT TRUE AS `{rule.name}`" for rule in rules]
     by_spark = stored.selectExpr(*types).orderBy("id").selectExpr(*verdicts).collect()
     checked = {rule.name: rule for rule in entity.rules if rule.is_checked}
-    assert len(checked) == 8
+    assert len(checked) == 10
     for row, verdict in zip(rows, by_spark, strict=True):
         problems = find_invalid_values(entity, row, None)
         assert verdict["lands"] == ("none of" in problems.get("land", "") or "one of" in problems.get("land", ""))

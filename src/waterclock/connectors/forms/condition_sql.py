@@ -15,6 +15,7 @@ from waterclock.flow.row_conditions import (
     BoundCombination,
     BoundComparison,
     BoundCondition,
+    BoundMatch,
     BoundNegation,
     NullTest,
     Operator,
@@ -63,6 +64,8 @@ def compile_condition(condition: BoundCondition, columns: Mapping[str, str], *, 
     if isinstance(condition, BoundCombination):
         parts = [compile_condition(part, columns, is_server=is_server) for part in condition.parts]
         return join_terms(parts, is_all=condition.is_all)
+    if isinstance(condition, BoundMatch) or condition.kind is ValueKind.LENGTH:
+        raise AssertionError("only rules have functions of texts, and rules are not compiled")
     compare = _compare_on_server if is_server else _compare_in_file
     found = compare(condition, columns[condition.column], [value for value in condition.values if value is not None])
     return join_terms([*found, *([UNKNOWN] if None in condition.values else [])], is_all=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -25,8 +26,10 @@ from waterclock.flow.row_conditions import (
     Operand,
     Operator,
     RowCondition,
+    TextMatch,
     attributes_of,
 )
+from waterclock.flow.text_patterns import translate_like, translate_regex
 
 _OPERATORS: Mapping[type[exp.Expression], Operator] = {
     exp.EQ: Operator.EQUAL,
@@ -35,6 +38,10 @@ _OPERATORS: Mapping[type[exp.Expression], Operator] = {
     exp.LTE: Operator.AT_MOST,
     exp.GT: Operator.MORE,
     exp.GTE: Operator.AT_LEAST,
+}
+_PATTERNS: Mapping[type[exp.Expression], Callable[[str], str | None]] = {
+    exp.Like: translate_like,
+    exp.RegexpLike: translate_regex,
 }
 _FIXES: Mapping[type[exp.Expression], str] = {
     exp.NullSafeEQ: "write =, or IS NULL",
@@ -58,15 +65,15 @@ class UnsupportedConditionError(ValueError):
         return found if isinstance(found, str) else found.sql(dialect="databricks")[:80]
 
 
-def parse_row_condition(expression: Expression, variables: Mapping[str, Any]) -> RowCondition:
+def parse_row_condition(expression: Expression, variables: Mapping[str, Any], *, is_rule: bool = False) -> RowCondition:
     """Return the condition that an expression declares. Raises `UnsupportedConditionError`.
 
     Accepted are comparisons of a column with literals, variables or USER('name'), BETWEEN, IN, IS NULL, AND, OR, NOT,
-    and BOOLEAN columns.
+    and BOOLEAN columns; in rules also LIKE and RLIKE with patterns without escapes, and the length of a text.
     """
     if "\\" in expression.text:  # texts with escapes are read differently by Spark and by other parsers
         raise UnsupportedConditionError("a backslash", "write texts without escapes")
-    return _parse(expression.tree, variables)
+    return _Parser(variables, is_rule).parse(expression.tree)
 
 
 @lru_cache(maxsize=1000)
@@ -75,44 +82,62 @@ def parse_rule_condition(text: str) -> RowCondition | None:
     source = SourceText("rule", text)
     tokens = dialect().tokenize(text)
     try:
-        condition = parse_row_condition(expression_of(source, tokens, Span(source, 0, len(text))), {})
+        condition = parse_row_condition(expression_of(source, tokens, Span(source, 0, len(text))), {}, is_rule=True)
     except (UnsupportedConditionError, WaterclockError):
         return None
     return None if attributes_of(condition) else condition
 
 
-def _parse(tree: exp.Expression, variables: Mapping[str, Any]) -> RowCondition:
-    if isinstance(tree, exp.Paren):
-        return _parse(tree.this, variables)
-    if isinstance(tree, exp.Not):
-        return Negation(_parse(tree.this, variables))
-    if isinstance(tree, exp.And | exp.Or):
-        parts = [_parse(tree.this, variables), _parse(tree.expression, variables)]
-        return Combination(tuple(parts), isinstance(tree, exp.And))
-    return _parse_test(tree, variables)
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    """Parses a condition with the values of variables. Rules may have functions of texts."""
 
+    variables: Mapping[str, Any]
+    is_rule: bool
 
-def _parse_test(tree: exp.Expression, variables: Mapping[str, Any]) -> RowCondition:
-    if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
-        return NullTest(_column(tree.this))
-    if isinstance(tree, exp.In) and set(_arguments(tree)) == {"this", "expressions"}:
-        operands = tuple(_operand(each, variables) for each in tree.expressions)
-        return Comparison(_column(tree.this), Operator.EQUAL, operands)
-    if isinstance(tree, exp.Between) and set(_arguments(tree)) == {"this", "low", "high"}:
-        ends = ((Operator.AT_LEAST, tree.args["low"]), (Operator.AT_MOST, tree.args["high"]))
-        column = _column(tree.this)
-        return Combination(
-            tuple(Comparison(column, each, (_operand(end, variables),)) for each, end in ends), is_all=True
-        )
-    if isinstance(tree, exp.Column):
-        return Comparison(_column(tree), Operator.EQUAL, (True,))
-    if (operator := _OPERATORS.get(type(tree))) is None:
-        raise _unsupported(tree)
-    if isinstance(tree.this, exp.Column):
-        return Comparison(_column(tree.this), operator, (_operand(tree.expression, variables),))
-    if not isinstance(tree.expression, exp.Column):
-        raise _unsupported(tree)
-    return Comparison(_column(tree.expression), operator.mirrored, (_operand(tree.this, variables),))
+    def parse(self, tree: exp.Expression) -> RowCondition:
+        if isinstance(tree, exp.Paren):
+            return self.parse(tree.this)
+        if isinstance(tree, exp.Not):
+            return Negation(self.parse(tree.this))
+        if isinstance(tree, exp.And | exp.Or):
+            parts = [self.parse(tree.this), self.parse(tree.expression)]
+            return Combination(tuple(parts), isinstance(tree, exp.And))
+        return self._parse_test(tree)
+
+    def _parse_test(self, tree: exp.Expression) -> RowCondition:
+        if isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
+            return NullTest(_column(tree.this))
+        if isinstance(tree, exp.In) and set(_arguments(tree)) == {"this", "expressions"}:
+            return self._compare(tree.this, Operator.EQUAL, *tree.expressions)
+        if isinstance(tree, exp.Between) and set(_arguments(tree)) == {"this", "low", "high"}:
+            ends = ((Operator.AT_LEAST, tree.args["low"]), (Operator.AT_MOST, tree.args["high"]))
+            return Combination(tuple(self._compare(tree.this, each, end) for each, end in ends), is_all=True)
+        if isinstance(tree, exp.Column):
+            return Comparison(_column(tree), Operator.EQUAL, (True,))
+        if self.is_rule and (translate := _PATTERNS.get(type(tree))) is not None:
+            return self._match(tree, translate)
+        if (operator := _OPERATORS.get(type(tree))) is None:
+            raise _unsupported(tree)
+        left, right = tree.this, tree.expression
+        if not isinstance(left, exp.Column | exp.Length):
+            left, right, operator = right, left, operator.mirrored
+        if not isinstance(left, exp.Column | exp.Length):
+            raise _unsupported(tree)
+        return self._compare(left, operator, right)
+
+    def _compare(self, side: exp.Expression, operator: Operator, *others: exp.Expression) -> Comparison:
+        is_length = self.is_rule and isinstance(side, exp.Length) and _arguments(side) == ["this"]
+        column = _column(side.this if is_length else side)
+        return Comparison(column, operator, tuple(_operand(each, self.variables) for each in others), is_length)
+
+    def _match(self, tree: exp.Expression, translate: Callable[[str], str | None]) -> TextMatch:
+        is_plain = set(_arguments(tree)) == {"this", "expression"}
+        pattern = _operand(tree.expression, self.variables) if is_plain else None
+        found = translate(pattern) if isinstance(pattern, str) else None
+        if found is None:
+            raise _unsupported(tree)
+        return TextMatch(_column(tree.this), found)
 
 
 def _column(tree: exp.Expression) -> str:
