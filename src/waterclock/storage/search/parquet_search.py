@@ -124,6 +124,7 @@ class ParquetSearch:
         doubtful = pa.array([value.encode("utf-8", "surrogatepass") for value in self._doubtful], pa.large_binary())
         if whole := _count_equal(values, doubtful):
             found(place, whole, is_certain=self._is_subject(name))
+        values, rows = _distinct(values)
         _, offset_bytes, data = values.buffers()
         if data is None or offset_bytes is None or not len(values):
             return
@@ -135,15 +136,25 @@ class ParquetSearch:
         matches = list(matcher.find_anywhere(content))
         starts = np.array([match.start for match in matches], np.int64) + first
         at = np.searchsorted(offsets, starts, "right") - 1
-        bounds = zip((offsets[at] - first).tolist(), (offsets[at + 1] - first).tolist(), strict=True)
-        for match, (low, high) in zip(matches, bounds, strict=True):
+        bounds = zip((offsets[at] - first).tolist(), (offsets[at + 1] - first).tolist(), rows[at].tolist(), strict=True)
+        for match, (low, high, count) in zip(matches, bounds, strict=True):
             is_whole = (match.start, match.start + len(match.needle.text)) == (low, high)
             if match.needle.fits(content, match.start, low, high) and not (is_whole and match.needle.is_doubtful):
-                counts[not match.needle.is_doubtful] += 1
+                counts[not match.needle.is_doubtful] += count
         self._possible[name] += counts[False]
         for is_certain, count in counts.items():
             if count:
                 found(place, count, is_certain=is_certain)
+
+
+def _distinct(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """Return texts, each once if most come several times, such as a label in each row; and how often each comes."""
+    import pyarrow.compute as pc
+
+    counted = pc.value_counts(values)
+    if 2 * len(counted) > len(values):
+        return values, np.ones(len(values), np.int64)
+    return counted.field("values"), counted.field("counts").to_numpy()
 
 
 def _is_text(kind: pa.DataType) -> bool:

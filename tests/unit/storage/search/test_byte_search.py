@@ -178,6 +178,14 @@ def test_a_number_counts_only_in_a_column_of_persons(tmp_path: Path) -> None:
     assert result.possible == ()
 
 
+def test_a_value_that_many_rows_repeat_is_counted_in_each(tmp_path: Path) -> None:
+    texts = pa.array(["by ada-lovelace, 1815", None, "x", "by 1815 and ada-lovelace"] * 500)
+    write_parquet(tmp_path / "a.parquet", pa.table({"note": texts}), use_dictionary=False)
+    found = search(tmp_path, "ada-lovelace", "1815")
+    assert {(hit.where, hit.count) for hit in found.hits} >= {("column note, row group 1", 1000)}
+    assert [(hit.where, hit.count) for hit in found.possible] == [("column note, row group 1", 1000)]
+
+
 @pytest.mark.parametrize(
     ("document", "hits", "possible"),
     [
