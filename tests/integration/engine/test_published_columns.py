@@ -81,6 +81,14 @@ def test_the_functions_of_spark_are_those_that_check_knows(session: SparkSession
     found = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect() if row[0].isidentifier()}
     known = spark_functions
     assert found == known.SCALARS | known.AGGREGATES | known.GENERATORS | known.WINDOWED
+    # how Spark implements each function, which SQL does not say
+    spark, classes = session._jvm.org.apache.spark.sql.catalyst, session._jvm.java.lang.Class
+    aggregate = classes.forName("org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction")
+    registry = spark.analysis.FunctionRegistry.builtin()
+    described = ((name, registry.lookupFunction(spark.FunctionIdentifier(name))) for name in sorted(known.SCALARS))
+    made = {name: each.get().getClassName() for name, each in described if each.isDefined()}
+    assert len(made) > 400
+    assert [name for name, each in made.items() if aggregate.isAssignableFrom(classes.forName(each))] == []
 
 
 FLOW = """
