@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from waterclock.connectors.interface import Item
 from waterclock.dpl.query.row_by_row import find_row_source
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.row_filters import row_filter_of
@@ -56,6 +57,12 @@ def can_append(table: Table) -> bool:
         and all(action.most is None for check in checks for action in check.actions)
         and not (is_filtered and any(check.demand is Requirement.KEY for check in checks))
     )
+
+
+def has_whole_items(table: Table, items: Iterable[Item]) -> bool:
+    """Return whether the rows of items can be read alone: none is a part of a file whose rows the table numbers."""
+    is_numbered = any(column.metadata_field == "row" for column in table.columns.named)
+    return not (is_numbered and any(item.bytes_read for item in items))
 
 
 @dataclass(frozen=True, slots=True)

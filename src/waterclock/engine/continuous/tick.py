@@ -26,6 +26,7 @@ from waterclock.engine.continuous.appends import (
     can_append,
     find_row_slice,
     has_same_columns,
+    has_whole_items,
     identity_of_pins,
     is_undamaged,
     join_items,
@@ -219,7 +220,7 @@ class _Tick:
         found = {}
         for label in (window.start for window in windows if window.start in known):
             new = items.after(label, _items_of(known[label]))
-            if new is not None:
+            if new is not None and has_whole_items(table, new):
                 found[label] = new
         return found
 
