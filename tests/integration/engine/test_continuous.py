@@ -371,6 +371,22 @@ def test_a_slow_query_can_read_the_rows_of_an_older_tick_for_some_minutes(tmp_pa
         assert {path for path in files if file_exists(entry_path(folder, path))} == newest
 
 
+def test_a_file_without_a_column_of_others_does_not_hide_an_open_window(tmp_path: Path, spark: SparkSession) -> None:
+    """All files of the window together have the columns that ON SCHEMA CHANGE compares."""
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare("""
+    COLLECT web.clicks PARTITIONED (id BIGINT, user STRING) FROM land.acme.clicks
+      EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS ON SCHEMA CHANGE HOLD;
+    """)
+    stream.click(minute(6), (1, "a"))
+    stream.click(minute(60), (2, "b"))
+    stream.run(minute(61))
+    stream.tick(minute(62))
+    stream.tiny.land("clicks", minute(63), "id\n3\n")
+    stream.tick(minute(64))
+    assert stream.rows(IDS) == [(1, True), (2, False), (3, False)]
+
+
 def test_open_windows_of_renamed_tables_and_of_those_without_ticks_are_removed(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -233,14 +233,17 @@ class _Tick:
         items: OpenItems | None,
         appended: Mapping[datetime, tuple[Item, ...]],
     ) -> bool:
-        """Read windows of a collect; of labels in `appended`, these items alone. False if their columns differ."""
+        """Read windows of a collect; of labels in `appended`, these items alone. False if their columns differ.
+
+        The columns of these items can be a reason to hold a label that the columns of all its items are not.
+        """
         batches = tuple(Batch(table.name, window, Status.READY, "open") for window in windows)
         owned = {} if items is None else {**items.by_label, **appended}
         own_labels = {batch.label for batch in batches}
         owned = {label: each for label, each in owned.items() if label in own_labels}
         to = {label: known[label] for label in appended}
         with self._make_slices(table, batches, BoundInputs(dict.fromkeys(own_labels, ()), owned=owned)) as made:
-            if not has_same_columns(made, to):
+            if not has_same_columns(made, to) or made.notes.holds.keys() & to.keys():
                 return False
             notes = {}
             for label in own_labels:
