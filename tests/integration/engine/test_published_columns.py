@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -82,7 +82,8 @@ def test_the_functions_of_spark_are_those_that_check_knows(session: SparkSession
     known = spark_functions
     assert found == known.SCALARS | known.AGGREGATES | known.GENERATORS | known.WINDOWED
     # how Spark implements each function, which SQL does not say
-    spark, classes = session._jvm.org.apache.spark.sql.catalyst, session._jvm.java.lang.Class
+    jvm: Any = session._jvm
+    spark, classes = jvm.org.apache.spark.sql.catalyst, jvm.java.lang.Class
     aggregate = classes.forName("org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction")
     registry = spark.analysis.FunctionRegistry.builtin()
     described = ((name, registry.lookupFunction(spark.FunctionIdentifier(name))) for name in sorted(known.SCALARS))
