@@ -338,6 +338,55 @@ def test_slices_of_older_ticks_are_removed_after_some_minutes(tmp_path: Path, sp
     assert len(stream.rows(IDS)) == 6
 
 
+def test_a_slow_query_can_read_the_rows_of_an_older_tick_for_some_minutes(tmp_path: Path, spark: SparkSession) -> None:
+    """They were written long before: the rows that later ticks add are in other files."""
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare(FLOW)
+
+    def number_of_an_hour_ago() -> int:
+        return new_slice_number() - 60 * 60 * 1_000_000
+
+    with (
+        stream.opened() as work,
+        patch("waterclock.storage.commit.speed_tables.TICKS_KEPT", 1),
+        patch("waterclock.storage.slices.appended.MOST_PARTS", 2),
+        patch("waterclock.storage.slices.appended._LEAST_MERGED", 2),
+        patch("waterclock.engine.continuous.tick.new_slice_number", number_of_an_hour_ago),
+        patch("waterclock.engine.continuous.appends.new_slice_number", number_of_an_hour_ago),
+    ):
+        folder, files = work.lake.folder("web.spd_clicks"), set[str]()
+        for at in range(4):
+            stream.click(minute(at), (at, "a"))
+            stream.now = minute(at + 1)
+            assert run_tick(work) == at + 1
+            slices = read_slices(folder, read_state(folder)).values()
+            files |= {file.path for manifest in slices for file in manifest.files}
+        newest = {file.path for manifest in slices for file in manifest.files}
+        assert len(files - newest) > 2  # rows that were merged, and that older ticks have
+        remove_old_slices(folder)
+        assert [path for path in sorted(files) if not file_exists(entry_path(folder, path))] == []
+        later = new_slice_number() + 11 * 60 * 1_000_000
+        with patch("waterclock.storage.commit.speed_tables.new_slice_number", lambda: later):
+            remove_old_slices(folder)
+        assert {path for path in files if file_exists(entry_path(folder, path))} == newest
+
+
+def test_a_file_without_a_column_of_others_does_not_hide_an_open_window(tmp_path: Path, spark: SparkSession) -> None:
+    """All files of the window together have the columns that ON SCHEMA CHANGE compares."""
+    stream = Stream(Tiny(tmp_path, spark))
+    stream.tiny.declare("""
+    COLLECT web.clicks PARTITIONED (id BIGINT, user STRING) FROM land.acme.clicks
+      EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS ON SCHEMA CHANGE HOLD;
+    """)
+    stream.click(minute(6), (1, "a"))
+    stream.click(minute(60), (2, "b"))
+    stream.run(minute(61))
+    stream.tick(minute(62))
+    stream.tiny.land("clicks", minute(63), "id\n3\n")
+    stream.tick(minute(64))
+    assert stream.rows(IDS) == [(1, True), (2, False), (3, False)]
+
+
 def test_open_windows_of_renamed_tables_and_of_those_without_ticks_are_removed(
     tmp_path: Path, spark: SparkSession
 ) -> None:

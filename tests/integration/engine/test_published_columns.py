@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -81,6 +81,15 @@ def test_the_functions_of_spark_are_those_that_check_knows(session: SparkSession
     found = {row[0] for row in session.sql("SHOW SYSTEM FUNCTIONS").collect() if row[0].isidentifier()}
     known = spark_functions
     assert found == known.SCALARS | known.AGGREGATES | known.GENERATORS | known.WINDOWED
+    # how Spark implements each function, which SQL does not say
+    jvm: Any = session._jvm
+    spark, classes = jvm.org.apache.spark.sql.catalyst, jvm.java.lang.Class
+    aggregate = classes.forName("org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction")
+    registry = spark.analysis.FunctionRegistry.builtin()
+    described = ((name, registry.lookupFunction(spark.FunctionIdentifier(name))) for name in sorted(known.SCALARS))
+    made = {name: each.get().getClassName() for name, each in described if each.isDefined()}
+    assert len(made) > 400
+    assert [name for name, each in made.items() if aggregate.isAssignableFrom(classes.forName(each))] == []
 
 
 FLOW = """

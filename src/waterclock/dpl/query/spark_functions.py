@@ -11,10 +11,10 @@ AGGREGATES = frozenset(
     kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value
     listagg max max_by mean measure median min min_by mode percentile percentile_approx percentile_cont
     percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
-    skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
-    theta_union_agg try_avg try_sum tuple_intersection_agg_double tuple_intersection_agg_integer
+    schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg
+    theta_sketch_agg theta_union_agg try_avg try_sum tuple_intersection_agg_double tuple_intersection_agg_integer
     tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp
-    variance
+    variance vector_avg vector_sum
     """.split()
 )
 """Functions that return one value for many rows."""
@@ -63,28 +63,28 @@ SCALARS = frozenset(
     python_worker_logs quarter quote radians raise_error rand randn random randstr range reduce reflect regexp
     regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr repeat
     replace reverse right rint rlike round rpad rtrim schema_of_avro schema_of_csv schema_of_json schema_of_variant
-    schema_of_variant_agg schema_of_xml sec second sentences sequence session_user session_window sha sha1 sha2
-    shiftleft shiftright shiftrightunsigned shuffle sign signum sin sinh size slice smallint sort_array soundex
-    space spark_partition_id split split_part sql_keywords sqrt st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid
-    st_srid startswith str_to_map string struct substr substring substring_index tan tanh theta_difference
-    theta_intersection theta_sketch_estimate theta_union time time_bucket time_diff time_from_micros
-    time_from_millis time_from_seconds time_to_micros time_to_millis time_to_seconds time_trunc timestamp
-    timestamp_micros timestamp_millis timestamp_seconds tinyint to_avro to_binary to_char to_csv to_date to_json
-    to_number to_protobuf to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp
-    to_varchar to_variant_object to_xml transform transform_keys transform_values translate trim trunc try_add
-    try_aes_decrypt try_divide try_element_at try_make_interval try_make_timestamp try_make_timestamp_ltz
-    try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url try_reflect try_subtract try_to_binary
-    try_to_date try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_get
-    tuple_difference_double tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer
-    tuple_intersection_double tuple_intersection_integer tuple_intersection_theta_double
-    tuple_intersection_theta_integer tuple_sketch_estimate_double tuple_sketch_estimate_integer
-    tuple_sketch_summary_double tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer
-    tuple_union_double tuple_union_integer tuple_union_theta_double tuple_union_theta_integer typeof ucase unbase64
-    unhex uniform unix_date unix_micros unix_millis unix_seconds unix_timestamp upper url_decode url_encode user
-    uuid validate_utf8 variant_explode variant_explode_outer variant_get vector_avg vector_cosine_similarity
-    vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum version weekday weekofyear when
-    width_bucket window window_time xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number
-    xpath_short xpath_string xxhash64 year zeroifnull zip_with
+    schema_of_xml sec second sentences sequence session_user session_window sha sha1 sha2 shiftleft shiftright
+    shiftrightunsigned shuffle sign signum sin sinh size slice smallint sort_array soundex space spark_partition_id
+    split split_part sql_keywords sqrt st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith
+    str_to_map string struct substr substring substring_index tan tanh theta_difference theta_intersection
+    theta_sketch_estimate theta_union time time_bucket time_diff time_from_micros time_from_millis time_from_seconds
+    time_to_micros time_to_millis time_to_seconds time_trunc timestamp timestamp_micros timestamp_millis
+    timestamp_seconds tinyint to_avro to_binary to_char to_csv to_date to_json to_number to_protobuf to_time
+    to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object
+    to_xml transform transform_keys transform_values translate trim trunc try_add try_aes_decrypt try_divide
+    try_element_at try_make_interval try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod
+    try_multiply try_parse_json try_parse_url try_reflect try_subtract try_to_binary try_to_date try_to_number
+    try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_get tuple_difference_double
+    tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer tuple_intersection_double
+    tuple_intersection_integer tuple_intersection_theta_double tuple_intersection_theta_integer
+    tuple_sketch_estimate_double tuple_sketch_estimate_integer tuple_sketch_summary_double
+    tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer tuple_union_double
+    tuple_union_integer tuple_union_theta_double tuple_union_theta_integer typeof ucase unbase64 unhex uniform
+    unix_date unix_micros unix_millis unix_seconds unix_timestamp upper url_decode url_encode user uuid
+    validate_utf8 variant_explode variant_explode_outer variant_get vector_cosine_similarity vector_inner_product
+    vector_l2_distance vector_norm vector_normalize version weekday weekofyear when width_bucket window window_time
+    xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64
+    year zeroifnull zip_with
     """.split()
 )
 """Functions that return a value from each row alone."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from waterclock.connectors.interface import Item
 from waterclock.dpl.query.row_by_row import find_row_source
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.row_filters import row_filter_of
@@ -20,6 +21,7 @@ from waterclock.files.object_stores import is_remote
 from waterclock.flow.checks import Requirement, checks_of
 from waterclock.flow.declarations import Table
 from waterclock.flow.enums import Kind, Mode
+from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.planner.plan import ReadScope
 from waterclock.storage.commit.speed_tables import new_slice_number
 from waterclock.storage.lake import Lake
@@ -45,17 +47,23 @@ def can_append(table: Table) -> bool:
     """Return whether new rows of an open window can be checked and stored without its other rows.
 
     They cannot if a rule has a limit of rows, or if rows with the same KEY are removed. A COLLECT without a list of
-    columns is left out, as the columns of its new rows may differ.
+    columns is left out, as the columns of its new rows may differ, and so is one that fails if they do.
     """
     is_filtered = row_filter_of(table) is not None
-    checks = checks_of(table)
+    checks, on_change = checks_of(table), table.columns.on_change
     return (
         table.mode is Mode.APPEND
         and table.temporal is None
-        and not (table.kind is Kind.COLLECT and table.columns.is_open)
+        and not (table.kind is Kind.COLLECT and (table.columns.is_open or on_change is OnSchemaChange.FAIL))
         and all(action.most is None for check in checks for action in check.actions)
         and not (is_filtered and any(check.demand is Requirement.KEY for check in checks))
     )
+
+
+def has_whole_items(table: Table, items: Iterable[Item]) -> bool:
+    """Return whether the rows of items can be read alone: none is a part of a file whose rows the table numbers."""
+    is_numbered = any(column.metadata_field == "row" for column in table.columns.named)
+    return not (is_numbered and any(item.bytes_read for item in items))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from waterclock.engine.continuous.appends import (
     can_append,
     find_row_slice,
     has_same_columns,
+    has_whole_items,
     identity_of_pins,
     is_undamaged,
     join_items,
@@ -219,7 +220,7 @@ class _Tick:
         found = {}
         for label in (window.start for window in windows if window.start in known):
             new = items.after(label, _items_of(known[label]))
-            if new is not None:
+            if new is not None and has_whole_items(table, new):
                 found[label] = new
         return found
 
@@ -232,14 +233,17 @@ class _Tick:
         items: OpenItems | None,
         appended: Mapping[datetime, tuple[Item, ...]],
     ) -> bool:
-        """Read windows of a collect; of labels in `appended`, these items alone. False if their columns differ."""
+        """Read windows of a collect; of labels in `appended`, these items alone. False if their columns differ.
+
+        The columns of these items can be a reason to hold a label that the columns of all its items are not.
+        """
         batches = tuple(Batch(table.name, window, Status.READY, "open") for window in windows)
         owned = {} if items is None else {**items.by_label, **appended}
         own_labels = {batch.label for batch in batches}
         owned = {label: each for label, each in owned.items() if label in own_labels}
         to = {label: known[label] for label in appended}
         with self._make_slices(table, batches, BoundInputs(dict.fromkeys(own_labels, ()), owned=owned)) as made:
-            if not has_same_columns(made, to):
+            if not has_same_columns(made, to) or made.notes.holds.keys() & to.keys():
                 return False
             notes = {}
             for label in own_labels:

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -32,7 +33,7 @@ from waterclock.storage.commit.change import build_slice_change
 from waterclock.storage.commit.creation import build_columns_change, create_table
 from waterclock.storage.commit.pointers import commit_race_error
 from waterclock.storage.commit.write_commit import Change, build_remove_actions, try_commit
-from waterclock.storage.log.delta_log import commit_file, head, info_of, table_exists, time_of
+from waterclock.storage.log.delta_log import actions_of, commit_file, head, info_of, table_exists, time_of
 from waterclock.storage.log.identity import Identity, identity_in
 from waterclock.storage.log.open_tables import forget_open_table, open_table
 from waterclock.storage.schema_types import schema_text
@@ -294,9 +295,9 @@ def remove_open_windows(folder: str) -> None:
 
 
 def remove_old_slices(folder: str) -> None:
-    """Remove slices that no kept tick has rows of and that are older than `KEPT_FOR`.
+    """Remove slices that are older than `KEPT_FOR`, and whose rows no kept tick has, nor a tick had within that time.
 
-    Cost: a listing of the stage, and a small file for each slice of a kept tick.
+    Cost: a listing of the stage, and a small file for each slice of a kept tick and for each tick within that time.
     """
     states = list(iterate_states(folder))
     used = {path for state in states for path in state.slices.values()}
@@ -304,10 +305,27 @@ def remove_old_slices(folder: str) -> None:
         for manifest in read_slices(folder, state).values():
             used.update(map(folder_of, manifest.files))
     limit = new_slice_number() - int(KEPT_FOR.total_seconds()) * _MICROS
+    used |= _find_removed_folders(folder, datetime.fromtimestamp(limit / _MICROS, tz=UTC))
     for found in list_slice_folders(folder):
         if found.path not in used and found.claim < limit:
             with suppress(FileNotFoundError):
                 remove_folder(entry_path(folder, found.path))
+
+
+def _find_removed_folders(folder: str, since: datetime) -> set[str]:
+    """Return the folders of files that ticks since a time removed from the table. A slow query may still read them."""
+    found: set[str] = set()
+    newest = head(folder) if table_exists(folder) else -1
+    for version in range(newest, -1, -1):
+        try:
+            actions = actions_of(commit_file(folder, version))
+        except FileNotFoundError:  # it was cleaned from the log
+            break
+        if time_of(info_of(actions)) < since:
+            break
+        removed = (action["remove"]["path"] for action in actions if "remove" in action)
+        found.update(unquote(path).rpartition("/")[0] for path in removed)
+    return found
 
 
 def _damaged_table_error(folder: str, version: int, error: ValueError) -> WaterclockError:

@@ -96,3 +96,17 @@ def test_a_tick_shows_the_events_so_far_and_the_batch_takes_them(tmp_path: Path,
     writer.end_if_over()
     stream.run(minute(122))
     assert stream.rows(SHOWN)[7:] == [(5, SECOND, True), (6, SECOND, True)]
+
+
+def test_rows_of_a_growing_file_have_the_numbers_that_the_batch_gives_them(tmp_path: Path, spark: SparkSession) -> None:
+    stream = Stream(Tiny(tmp_path, spark, toml=TOML + 'connections.door = {{ path = "door" }}\n'))
+    stream.tiny.declare("""
+    CREATE CONNECTION door TYPE receiver;
+    COLLECT web.clicks PARTITIONED (id BIGINT, number AS (_source.row)) FROM door.events
+      EVERY HOUR BY ARRIVAL TIME CONTINUOUS 10 SECONDS;
+    """)
+    writer = SegmentWriter(tmp_path / "door" / "events", end_of, lambda: stream.now)
+    for tick, ids in enumerate([(1, 2), (3,)], 1):
+        send(writer, *ids)
+        assert stream.tick(minute(tick)) == tick
+    assert stream.rows("SELECT id, number FROM web.clicks_view ORDER BY id") == [(1, 1), (2, 2), (3, 3)]
