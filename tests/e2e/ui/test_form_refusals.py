@@ -179,6 +179,36 @@ def test_refused_cells_of_the_list_stay_as_drafts(as_anna: Callable[..., Page], 
     assert content(form)["price"] == "17.00"
 
 
+def test_a_changed_cell_whose_column_is_dropped_is_marked_and_keeps_its_text(
+    as_anna: Callable[..., Page], closed_world: World, folder: Path, form: OpenedForm
+) -> None:
+    closed_world.forgiven.append("422")
+    page = as_anna("")
+    price, note = (page.get_by_role("row", name="D1").get_by_role("gridcell").nth(at) for at in (2, 3))
+    for cell, text in ((note, "typed"), (price, "17")):
+        cell.click()
+        page.keyboard.type(text)
+        page.keyboard.press("Enter")
+        expect(cell.locator("ins")).to_have_text(text)
+    (folder / "flows" / "a.dpl").write_text(FLOW.replace(", note)", ")").replace("GRANTED", "sku, land, price"))
+    page.keyboard.press("Control+s")
+    page.keyboard.type("agreed")
+    page.keyboard.press("Enter")
+    lost = "note of D1: the form has no such column now: undo this change to save the others. Nothing was saved."
+    expect(page.locator("#draft-state")).to_contain_text(lost)
+    expect(note).to_contain_text("typed✕ the form has no such column now")
+    expect(note).to_have_attribute("aria-invalid", "true")
+    assert content(form)["price"] == "1.00"
+    check_axe(page)
+    note.click()
+    page.keyboard.type("first")  # its value before
+    page.keyboard.press("Enter")
+    expect(note).to_have_text("first")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("1 row saved, as batch 2.").first).to_be_visible()
+    assert content(form)["price"] == "17.00"
+
+
 def test_a_list_that_is_not_granted_any_more_keeps_its_drafts(
     as_anna: Callable[..., Page], folder: Path, form: OpenedForm
 ) -> None:

@@ -139,8 +139,8 @@ def test_a_long_value_is_edited_on_the_page_of_its_row(client: TestClient, form:
         ("remark", "<b>&\"'", ""),
         ("remark", "x" * 10_001, "it has 10001 characters, and at most 10000 are stored"),
         ("supplier_sku", "S9", "it identifies the row, and cannot change"),
-        ("nothing", "x", "the form has no such column now: load the page again"),
-        ("SKU", "x", "the form has no such column now: load the page again"),
+        ("nothing", "x", "the form has no such column now: undo this change to save the others"),
+        ("SKU", "x", "the form has no such column now: undo this change to save the others"),
     ],
 )
 def test_a_check_has_the_problem_of_each_cell_and_saves_nothing(

@@ -68,7 +68,7 @@ def test_an_uploaded_file_is_reviewed_as_pasted_rows_and_applied(client: TestCli
     assert "1 new, 1 changed" in page
     assert "✕ 1 invalid" in page
     assert "a value is required" in page
-    assert "Ignored columns: none" in page
+    assert "The form has no column none and does not save these values." in page
     page = upload(client, "rows.csv", body.replace(b"S3;;", b"S3;C;"))
     assert content(form, "S2") is None
     assert apply_page(client, page) == 303

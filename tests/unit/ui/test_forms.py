@@ -206,6 +206,31 @@ def test_pasted_rows_are_reviewed_and_applied_once(client: TestClient, form: Ope
     assert re.search(r'value="apply" disabled', page)
 
 
+def test_a_paste_with_decimal_commas_says_how_to_read_them(client: TestClient) -> None:
+    paste, text = f"{LIST}/paste", "supplier_sku\tsku\tkind\tpack_size\nS1\tA\traw\t2,0\n"
+    hint = "If it separates decimals, choose"
+    page = post(client, paste, 200, text=text, do="review")
+    assert "decimals are separated by a point: enter 2.0" in page
+    assert hint in page
+    page = post(client, paste, 200, text=text, comma="1", do="review")
+    assert "1 new" in page
+    assert hint not in page
+
+
+def test_a_paste_names_columns_that_the_form_lost_since_and_keeps_the_text(
+    client: TestClient, folder: Path, form: OpenedForm
+) -> None:
+    paste, text = f"{LIST}/paste", "supplier_sku\tsku\tkind\tremark\nS1\tA\traw\ttyped\n"
+    digest = re.search(r'name="digest" value="(\w+)"', post(client, paste, 200, text=text, do="review"))
+    assert digest is not None
+    (folder / "flows" / "a.dpl").write_text(FLOW.replace(", remark", ""))
+    page = post(client, paste, 409, text=text, do="apply", digest=digest[1], why="list")
+    assert "Rows or columns changed since the review." in page
+    assert "! The form has no column remark and does not save these values." in page
+    assert text in page
+    assert content(form) is None
+
+
 def test_after_a_paste_the_list_says_how_many_rows_changed_and_offers_undo(
     client: TestClient, form: OpenedForm
 ) -> None:

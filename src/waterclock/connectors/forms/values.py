@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 
@@ -26,6 +27,7 @@ _EXACT = Context(prec=MOST_CHARACTERS + 1000)
 _MOST_FLOAT = (2 - 2**-23) * 2.0**127
 _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "INTEGER": 31, "BIGINT": 63}
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:[ \u00a0\u202f'\u2019][0-9]{3})+(?:\.[0-9]+)?")
+_COMMA_GROUPS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": "true", "yes": "true", "false": "false", "no": "false"}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -39,6 +41,10 @@ class InvalidValue(ValueError):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class NotANumber(InvalidValue):
+    """A text for a number that is not written as one."""
 
 
 def parse_value(field: FormField, text: str | None, zone: str, *, decimal_comma: bool = False) -> str | None:
@@ -70,7 +76,16 @@ def _parse_typed(kind: str, text: str, zone: str, *, decimal_comma: bool) -> str
         return _parse_date(text)
     if kind == "TIMESTAMP":
         return _parse_timestamp(text, zone)
-    number = _plain_number(text, decimal_comma=decimal_comma)
+    try:
+        return _parse_number(kind, text.replace(".", " ").replace(",", ".") if decimal_comma else text)
+    except NotANumber as error:
+        if "," not in text or decimal_comma:
+            raise
+        raise NotANumber(error.message + _comma_hint(kind, text)) from error
+
+
+def _parse_number(kind: str, text: str) -> str:
+    number = _plain_number(text)
     if kind in {"FLOAT", "DOUBLE"}:
         value = float(number)
         if abs(value) > (_MOST_FLOAT if kind == "FLOAT" else sys.float_info.max):
@@ -79,14 +94,24 @@ def _parse_typed(kind: str, text: str, zone: str, *, decimal_comma: bool) -> str
     return _parse_exact(kind, number)
 
 
-def _plain_number(text: str, *, decimal_comma: bool) -> str:
-    plain = text.replace(".", " ").replace(",", ".") if decimal_comma else text
-    if _GROUPED.fullmatch(plain):
-        plain = re.sub(r"[ \u00a0\u202f'\u2019]", "", plain)
+def _plain_number(text: str) -> str:
+    plain = re.sub(r"[ \u00a0\u202f'\u2019]", "", text) if _GROUPED.fullmatch(text) else text
     if not _NUMBER.fullmatch(plain):
-        hint = f"; {DECIMAL_POINT}" if "," in text and not decimal_comma else ""
-        raise InvalidValue(f"it is not a number{hint}")
+        raise NotANumber("it is not a number")
     return plain
+
+
+def _comma_hint(kind: str, text: str) -> str:
+    """Return how to enter a number that has a comma: as decimals or as thousands, of which the type may allow both."""
+    readings = [text.replace(" ", "").replace(",", ".")] if text.count(",") == 1 else []
+    if _COMMA_GROUPS.fullmatch(text):
+        readings.append(text.replace(",", ""))
+    allowed = []
+    for reading in readings:
+        with suppress(InvalidValue):
+            _parse_number(kind, reading)
+            allowed.append(reading)
+    return f"; {DECIMAL_POINT}" + (f": enter {' or '.join(allowed)}" if allowed else "")
 
 
 def _parse_exact(kind: str, number: str) -> str:

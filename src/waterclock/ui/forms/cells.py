@@ -119,7 +119,7 @@ def _check_row(form: OpenedForm, row: DraftRow, key: tuple[str, ...], whole: Sto
     for name, text in row.texts.items():
         column = form.shown.field(name)
         if column is None or column.name != name:
-            checked.problems[name] = "the form has no such column now: load the page again"
+            checked.problems[name] = "the form has no such column now: undo this change to save the others"
         elif column.is_key:
             checked.problems[name] = "it identifies the row, and cannot change"
         elif not rights.may_change(name):

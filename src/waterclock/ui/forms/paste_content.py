@@ -14,6 +14,7 @@ from http import HTTPStatus
 from waterclock.connectors.forms.changes import Applied, Origin, apply
 from waterclock.connectors.forms.imports import Review, ReviewedRow, RowStatus, review_rows
 from waterclock.connectors.forms.row_files import FileText, read_file, read_text
+from waterclock.connectors.forms.values import DECIMAL_POINT
 from waterclock.errors import WaterclockError
 from waterclock.operations.forms import OpenedForm
 from waterclock.ui.forms.content import SHOWN_AGAIN, describe_head, form_address
@@ -45,7 +46,7 @@ def paste_rows(form: OpenedForm, posted: PostedForm) -> Applied | tuple[HTTPStat
         if not why:
             problem = "State why the rows change."
         elif values.get("digest") != _digest_of(review):
-            problem = "Rows changed since the review. This is the new review; nothing was saved."
+            problem = "Rows or columns changed since the review. This is the new review; nothing was saved."
             status = HTTPStatus.CONFLICT
         elif review.can_be_applied:
             try:
@@ -92,6 +93,7 @@ def describe_paste(form: OpenedForm, values: Mapping[str, str], review: Review |
         else {
             "counts": {status.value: review.count(status) for status in RowStatus},
             "ignored": list(review.ignored),
+            "has_commas": any(DECIMAL_POINT in problem for row in review.rows for problem in row.problems),
             "can_be_applied": review.can_be_applied,
             "rows": [
                 {

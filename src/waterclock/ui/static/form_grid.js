@@ -192,14 +192,26 @@ async function send(/** @type {HTMLTableRowElement[]} */ rows, /** @type {"check
       const own = new Map(cellsOf(rows[at]).map((cell) => [cell.dataset.f, cell]));
       for (const cell of cellsOf(fresh)) {
         const to = own.get(cell.dataset.f);
+        own.delete(cell.dataset.f);
         if (to) take(to, cell, texts.get(cell.dataset.f));
       }
+      for (const cell of own.values()) if (cell.dataset.d !== undefined) markLost(cell);
     });
     tame(body);
     return { status: answer.status, said: said.textContent ?? "", page };
   } catch {
     return null;
   }
+}
+
+/** Mark a changed cell whose column the form does not have any more. Its text stays. */
+function markLost(/** @type {HTMLTableCellElement} */ cell) {
+  if (cell.getAttribute("aria-invalid") || (editor && cell === active)) return;
+  const problem = document.createElement("span");
+  problem.className = "is-failed";
+  problem.textContent = "✕ the form has no such column now";
+  cell.setAttribute("aria-invalid", "true");
+  cell.append(problem);
 }
 
 /** Show a cell as the server renders it, unless it was changed since it was sent. */
