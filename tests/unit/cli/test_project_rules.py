@@ -215,8 +215,8 @@ print(peak < 700)
     between = (
         f"large = b'x' * (5 << 27); import os; del large; os.execv({sys.executable!r}, ['python', '-c', {code!r}])"
     )
-    done = subprocess.run([sys.executable, "-c", between], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.split("\n")[:2] == ["it needed more than 256 MB of memory", "True"]
+    done = subprocess.run([sys.executable, "-c", between], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split("\n")[:2] == ["it needed more than 256 MB of memory", "True"], done.stderr
 
 
 def test_many_places_are_cut_off(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
