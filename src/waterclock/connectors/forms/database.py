@@ -252,7 +252,7 @@ class FormsDatabase:
             except TimeoutError as error:
                 raise WaterclockError(
                     "E813",
-                    "the search was ended",
+                    "the rows were not found in time",
                     where=where,
                     why=str(error),
                     fix="search by values of the first columns, which have an index; or query the table",

@@ -38,7 +38,7 @@ Fail = Callable[[WaterclockError, str, PageQuery, "Request"], Response]
 _MENU_ENTRY = "Forms"
 _MOST_FIELDS = 2000
 _READERS = 2  # threads that read or write many rows
-_SEARCHERS = 6  # threads that search for rows or values, of 40 for all pages
+_SEARCHERS = 6  # threads that search for rows or values, beside those of other pages
 _STATUS = {
     "E888": HTTPStatus.UNPROCESSABLE_ENTITY,
     "E889": HTTPStatus.UNPROCESSABLE_ENTITY,
