@@ -431,6 +431,14 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "A column list with * takes each column of its source, and for a receiver each key that a sender invents. A "
         "table takes at most 10000 columns in this way. List the columns to collect, without *.",
     ),
+    "E878": Code(
+        "forms restored from an older copy",
+        "The newest label of the table was made from a batch of changes that the database of the forms does not have, "
+        "or has with another time. The database was lost, restored from an older copy, or replaced. A batch would drop "
+        "the rows that people entered since, so nothing is read. Restore the newest copy. If it is lost, `waterclock "
+        "reset TABLE` makes all labels from the present database; rows of earlier labels can be exported before, and "
+        "imported again.",
+    ),
     "E891": Code(
         "invalid change of master data",
         "A value is not of the type of its column, a required value or the reason is missing, or a key comes twice. "

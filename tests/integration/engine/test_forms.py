@@ -12,6 +12,7 @@ from tests.tiny import Tiny, day, described
 from waterclock.connectors.forms import database as forms_database
 from waterclock.connectors.forms.changes import Edit, Origin, apply
 from waterclock.connectors.forms.history import find_row
+from waterclock.engine.maintenance.reset import prepare_reset, reset
 from waterclock.flow.form_rights import FormRights
 from waterclock.flow.forms import entities_of
 from waterclock.planner.plan import RECOLLECT
@@ -56,6 +57,11 @@ def run(tiny: Tiny, place: FormsPlace, until: int) -> None:
     place.clock.at = day(until)
     outcome = tiny.run(day(until))
     assert not outcome.failed, described(outcome)
+
+
+def retry(tiny: Tiny, number: int) -> None:
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("mdm.product_map", [day(number)], who="ann")
 
 
 def daily(tiny: Tiny) -> dict[str, dict[str, str]]:
@@ -114,3 +120,39 @@ def test_rows_that_lack_a_required_value_wait_and_are_named(place: FormsPlace, s
     save(place, "S2", "K2")
     run(tiny, place, 3)
     assert daily(tiny)["02"] == {"S1": "K1", "S2": "K2"}
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_forms_that_were_lost_or_restored_from_an_older_copy_are_refused(
+    place: FormsPlace, spark: SparkSession
+) -> None:
+    tiny = project(place, spark)
+    stored = Path(place.database.database_path)
+    save(place, "S1", "K1")
+    older = stored.read_bytes()
+    place.clock.at = day(1, hour=12)
+    save(place, "S2", "K2")
+    newest = stored.read_bytes()
+    run(tiny, place, 2)
+    stored.write_bytes(older)
+    place.clock.at = day(2, hour=12)
+    save(place, "S3", "K3")  # its batch has the number of the lost one
+    restored = stored.read_bytes()
+    for copy in (b"", older, restored):
+        stored.write_bytes(copy)
+        retry(tiny, 2)
+        place.clock.at = day(3)
+        outcome = tiny.run(day(3))
+        assert [report.error.code for report in outcome.failed if report.error] == ["E878"], described(outcome)
+        assert "batch 2 of 2020-01-01T12:00" in described(outcome)
+    stored.write_bytes(newest)
+    retry(tiny, 2)
+    run(tiny, place, 3)
+    assert daily(tiny) == {label: {"S1": "K1", "S2": "K2"} for label in ("01", "02")}
+    stored.write_bytes(restored)
+    with tiny.opened() as work:
+        found = prepare_reset(work, "mdm.product_map")
+        assert found is not None
+        reset(work, found, why="the newest forms are lost")
+    run(tiny, place, 3)
+    assert daily(tiny) == {"01": {"S1": "K1"}, "02": {"S1": "K1", "S3": "K3"}}

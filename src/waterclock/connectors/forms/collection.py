@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.forms.database import CHANGES, CLOCK, FormsDatabase, FormsSession, to_text
+from waterclock.connectors.forms.database import BATCHES, CHANGES, CLOCK, FormsDatabase, FormsSession, to_text
 from waterclock.connectors.forms.erasure import erase_persons, search_database
 from waterclock.connectors.forms.history import last_batch_before
 from waterclock.connectors.interface import Collected, WindowRequest
@@ -63,18 +63,28 @@ class FormsCollector:
             )
         return self._reader.explain(unit, columns, error)
 
-    def read_states(self, spark: SparkSession, unit: Unit, windows: Sequence[Window], columns: Columns) -> Collected:
+    def read_states(
+        self,
+        spark: SparkSession,
+        unit: Unit,
+        windows: Sequence[Window],
+        columns: Columns,
+        last: Mapping[str, Any] | None = None,
+    ) -> Collected:
         """Read the rows as of the end of each window, each with the window's label.
 
         Rows that lack a required value are not returned; a note names their number. Raises E896 (transient) for a
-        window that is not over by the database's clock.
+        window that is not over by the database's clock, and E878 if the database lacks the newest changes of `last`.
         """
         named = [column for column in columns.named if column.metadata_field is None]
         required = [column.name for column in named if column.is_key or column.is_not_null]
         with self.database.open_for_writing(str(unit)) as session:
+            self._require_last_read(session, unit, last or {})
             self._seal(session, unit, windows[-1].end)
             ceilings = {window: last_batch_before(session, window.end) for window in windows}
-            waiting = _count_waiting(session, unit.path, ceilings[windows[-1]], required)
+            newest = ceilings[windows[-1]]
+            waiting = _count_waiting(session, unit.path, newest, required)
+            source = {"database": self.database.name, "batch": newest, "batch_at": _time_of_batch(session, newest)}
             query = _states_query(session, unit.path, ceilings, [column.name for column in named], required)
         texts = replace(columns, named=tuple(replace(column, type="STRING") for column in named))
         request = WindowRequest(_TIME, windows)
@@ -89,7 +99,7 @@ class FormsCollector:
             frame=read.frame.selectExpr(*casts, TIMELABEL),
             left_out=(),
             source_columns={column.name: column.type or "STRING" for column in named},
-            source={"database": self.database.name, "waiting": waiting, "batch": ceilings[windows[-1]]},
+            source={**source, "waiting": waiting},
             notes=notes,
         )
 
@@ -118,6 +128,22 @@ class FormsCollector:
 
         return PostgresCollector(self.database.database)
 
+    def _require_last_read(self, session: FormsSession, unit: Unit, last: Mapping[str, Any]) -> None:
+        """Raise E878 unless the newest batch of changes of an earlier read is in the database, with its time."""
+        number, at = last.get("batch"), last.get("batch_at")
+        if at is None or (found := _time_of_batch(session, number)) == at:
+            return
+        raise WaterclockError(
+            "E878",
+            f"the forms of {unit} no longer have batch {number} of {at}",
+            where=str(unit),
+            why=f"the newest label was made from it; {self.database.name} has "
+            + (f"a batch {number} of {found}" if found else f"no batch {number}")
+            + ", so it is an older copy or another database",
+            fix="restore the newest copy, then `waterclock retry`; if it is lost, `waterclock reset` of the table makes "
+            "all labels from this one",
+        )
+
     def _seal(self, session: FormsSession, unit: Unit, end: datetime) -> None:
         """Record that windows up to `end` are read, so that no later change gets an earlier time."""
         now = self.database.now(session)
@@ -131,6 +157,11 @@ class FormsCollector:
                 transient=True,
             )
         session.execute(f"UPDATE {CLOCK} SET sealed_at = ? WHERE sealed_at < ?", (to_text(end), to_text(end)))
+
+
+def _time_of_batch(session: FormsSession, number: Any) -> str | None:
+    row = session.first_of(f"SELECT at FROM {BATCHES} WHERE id = ?", (number,))
+    return None if row is None else str(row[0])
 
 
 def _latest(session: FormsSession, entity: str, ceilings: str) -> str:

@@ -106,7 +106,7 @@ def _read_by_batching(
         return _read_windows(work, spark, table, group, again, unit, collector)
     if source.batching is Batching.CHANGES and isinstance(collector, ChangeCollector):
         return collect_changes(work, spark, table, group, unit, collector)
-    return _read_whole(spark, table, group, now, unit, collector)
+    return _read_whole(work, spark, table, group, now, unit, collector)
 
 
 def explain_source_error(work: RunContext, table: Table, error: BaseException) -> BaseException:
@@ -135,14 +135,20 @@ def _read_windows(
 
 
 def _read_whole(
-    spark: SparkSession, table: Table, group: Group, now: datetime, unit: Unit, collector: Collector
+    work: RunContext,
+    spark: SparkSession,
+    table: Table,
+    group: Group,
+    now: datetime,
+    unit: Unit,
+    collector: Collector,
 ) -> CollectResult:
     """Read all rows of a source: its current ones, or those as of the end of each window."""
     batching = None if table.source is None else table.source.batching
     if batching is Batching.SNAPSHOT and isinstance(collector, SnapshotCollector):
         return _read_snapshot(spark, table, group, now, unit, collector)
     if batching is Batching.AS_OF and isinstance(collector, AsOfCollector):
-        return _read_states(spark, table, group, unit, collector)
+        return _read_states(work, spark, table, group, unit, collector)
     raise AssertionError(f"{unit} cannot be collected by {batching}, which check refuses")
 
 
@@ -158,11 +164,18 @@ def _read_snapshot(
 
 
 def _read_states(
-    spark: SparkSession, table: Table, group: Group, unit: Unit, collector: AsOfCollector
+    work: RunContext, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: AsOfCollector
 ) -> CollectResult:
     windows = [batch.window for batch in group.batches]
-    collected = collector.read_states(spark, unit, windows, columns_to_request(table))
+    collected = collector.read_states(spark, unit, windows, columns_to_request(table), _find_last_read(work, table))
     return CollectResult(collected, {window.start: dict(collected.source) for window in windows})
+
+
+def _find_last_read(work: RunContext, table: Table) -> Mapping[str, Any] | None:
+    """Return the source notes of the newest label; None before the first one, and for one that was not read."""
+    newest = work.ledger.reads.newest(table.name)
+    noted = [] if newest is None else work.ledger.reads.source_notes(table.name, newest.label, newest.end, most=1)
+    return noted[0][1] if noted else None
 
 
 @dataclass(frozen=True, slots=True)

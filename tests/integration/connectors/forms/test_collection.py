@@ -109,6 +109,24 @@ def test_a_window_that_is_not_over_at_the_database_is_refused(spark: SparkSessio
     assert (raised.value.code, raised.value.transient) == ("E896", True)
 
 
+def test_a_database_without_the_newest_batch_of_an_earlier_read_is_refused(
+    spark: SparkSession, place: FormsPlace
+) -> None:
+    save(place.database, "S1", {"sku": "A"})
+    place.clock.at = window(0).end
+    collector = FormsCollector(place.database)
+    source = collector.read_states(spark, UNIT, [window(0)], columns()).source
+    assert (source["batch"], source["batch_at"]) == (1, "2026-11-01T00:00:00.000000Z")
+    place.clock.at = window(1).end
+    save(place.database, "S1", {"sku": "B"}, 1)
+    for last in (None, {}, source, {"batch": 0, "batch_at": None}):
+        assert collector.read_states(spark, UNIT, [window(1)], columns(), last).frame.count() == 1
+    for last in ({**source, "batch": 9}, {**source, "batch_at": "2026-11-01T00:00:00.000001Z"}):
+        with pytest.raises(WaterclockError) as raised:
+            collector.read_states(spark, UNIT, [window(1)], columns(), last)
+        assert raised.value.code == "E878"
+
+
 def test_the_type_of_a_column_is_that_of_the_declaration(spark: SparkSession, place: FormsPlace) -> None:
     save(place.database, "S1", {"sku": "A", "pack_size": "12", "remark": "2.50"})
     place.clock.at = window(0).end
