@@ -140,8 +140,8 @@ class FormsCollector:
             why=f"the newest label was made from it; {self.database.name} has "
             + (f"a batch {number} of {found}" if found else f"no batch {number}")
             + ", so it is an older copy or another database",
-            fix="restore the newest copy, then `waterclock retry`; if it is lost, `waterclock reset` of the table makes "
-            "all labels from this one",
+            fix="restore the newest copy, then `waterclock retry`; if it is lost, `waterclock reset` of the table "
+            "makes all labels from this one",
         )
 
     def _seal(self, session: FormsSession, unit: Unit, end: datetime) -> None:
