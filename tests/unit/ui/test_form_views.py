@@ -256,7 +256,7 @@ def test_what_is_granted_is_shown(desk: Desk, form: OpenedForm) -> None:
     history = text_of(desk.ask("anna", EDITOR, "GET", f"{ROW}?key=D1")[1].partition("History")[2])
     assert "plain" in history
     assert "1.00 → 1.50" in history
-    assert "to be deleted" in desk.ask("anna", EDITOR, "GET", f"{ROW}?key=D4")[1]
+    assert "a reason that is not shown to you" in desk.ask("anna", EDITOR, "GET", f"{ROW}?key=D4")[1]
     assert "kind tea like D302, 75 %" in text_of(desk.ask("anna", EDITOR, "GET", f"{ROW}?key=D300")[1])
     if form.entity.needs_approval:
         page = desk.ask("anna", EDITOR, "GET", LIST)[1]

@@ -16,6 +16,8 @@ from waterclock.connectors.forms.proposal_store import ProposedTexts
 from waterclock.flow.form_views import FormView
 from waterclock.flow.forms import Entity
 
+HIDDEN_REASON = "a reason that is not shown to you"
+
 if TYPE_CHECKING:
     from waterclock.connectors.forms.history import Change
 
@@ -26,9 +28,14 @@ def show_rows(view: FormView, rows: Iterable[StoredRow]) -> Iterator[StoredRow]:
 
 
 def show_change(view: FormView, change: Change) -> Change | None:
-    """Return a change with the versions and columns that are shown; None if no part of it is shown."""
+    """Return a change with the versions and columns that are shown; None if no part of it is shown.
+
+    Its reason is only shown if all of its columns are: it may quote the values of others.
+    """
     before, after = view.project(change.before), view.project(change.after)
     shown = replace(change, before=before, after=after)
+    if not {*change.differences} <= {*shown.differences}:
+        shown = replace(shown, why=HIDDEN_REASON)
     return shown if (before is None) is not (after is None) or shown.differences else None
 
 

@@ -142,6 +142,9 @@ def test_the_history_has_the_versions_and_columns_that_are_shown(database: Forms
         assert find_change(database, PRODUCTS, number, ("K2",)) is None
         assert shown is None or (whole is not None and shown.number == whole.number)
         assert (shown is not None) == (number in {change.number for change in found})
+        if shown is not None and whole is not None:
+            shows_all = all(each in shown.differences for each in whole.differences)
+            assert shown.why == ("test" if shows_all else "a reason that is not shown to you")
 
 
 def test_a_pasted_row_with_the_key_of_one_that_is_not_shown_is_invalid(database: FormsDatabase) -> None:
