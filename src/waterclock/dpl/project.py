@@ -21,6 +21,7 @@ from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret, Table
 from waterclock.flow.maintenance_hours import MaintenanceHours
+from waterclock.flow.metastore import Metastore
 from waterclock.flow.openlineage import LineageSink
 from waterclock.permissions.users_and_roles import AccessRules
 from waterclock.secrets.reader import SecretPlaces, Secrets
@@ -88,6 +89,7 @@ class Project:
     openlineage: LineageSink = field(default_factory=LineageSink)
     access: AccessRules = field(default_factory=AccessRules)
     maintenance: MaintenanceHours | None = None
+    catalog: Metastore | None = None
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     bases: tuple[BaseEnvironment, ...] = ()
@@ -287,14 +289,16 @@ def _read_without_cache(
         from waterclock.dpl.resolve.openlineage import resolve_openlineage
 
         openlineage = resolve_openlineage(config, root, errors)
+    from waterclock.dpl.resolve.catalog import resolve_catalog
     from waterclock.dpl.resolve.maintenance_hours import resolve_maintenance_hours
     from waterclock.dpl.resolve.users_and_roles import resolve_access_rules
 
     access, hours = resolve_access_rules(config, errors), resolve_maintenance_hours(config, errors)
+    catalog = resolve_catalog(config, errors)
     if errors or flow is None:
         return None, (), errors
     read = build_project(root, config, flow, sources)
-    read = replace(read, alerts=alerts, openlineage=openlineage, access=access, maintenance=hours)
+    read = replace(read, alerts=alerts, openlineage=openlineage, access=access, maintenance=hours, catalog=catalog)
     return read, config.files, []
 
 

@@ -25,6 +25,7 @@ from waterclock.engine.spark.session import Sessions
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
+from waterclock.metastore.entering import TableEntries
 from waterclock.secrets.reader import Secrets
 from waterclock.storage.lake import Lake
 
@@ -52,6 +53,7 @@ class RunContext:
     links: Links = field(init=False)
     shared: SharedRows = field(init=False)
     code_lineages: CodeLineages = field(init=False)
+    catalog: TableEntries | None = field(init=False)
     _held: dict[int, Claim] = field(default_factory=dict)
     _left: set[int] = field(default_factory=set)
     _noted: set[str] = field(default_factory=set)
@@ -64,6 +66,8 @@ class RunContext:
         self.links = links_of(self.project, self.connections)
         self.shared = SharedRows(self.lake.root, self.settings.runner)
         self.code_lineages = CodeLineages(self.root, self.past or self.ledger)
+        at = self.project.catalog
+        self.catalog = None if at is None else TableEntries(at, self.project.name, self.project.env)
 
     @property
     def flow(self) -> Flow:

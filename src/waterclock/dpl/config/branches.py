@@ -20,7 +20,7 @@ BRANCH_FILE = "branch.json"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _MOST_BYTES = 64_000_000
 # a branch has its own places, and sends nothing to others unless its own section enables it
-_OWN_SETTINGS = frozenset({"storage", "ledger", "publish", "alerts", "openlineage", "from_", "sandbox"})
+_OWN_SETTINGS = frozenset({"storage", "ledger", "publish", "alerts", "openlineage", "catalog", "from_", "sandbox"})
 
 
 def is_branch_name(name: str) -> bool:

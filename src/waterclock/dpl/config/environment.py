@@ -56,8 +56,9 @@ class Environment(BaseModel):
 
     `from` makes it a branch of another one, whose settings it inherits and whose tables it borrows. `sandbox` has the
     options of connections that publishes of a branch deliver to.
-    `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `secrets` is a folder with files
-    that contain secrets. `keyring` is the name of a service in the system's keyring.
+    `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `catalog` is the address of a Hive
+    metastore. `secrets` is a folder with files that contain secrets. `keyring` is the name of a service in the system's
+    keyring.
     """
 
     model_config = _STRICT
@@ -68,6 +69,7 @@ class Environment(BaseModel):
     publish: bool = False
     alerts: bool = False
     openlineage: bool = False
+    catalog: str | None = None
     secrets: str = "secrets"
     keyring: str | None = None
     vault: VaultSection | None = None

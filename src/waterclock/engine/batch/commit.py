@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.open_windows import end_ticks
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.batch.publish import deliver
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import current_slice, damaged_file, require_log
 from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.engine.run_context import RunContext
@@ -74,7 +74,7 @@ def commit_group(
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":
         raise claim_takeover_error(table, claim)
-    update_symlink_manifest(work, table)
+    update_for_other_engines(work, table)
     return found.version
 
 

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from waterclock.batches.records import BatchResult, Claim
 from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.batch.other_parts import request_other_part
 from waterclock.engine.batch.publish import kill_delivery
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
 from waterclock.engine.damage import require_versions
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -121,7 +121,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     work.ledger.claims.record_done(claim, results)
     _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
-        update_symlink_manifest(work, table)
+        update_for_other_engines(work, table)
     return True
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from waterclock.batches.records import QUARANTINED, BatchResult, Claim
 from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.erasing.measures import without_persons
 from waterclock.engine.erasing.request import ErasureRequest
@@ -120,7 +120,7 @@ def _rewrite_group(
         raise
     fault("erase.recorded")
     work.forget_schemas(table.name)
-    update_symlink_manifest(work, table)
+    update_for_other_engines(work, table)
 
 
 def _hold(work: RunContext, table: Table) -> tuple[int, int | None]:

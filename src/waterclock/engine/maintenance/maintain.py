@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
+from waterclock.engine.batch.other_engines import enter_in_catalog
 from waterclock.engine.damage import find_log_error, find_log_errors
 from waterclock.engine.maintenance.ledger_rebuild import RETAINED
 from waterclock.engine.maintenance.unneeded_slices import (
@@ -142,6 +143,8 @@ def maintain_table(work: RunContext, found: TableMaintenance, now: datetime) -> 
         if found.joined.count:
             _run_step(found, "joining files", lambda: _optimize(work, table, found.small))
         _run_step(found, "writing the symlink manifest", lambda: _repair_manifest(table, folder))
+        if problem := enter_in_catalog(work, table):
+            found.failed.append(problem)
         if found.unneeded.count:
             _run_step(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:

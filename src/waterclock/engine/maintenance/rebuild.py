@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.abandoned_claims import find_abandoned_claims
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.maintenance.ledger_rebuild import REBUILT
 from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
@@ -145,7 +145,7 @@ def _rebuild(
     who = work.settings.who
     work.ledger.maintenance.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
     request_lost_labels(work, table, stage.lost)
-    update_symlink_manifest(work, table)
+    update_for_other_engines(work, table)
     resealed = tuple(piece.label for piece in stage.resealed)
     return TableRebuildResult(
         name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.abandoned_claims import find_abandoned_claims
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
@@ -110,7 +110,7 @@ def reset(work: RunContext, found: ResettableTable, *, why: str) -> None:
     fault("reset.recorded")
     work.forget_schemas(table.name)
     if table.kind is not Kind.PUBLISH:
-        update_symlink_manifest(work, table)
+        update_for_other_engines(work, table)
     export_ledger(work.ledger, work.lake.root)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record, write_claim_record
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.maintenance.ledger_rebuild import REBUILT
 from waterclock.engine.maintenance.second_set import PLACE, Cut
 from waterclock.engine.run_context import RunContext
@@ -262,7 +262,7 @@ def finish_move(live: RunContext) -> tuple[str, ...]:
     fault("rebuild.recorded")
     for each in moved:
         if (table := live.flow.tables.get(each.name)) is not None:
-            update_symlink_manifest(live, table)
+            update_for_other_engines(live, table)
     now = live.ledger.maintenance.current_rebuilding()
     if now is not None and now.token == known.token:  # else the next rebuild has begun, and uses the folder
         remove_folder(place)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
-from waterclock.engine.batch.symlink_update import update_symlink_manifest
+from waterclock.engine.batch.other_engines import update_for_other_engines
 from waterclock.engine.damage import require_log
 from waterclock.engine.maintenance.ledger_rebuild import RETAINED
 from waterclock.engine.maintenance.rebuild_lock import require_no_running_rebuild
@@ -103,7 +103,7 @@ def drop(work: RunContext, found: WindowsToDrop, *, why: str) -> int:
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
     if version is not None:
         work.ledger.maintenance.move_head(table.name, version)
-    update_symlink_manifest(work, table)
+    update_for_other_engines(work, table)
     count = 0
     for each in work.flow.tables.values():
         if each.kind is Kind.PUBLISH and each.reads[0].table == table.name:

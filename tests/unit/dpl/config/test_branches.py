@@ -21,6 +21,7 @@ ledger = "postgresql://host/db"
 publish = true
 alerts = true
 openlineage = true
+catalog = "thrift://hive:9083"
 secrets = "hidden"
 connections.shop = { path = "shop.db" }
 connections.out = { path = "out.db" }
@@ -54,7 +55,7 @@ def test_a_branch_inherits_all_settings_except_storage_ledger_and_outgoing_chann
     config = read("try")
     found = config.environment
     assert (found.storage, found.storage_options, found.ledger) == (".branches/try", {}, None)
-    assert (found.publish, found.alerts, found.openlineage) == (False, False, False)
+    assert (found.publish, found.alerts, found.openlineage, found.catalog) == (False, False, False, None)
     assert found.secrets == "hidden"
     assert found.connections == {"shop": {"path": "shop.db"}, "out": {"path": "sandbox.db"}}
     assert found.vars == {"rate": 3, "name": "a"}
