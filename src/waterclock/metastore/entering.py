@@ -11,8 +11,8 @@ from threading import Lock
 from waterclock.flow.metastore import Metastore
 from waterclock.metastore.client import CatalogEntry, NotEnteredError, enter_table
 
-_CHECKED_AGAIN_AFTER = 3600.0
-_SILENT_AFTER_A_FAILURE = 60.0
+_AGAIN_AFTER = 3600.0
+_AGAIN_AFTER_A_FAILURE = 60.0
 
 
 @dataclass(slots=True)
@@ -23,29 +23,35 @@ class TableEntries:
     project: str
     environment: str
     clock: Callable[[], float] = time.monotonic
-    _checked: dict[tuple[str, str], float] = field(default_factory=dict)
+    _not_before: dict[tuple[str, str], float] = field(default_factory=dict)
     _silent_until: float = float("-inf")
     _lock: Lock = field(default_factory=Lock)
 
     def enter(self, name: str, folder: str) -> str | None:
         """Enter the table of a folder, unless it was done within the hour. Return why it was not possible, or None.
 
-        After a failure of the metastore, nothing is tried for a minute: a run does not wait for it at each batch.
+        A table that was refused is tried again after a minute. If the metastore did not answer, no table is tried
+        before: a run does not wait for it at each batch.
         """
         with self._lock:
-            now, key = self.clock(), (name, folder)
-            if now < self._silent_until or now - self._checked.get(key, float("-inf")) < _CHECKED_AGAIN_AFTER:
+            key = (name, folder)
+            if self.clock() < max(self._silent_until, self._not_before.get(key, self._silent_until)):
                 return None
-            database, _, table = name.rpartition(".")
-            location = re.sub("^s3://", "s3a://", folder) if "://" in folder else f"file:{folder}"  # Hadoop has s3a
-            entry = CatalogEntry(database.lower(), table.lower(), location, self.project, self.environment)
+            database, _, table = name.lower().rpartition(".")
+            entry = CatalogEntry(database, table, _location_of(folder), self.project, self.environment)
             try:
                 enter_table(self.metastore, entry)
             except NotEnteredError as error:
+                again = self.clock() + _AGAIN_AFTER_A_FAILURE
                 if error.is_refused:
-                    self._checked[key] = self.clock()
+                    self._not_before[key] = again
                 else:
-                    self._silent_until = self.clock() + _SILENT_AFTER_A_FAILURE
+                    self._silent_until = again
                 return str(error)
-            self._checked[key] = self.clock()
+            self._not_before[key] = self.clock() + _AGAIN_AFTER
             return None
+
+
+def _location_of(folder: str) -> str:
+    """Return the address of a folder, as Hadoop writes it: its own scheme for S3 is s3a."""
+    return re.sub("^s3://", "s3a://", folder) if "://" in folder else f"file:{folder}"

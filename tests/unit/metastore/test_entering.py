@@ -56,7 +56,9 @@ def test_nothing_is_tried_for_a_minute_after_no_answer(tried: Tried) -> None:
 def test_a_table_that_is_refused_does_not_stop_others(tried: Tried) -> None:
     tried.failing = NotEnteredError("a table of others", is_refused=True)
     assert tried.tables.enter("a.b", "/a/b") == "a table of others"
-    assert tried.tables.enter("a.b", "/a/b") is None  # within the hour
+    assert tried.tables.enter("a.b", "/a/b") is None
     tried.failing = None
     tried.tables.enter("a.c", "/a/c")
-    assert [entry.table for entry in tried.entries] == ["b", "c"]
+    tried.now += 61
+    tried.tables.enter("a.b", "/a/b")
+    assert [entry.table for entry in tried.entries] == ["b", "c", "b"]
