@@ -100,12 +100,12 @@ def _erased_condition(attempt: GroupAttempt, claim: Claim, columns: list[str]) -
     recorded = (work.past or work.ledger).erasures.list()
     if not recorded:
         return None
-    subjects, lineage = find_all_subject_columns(work), _lineage_of(work)
+    subjects = find_all_subject_columns(work)
     conditions: list[str] = []
     for erasure in recorded:
         known = subjects.get(erasure.subject, SubjectColumns())
         now = known.columns.get(attempt.table.name, ())
-        wanted = {name.lower() for name in (*now, *_columns_since(lineage, attempt.table.name, erasure, known))}
+        wanted = {name.lower() for name in (*now, *_columns_since(work, attempt.table.name, erasure, known))}
         named = [name for name in columns if name.lower() in wanted]
         if named and erasure.hashes:
             _require_key(work, erasure)
@@ -116,12 +116,16 @@ def _erased_condition(attempt: GroupAttempt, claim: Claim, columns: list[str]) -
     return F.expr(" OR ".join(conditions))
 
 
-def _columns_since(lineage: ColumnLineage, table: str, erasure: Erasure, known: SubjectColumns) -> Iterator[str]:
-    """Yield the columns recorded with an erasure that may still contain persons, such as those that lost SUBJECT.
+def _columns_since(work: RunContext, table: str, erasure: Erasure, known: SubjectColumns) -> Iterator[str]:
+    """Yield the other columns recorded with an erasure that may still contain persons, as those that lost SUBJECT.
 
     A table that was declared anew may have a column of the same name that copies another one, which is no person's.
     """
-    seen: set[ColumnOf] = set()
+    since = [ColumnOf(table, name) for name in erasure.columns.get(table, ())]
+    since = [column for column in since if not _has_column(known.columns, column)]
+    if not since:
+        return
+    lineage, seen = _lineage_of(work), set[ColumnOf]()
 
     def may_contain(column: ColumnOf) -> bool:
         if column in seen:
@@ -135,10 +139,10 @@ def _columns_since(lineage: ColumnLineage, table: str, erasure: Erasure, known: 
             copied = ()
         return any(map(may_contain, copied)) if copied else _has_column(erasure.columns, column)
 
-    for name in erasure.columns.get(table, ()):
+    for column in since:
         seen.clear()
-        if may_contain(ColumnOf(table, name)):
-            yield name
+        if may_contain(column):
+            yield column.column
 
 
 def _has_column(columns: Mapping[str, Iterable[str]], column: ColumnOf) -> bool:
