@@ -1,4 +1,4 @@
-"""Compiles the last declaration of a table that a project does not declare any more."""
+"""Compiles a former declaration of a table, which a project does not declare any more or declares anew."""
 
 from __future__ import annotations
 
@@ -23,20 +23,24 @@ _PLACE = re.compile(r"(?P<file>.*):(?P<line>[0-9]+):[0-9]+")
 
 
 def compile_former_flow(
-    project: Project, table: str, texts: Mapping[str, str], capabilities: Mapping[str, Capabilities]
+    project: Project,
+    table: str,
+    texts: Mapping[str, str],
+    capabilities: Mapping[str, Capabilities],
+    which: str = "its last declaration",
 ) -> Flow | str:
-    """Return a flow that declares `table` and the tables around it as they were at its last declaration.
+    """Return a flow that declares `table` and the tables around it as they were at one of its declarations.
 
     `texts` are the statements of all tables at that time. Connections, views and functions are those of the project
     now. Statements with errors are left out, if `table` compiles without them. If it does not compile, the reason is
-    returned. Raises ProjectErrors for an invalid project file.
+    returned, in which `which` names the declaration. Raises ProjectErrors for an invalid project file.
     """
     config, errors = read_config(read_project_file(project.root), env=project.env, root=project.root)
     if config is None:
         raise ProjectErrors(errors)
     own = _parse(table, texts[table], config)
     if not own:
-        return "its last declaration is no COLLECT or TRANSFORM in SQL"
+        return f"{which} is no COLLECT or TRANSFORM in SQL"
     kept = [*own, *_others_at_that_time(project, config, texts, own)]
     while True:
         wrong: list[WaterclockError] = []
@@ -46,7 +50,7 @@ def compile_former_flow(
         faulty = {id(each) for each in _statements_at(kept, wrong)} - {id(each) for each in own}
         if not faulty:
             first = next((each for each in wrong if table in (each.where or "")), wrong[0])
-            return f"its last declaration has errors: {first.code} {first.what}"
+            return f"{which} has errors: {first.code} {first.what}"
         kept = [each for each in kept if id(each) not in faulty]
 
 

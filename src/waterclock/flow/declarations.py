@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.flow.about import About
-from waterclock.flow.apart import Apart
+from waterclock.flow.apart import Apart, apart_of
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
@@ -554,7 +554,7 @@ class Flow:
 
     `fingerprint` identifies the whole flow. `order` lists the table names, inputs first. `grants_by_table` maps each
     table that a GRANT SELECT names to these grants, in the order declared, and `form_grants_by_table` each form to its
-    grants to EDIT and to APPROVE.
+    grants to EDIT and to APPROVE. A grant on a table with APART also closes the table of its persons.
     """
 
     project: str
@@ -573,5 +573,7 @@ class Flow:
     def __post_init__(self) -> None:
         readers = [grant for grant in self.grants if grant.right is GrantRight.SELECT]
         editors = [grant for grant in self.grants if grant.right is not GrantRight.SELECT]
-        object.__setattr__(self, "grants_by_table", group_by_table(readers))
+        granted = group_by_table(readers)
+        closed = {apart_of(name): () for name in granted if name in self.tables and self.tables[name].apart is not None}
+        object.__setattr__(self, "grants_by_table", {**closed, **granted})
         object.__setattr__(self, "form_grants_by_table", group_by_table(editors))

@@ -120,6 +120,32 @@ def test_tables_follow_the_grants_of_their_table(shop: Project) -> None:
     assert not is_restricted(shop.flow, dora)
 
 
+def test_a_grant_closes_the_persons_that_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that were not granted would be open to everyone otherwise, once APART moves them to another table."""
+    monkeypatch.setenv("WATERCLOCK_SECRET_PII", "0123456789abcdef" * 4)
+    apart = """
+CREATE CONNECTION pii TYPE keys OPTIONS (key.1 SECRET 'pii', current '1');
+COLLECT raw.visits PARTITIONED (id BIGINT, person BIGINT, email STRING, at TIMESTAMP) FROM ops.visits EVERY DAY
+  BY DATA TIME at;
+TRANSFORM web.visits PARTITIONED (id BIGINT KEY, person BIGINT SUBJECT customer, email STRING) APART (email)
+AS SELECT id, person, email FROM raw.visits;
+GRANT SELECT (id) ON web.visits TO (analyst);
+"""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    shop = project(tmp_path / "one", grants=apart)
+    anna, dora = person(shop, "anna"), person(shop, "dora")
+    assert form_of(shop.flow, anna, "web.visits_apart") is TableVisibility.NONE
+    assert form_of(shop.flow, anna, "web.visits_apart_quarantine") is TableVisibility.NONE
+    assert form_of(shop.flow, dora, "web.visits_apart") is TableVisibility.WHOLE
+    assert "web.visits_whole" not in show_flow(shop.flow, anna).views
+    granted = project(tmp_path / "two", grants=f"{apart}GRANT SELECT ON web.visits TO anna;")
+    assert is_restricted(granted.flow, anna), "she sees all of the events, but not the persons"
+    own = apart.replace("ON web.visits TO", "ON web.* TO") + "GRANT SELECT ON web.* TO anna;"
+    (tmp_path / "three").mkdir()
+    assert not is_restricted(project(tmp_path / "three", grants=own).flow, anna)
+
+
 def test_a_token_without_the_right_to_administer_is_restricted(shop: Project) -> None:
     scoped = shop.access.person("dora", SignIn.TOKEN, scope={Right.QUERY})
     assert scoped is not None

@@ -77,7 +77,7 @@ class _Search:
                 self._add_late_rows(table)
                 for name, made in self._trace(table):
                     key = (table, name.lower())
-                    copied = _copied_columns(made)
+                    copied = copied_columns(made)
                     if key in self.found and len(copied) == 1:
                         self.add(copied[0])
                     elif key not in self.found and copied and all(self._is_found(each) for each in copied):
@@ -116,7 +116,7 @@ class _Search:
         flow, reasons = self.lineage.flow, dict[str, str]()
         for name in tables:
             for column, made in self._trace(name):
-                if (name, column.lower()) not in self.found or _copied_columns(made):
+                if (name, column.lower()) not in self.found or copied_columns(made):
                     continue
                 for origin in made.inputs:
                     if origin.table and origin.table not in tables:
@@ -166,7 +166,7 @@ class _Search:
                 continue  # a column that a `*` does not include
 
 
-def _copied_columns(made: TracedColumn) -> tuple[ColumnOf, ...]:
+def copied_columns(made: TracedColumn) -> tuple[ColumnOf, ...]:
     """Return the columns of which a column is a copy; none if it is computed, or if that is not known."""
     if made.unknown or not made.inputs or any(each.column == "*" or not each.table for each in made.inputs):
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -11,7 +11,12 @@ from waterclock.batches.erasures import SEPARATOR, Erasure
 from waterclock.batches.records import Claim
 from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.lineage import ColumnLineage
-from waterclock.dpl.query.subject_columns import SubjectColumns, find_subject_columns, list_subjects
+from waterclock.dpl.query.subject_columns import (
+    SubjectColumns,
+    copied_columns,
+    find_subject_columns,
+    list_subjects,
+)
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
@@ -98,9 +103,9 @@ def _erased_condition(attempt: GroupAttempt, claim: Claim, columns: list[str]) -
     subjects = find_all_subject_columns(work)
     conditions: list[str] = []
     for erasure in recorded:
-        known = subjects.get(erasure.subject)
-        now = known.columns.get(attempt.table.name, ()) if known else ()
-        wanted = {name.lower() for name in (*now, *erasure.columns.get(attempt.table.name, ()))}
+        known = subjects.get(erasure.subject, SubjectColumns())
+        now = known.columns.get(attempt.table.name, ())
+        wanted = {name.lower() for name in (*now, *_columns_since(work, attempt.table.name, erasure, known))}
         named = [name for name in columns if name.lower() in wanted]
         if named and erasure.hashes:
             _require_key(work, erasure)
@@ -109,6 +114,39 @@ def _erased_condition(attempt: GroupAttempt, claim: Claim, columns: list[str]) -
         return None
     register_functions(attempt.spark, work.root, work.flow, conditions[:1], work.keys)
     return F.expr(" OR ".join(conditions))
+
+
+def _columns_since(work: RunContext, table: str, erasure: Erasure, known: SubjectColumns) -> Iterator[str]:
+    """Yield the other columns recorded with an erasure that may still contain persons, as those that lost SUBJECT.
+
+    A table that was declared anew may have a column of the same name that copies another one, which is no person's.
+    """
+    since = [ColumnOf(table, name) for name in erasure.columns.get(table, ())]
+    since = [column for column in since if not _has_column(known.columns, column)]
+    if not since:
+        return
+    lineage, seen = _lineage_of(work), set[ColumnOf]()
+
+    def may_contain(column: ColumnOf) -> bool:
+        if column in seen:
+            return False
+        seen.add(column)
+        if _has_column(known.columns, column):
+            return True
+        try:
+            copied = copied_columns(lineage.trace_column(column))
+        except WaterclockError:  # a column that its table does not have now
+            copied = ()
+        return any(map(may_contain, copied)) if copied else _has_column(erasure.columns, column)
+
+    for column in since:
+        seen.clear()
+        if may_contain(column):
+            yield column.column
+
+
+def _has_column(columns: Mapping[str, Iterable[str]], column: ColumnOf) -> bool:
+    return column.column.lower() in {name.lower() for name in columns.get(column.table, ())}
 
 
 def _is_erased_sql(column: str, erasure: Erasure) -> str:

@@ -53,7 +53,7 @@ def rewrite_held_slices(work: RunContext, request: ErasureRequest, table: Table)
                 counts["rows"] += found.rows
                 counts["quarantined"] += found.aside_rows
                 counts["labels"] += 1
-            _complete(folder, manifest, persons)
+            _complete(folder, manifest, persons.of_code(manifest.code))
     return counts
 
 

@@ -41,6 +41,7 @@ def find_left_places(
         *_list_deliveries(work, tables),
         *_list_unsearchable(work, request),
         *_list_undeclared(request),
+        *_list_earlier(request),
         *_list_folders(work),
         *_list_branches(work),
     )
@@ -94,6 +95,13 @@ def _list_undeclared(request: ErasureRequest) -> Iterator[LeftPlace]:
         if each.reason:
             why = f"the flow does not declare it any more, and {each.reason}"
             yield LeftPlace(each.name, why, f"declare it again, or remove {each.folder} if it is not needed")
+
+
+def _list_earlier(request: ErasureRequest) -> Iterator[LeftPlace]:
+    for name, of in request.earlier.items():
+        if of.reason:
+            fix = f"`waterclock backfill {name} --changed`, and `maintain` once older slices are not kept any more"
+            yield LeftPlace(name, f"an earlier declaration of it made some of its slices, and {of.reason}", fix)
 
 
 def _list_folders(work: RunContext) -> Iterator[LeftPlace]:

@@ -91,7 +91,7 @@ def _iterate(
     if not isinstance(collector, OriginalEraser):
         return
     declared = {column.name.lower(): column.type for column in table.columns.named}
-    types = {name: declared.get(name.lower()) for name in request.columns.columns[table.name]}
+    types = {name: declared.get(name.lower()) for name in request.columns_of(table.name)}
     yield from collector.erase_originals(
         unit,
         table.columns,

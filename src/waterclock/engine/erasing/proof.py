@@ -21,7 +21,9 @@ def search_project(work: RunContext, request: ErasureRequest) -> SearchResult:
     ledger = ledger_url(work.project)
     if ledger.startswith(_FILE):
         roots.append(ledger.removeprefix(_FILE))
-    search = ByteSearch(sorted(request.searched), {name for of in request.columns.columns.values() for name in of})
+    search = ByteSearch(
+        sorted(request.searched), {name for table in request.columns.columns for name in request.columns_of(table)}
+    )
     for root in roots:
         if "://" in root or Path(root).exists():
             search.search_below(root)

@@ -10,7 +10,7 @@ from waterclock.batches.erasures import DISTINCTIVE, ERASED, Erasure, hash_of, v
 from waterclock.dpl.query.subject_columns import SubjectColumns
 from waterclock.dpl.resolve.subjects import SubjectType, subject_type
 from waterclock.engine.batch.erased_rows import find_all_subject_columns
-from waterclock.engine.erasing.former_tables import FormerTable, find_former_tables
+from waterclock.engine.erasing.former_tables import EarlierCode, FormerTable, find_earlier_code, find_former_tables
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
@@ -27,6 +27,7 @@ class ErasureRequest:
 
     `tokens` are those that columns with TOKENS have instead of the values. `hashes` are those of values and tokens.
     `former` are the tables that the flow does not declare any more; `columns` has those of them that can be searched.
+    `earlier` are the tables with slices of earlier code; `columns` has those of them, perhaps without a column.
     """
 
     subject: str
@@ -36,6 +37,7 @@ class ErasureRequest:
     hashes: frozenset[str] = field(repr=False)
     tokens: frozenset[str] = field(default=frozenset(), repr=False)
     former: tuple[FormerTable, ...] = ()
+    earlier: Mapping[str, EarlierCode] = field(default_factory=dict)
 
     @property
     def searched(self) -> frozenset[str]:
@@ -46,7 +48,18 @@ class ErasureRequest:
         """Return the persons with their columns in a table and in its input tables."""
         then = next((each.known for each in self.former if each.name == table and each.columns), None)
         known = self.columns.columns if then is None else then
-        return Persons(known.get(table, ()), self.searched, {name: known.get(name, ()) for name in inputs})
+
+        def persons(of: Mapping[str, tuple[str, ...]]) -> Persons:
+            return Persons(of.get(table, ()), self.searched, {name: of.get(name, ()) for name in inputs})
+
+        earlier = self.earlier[table].known if table in self.earlier else {}
+        return replace(persons(known), earlier={code: persons(columns) for code, columns in earlier.items()})
+
+    def columns_of(self, table: str) -> tuple[str, ...]:
+        """Return the columns of the subject in a table, also those that only slices of earlier code have."""
+        earlier = self.earlier[table].known.values() if table in self.earlier else ()
+        names = [*self.columns.columns.get(table, ()), *(name for each in earlier for name in each.get(table, ()))]
+        return tuple(dict.fromkeys(names))
 
     def redactor(self) -> Callable[[str], str]:
         """Return the function that replaces the persons' values and tokens of six characters or more in a text."""
@@ -62,7 +75,12 @@ def build_request(work: RunContext, subject: str, values: Collection[str], keys:
     declared = find_all_subject_columns(work)
     known = declared.get(subject, SubjectColumns())
     former = find_former_tables(work, subject, known)
-    if subject not in declared and not any(each.columns for each in former):
+    earlier = find_earlier_code(work, subject, known, former)
+    were_declared = [
+        *(each.columns for each in former),
+        *(of for each in earlier.values() for of in each.known.values()),
+    ]
+    if subject not in declared and not any(were_declared):
         raise WaterclockError(
             "E460",
             f"unknown subject {subject}",
@@ -74,6 +92,7 @@ def build_request(work: RunContext, subject: str, values: Collection[str], keys:
             ),
         )
     flows = [work.flow, *(each.work.flow for each in former if each.work is not None)]
+    flows += [flow for each in earlier.values() for flow in each.flows]
     found = _parse_values(flows, subject, values)
     connection = _find_connection(work, keys)
     key = f"{connection}/{work.keys.connections[connection].options[CURRENT]}"
@@ -81,8 +100,8 @@ def build_request(work: RunContext, subject: str, values: Collection[str], keys:
     tokens = frozenset(find_tokens(vault_folder(work.lake.root, subject), found).values())
     hashes = frozenset(hash_of(secret, subject, value) for value in found | tokens)
     of_former = {each.name: each.columns for each in former if each.columns}
-    columns = replace(known, columns={**known.columns, **of_former})
-    return ErasureRequest(subject, columns, found, key, hashes, tokens, former)
+    columns = replace(known, columns={**dict.fromkeys(earlier, ()), **known.columns, **of_former})
+    return ErasureRequest(subject, columns, found, key, hashes, tokens, former, earlier)
 
 
 def hashes_under(work: RunContext, request: ErasureRequest, erasure: Erasure) -> frozenset[str]:
@@ -111,7 +130,10 @@ def require_no_value(request: ErasureRequest, why: str) -> None:
 
 
 def _parse_values(flows: Iterable[Flow], subject: str, values: Collection[str]) -> frozenset[str]:
-    """Return the texts of the values as Spark casts them from the subject's type."""
+    """Return the texts of the values as Spark casts them from the subject's type.
+
+    If a declaration of another time has texts, and one has integers, the values are texts.
+    """
     if not values or not all(value.strip() for value in values):
         raise WaterclockError(
             "E462",
@@ -126,7 +148,7 @@ def _parse_values(flows: Iterable[Flow], subject: str, values: Collection[str]) 
         for column in table.columns.named
         if column.subject == subject and column.type is not None
     }
-    if SubjectType.INTEGER not in types:
+    if types != {SubjectType.INTEGER}:
         return frozenset(values)
     wrong = next((value for value in values if not value.removeprefix("-").isdecimal()), None)
     if wrong is not None:

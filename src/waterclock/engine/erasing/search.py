@@ -66,7 +66,7 @@ def searched_places(work: RunContext, request: ErasureRequest) -> list[tuple[Run
     """
     flow = work.flow
     order = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
-    former = [(each.work, each.table) for each in request.former]
+    former = [(each.work, each.table) for each in request.former if each.name in request.columns.columns]
     return [
         *((work, flow.tables[name]) for name in order if name in request.columns.columns),
         *((of_table, table) for of_table, table in former if of_table is not None and table is not None),
@@ -79,7 +79,7 @@ def search_table(work: RunContext, request: ErasureRequest, table: Table) -> Tab
     Raises E605 for a damaged current slice, which may contain rows of persons.
     """
     persons = request.persons(table.name, {read.table for read in table.reads})
-    empty = TableSearch(table.name, table.kind, request.columns.columns[table.name])
+    empty = TableSearch(table.name, table.kind, request.columns_of(table.name))
     folder = work.folder(table)
     if not is_folder(entry_path(folder)):
         return empty

@@ -168,7 +168,11 @@ def _build_result(work: RunContext, request: ErasureRequest, touched: TouchedSli
     piece, table = touched.piece, work.flow.tables[touched.piece.table]
     attempt = work.ledger.past.audit(piece.table, piece.label).current
     revision = None if attempt is None else attempt.revision
-    measures = {} if revision is None else without_persons(revision.measures, request.persons(table.name))
+    measures = (
+        {}
+        if revision is None
+        else without_persons(revision.measures, request.persons(table.name).of_code(touched.manifest.code))
+    )
     kept = int(measures.pop(QUARANTINED, 0) or 0) - touched.found.aside_rows
     if made.aside and kept > 0:
         measures[QUARANTINED] = kept

@@ -39,16 +39,25 @@ _NO_ROWS = pa.array([], pa.int64())
 class Persons:
     """The values of persons, as texts, and the columns of a table that contain such values.
 
-    `inputs`: those of its input tables, for quarantined rows of inputs.
+    `inputs`: those of its input tables, for quarantined rows of inputs. `earlier`: the persons for slices that were
+    made by earlier code of the table, which had other columns.
     """
 
     columns: Collection[str]
     values: frozenset[str] = field(repr=False)
     inputs: Mapping[str, Collection[str]] = field(default_factory=dict)
+    earlier: Mapping[str, Persons] = field(default_factory=dict)
+
+    def of_code(self, code: str) -> Persons:
+        """Return the persons with the columns that slices of a code have."""
+        return self.earlier.get(code, self)
 
     def is_in(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return for each value whether it is that of a person. NULL is no person's value."""
-        return pc.is_in(pc.cast(column, pa.string()), pa.array(sorted(self.values), pa.string()))
+        values = self.values
+        if pa.types.is_integer(column.type):  # of a time before the subject's columns became texts
+            values |= {str(int(value)) for value in values if value.removeprefix("-").isdecimal()}
+        return pc.is_in(pc.cast(column, pa.string()), pa.array(sorted(values), pa.string()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class FoundRows:
 
 def find_rows(folder: str, manifest: Manifest, persons: Persons) -> FoundRows:
     """Return the positions of persons' rows in a slice. Cost: a read of the persons' columns, without Spark."""
+    persons = persons.of_code(manifest.code)
     return FoundRows(
         {file.path: _find_in_file(folder, file, persons) for file in manifest.files},
         {file.path: _find_in_quarantine(folder, file, persons) for file in manifest.aside},
@@ -170,7 +180,7 @@ def _copy(
     else:
         kept = frame_of_slices(spark, folder, [manifest])
         names = {name.lower(): name for name in kept.columns}
-        for column in persons.columns:
+        for column in persons.of_code(manifest.code).columns:
             if name := names.get(column.lower()):
                 is_person = F.col(quote_name(name)).cast("string").isin(sorted(persons.values))
                 kept = kept.where(is_person.isNull() | ~is_person)

@@ -190,9 +190,10 @@ def test_many_removed_tables_need_one_compilation(shop: Shop, monkeypatch: pytes
 
 def test_without_removed_tables_no_declaration_is_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.declare(ORDERS, SOLD)
+    known = shop.request().columns
     with open_workplace(open_project(shop.root, None)) as work:
         monkeypatch.setattr(former_tables, "_History", None)
-        assert find_former_tables(work, "customer", shop.request().columns) == ()
+        assert find_former_tables(work, "customer", known) == ()
 
 
 def test_a_delivery_of_the_same_name_hides_no_table(shop: Shop) -> None:
