@@ -9,7 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.delta_log import find_log_fault, table_exists
 from waterclock.storage.log.open_tables import forget_open_table
 from waterclock.storage.mirrored_tables import mirror_table
 
@@ -17,7 +17,7 @@ from waterclock.storage.mirrored_tables import mirror_table
 def take_own_tables(ledger: Ledger, lake: Lake, state: BranchState, changes: TableChanges, *, who: str) -> Lake:
     """Make the changed tables of a branch its own. Return the storage with their folders.
 
-    A table whose mirroring was interrupted is mirrored again. Raises E475 if the base has no log of it any more.
+    A table whose mirroring was interrupted is mirrored again. Raises E475 if the base lost its log, or made it anew.
     """
     records = {record.name: record for record in ledger.reads.tables()}
     for name in changes.own:
@@ -25,14 +25,14 @@ def take_own_tables(ledger: Ledger, lake: Lake, state: BranchState, changes: Tab
         if record is None or not is_borrowed(record.location):
             continue
         folder = f"{lake.root.rstrip('/')}/{folder_of(name)}"
-        is_made = record.head_version >= 0 and table_exists(record.location)
-        unknown_claims = ledger.reads.unknown_claims
-        if is_made and not mirror_table(record.location, folder, record.head_version, unknown_claims):
+        version, is_made = record.head_version, record.head_version >= 0 and table_exists(record.location)
+        is_gone = is_made and find_log_fault(record.location, version) is not None
+        if is_gone or (is_made and not mirror_table(record.location, folder, version, ledger.reads.unknown_claims)):
             raise WaterclockError(
                 "E475",
                 f"{state.base} no longer has the version of {name} that the branch {state.name} borrows",
                 where=record.location,
-                why=f"its log has no version {record.head_version}",
+                why=f"its log has no version {version}" + (", or one that was made anew" if is_gone else ""),
                 fix=f"`waterclock branch delete {state.name}`, then create it again",
             )
         fault("branch table mirrored")

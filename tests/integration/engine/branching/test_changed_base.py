@@ -208,3 +208,16 @@ def test_a_table_that_production_starts_over_is_reported(production: Branched, t
         branch.make()
     assert table in raised.value.what
     assert "waterclock branch delete try" in str(raised.value.fix)
+
+
+def test_a_changed_table_whose_log_production_made_anew_is_reported(production: Branched, tmp_path: Path) -> None:
+    copied = production.copied(tmp_path / "copied")
+    branch = copied.of("try")
+    branch.create(NOW)
+    commits = sorted((copied.root / copied.storage / "tables/marts/of_people/_delta_log").glob("*.json"))
+    commits[-1].unlink()  # an older copy of the log was put back
+    with copied.opened() as work:
+        rebuild_table(work, "marts.of_people", plan_rebuild(work, ["marts.of_people"])["marts.of_people"])
+    branch.declare(flow(10))
+    with pytest.raises(WaterclockError, match=r"no longer has the version of marts\.of_people"):
+        branch.make()
